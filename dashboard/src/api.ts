@@ -1,6 +1,8 @@
 // Requests to the node. Each goes to an address beside the page, with the cookie of the session; the field Weir-Session lets
 // the cookie count.
 import { signal } from '@preact/signals';
+import { noteServerTime } from './format.ts';
+import { texts } from './texts.ts';
 
 export interface Session {
   token: string | null;
@@ -28,22 +30,23 @@ export class Problem extends Error {
   }
 }
 
+/** A read that has no answer by then is given up, so that a node that hangs is seen. An act may take longer. */
+const READ_MS = 10_000;
+const ACT_MS = 60_000;
+
 const fields = { 'Weir-Session': '1' };
-const unreachable = () => new Problem(0, 'unreachable', 'The request had no answer.', null, null);
+const unreadable = (detail: string) => new Problem(-1, 'unreadable', detail, texts.problem.unreadableHint, null);
+
+/** The problem that an error is. */
+export const toProblem = (error: unknown): Problem => (error instanceof Problem ? error : unreadable(String(error)));
 
 async function problemOf(answer: Response): Promise<Problem> {
-  try {
-    const body = await answer.json();
-    return new Problem(answer.status, body.code, body.detail, body.hint ?? null, body.request_id ?? null);
-  } catch {
-    return new Problem(
-      answer.status,
-      `http_${answer.status}`,
-      answer.statusText || 'The answer is no problem of weir.',
-      null,
-      null,
-    );
+  const body = await answer.json().catch(() => null);
+  if (typeof body?.code === 'string') {
+    return new Problem(answer.status, body.code, String(body.detail), body.hint ?? null, body.request_id ?? null);
   }
+  const detail = answer.statusText || texts.problem.noProblem;
+  return new Problem(answer.status, `http_${answer.status}`, detail, texts.problem.unreadableHint, null);
 }
 
 export interface Request {
@@ -53,39 +56,49 @@ export interface Request {
   signal?: AbortSignal;
 }
 
-async function send(path: string, request: Request): Promise<Response> {
+/** `take` reads the answer, within the deadline; without a deadline only the head of the answer is within it. */
+async function send<T>(path: string, request: Request, take: (answer: Response) => Promise<T>): Promise<T> {
+  const isAct = (request.method ?? 'GET') !== 'GET';
+  const deadline = new AbortController();
+  const timer = setTimeout(() => deadline.abort(), isAct ? ACT_MS : READ_MS);
+  try {
+    const answer = await fetchAnswer(path, request, deadline.signal);
+    if (!answer.ok) throw await problemOf(answer);
+    return await take(answer);
+  } catch (error) {
+    if (error instanceof Problem || request.signal?.aborted) throw error;
+    if (error instanceof SyntaxError) throw unreadable(texts.problem.notJson);
+    connection.value = { ...connection.value, failed: true };
+    const detail = deadline.signal.aborted ? texts.problem.late((isAct ? ACT_MS : READ_MS) / 1000) : texts.problem.noAnswer;
+    throw new Problem(0, 'unreachable', detail, isAct ? texts.problem.mayHaveActed : null, null);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function fetchAnswer(path: string, request: Request, deadline: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = { Accept: 'application/json', ...fields, ...request.headers };
   if (request.body !== undefined) headers['Content-Type'] = 'application/json';
-  let answer: Response;
-  try {
-    answer = await fetch(path, {
-      method: request.method ?? 'GET',
-      headers,
-      body: request.body === undefined ? null : JSON.stringify(request.body),
-      signal: request.signal ?? null,
-      credentials: 'same-origin',
-      cache: 'no-store',
-    });
-  } catch (error) {
-    if (request.signal?.aborted) throw error;
-    connection.value = { ...connection.value, failed: true };
-    throw unreachable();
-  }
+  const answer = await fetch(path, {
+    method: request.method ?? 'GET',
+    headers,
+    body: request.body === undefined ? null : JSON.stringify(request.body),
+    signal: request.signal ? AbortSignal.any([request.signal, deadline]) : deadline,
+    credentials: 'same-origin',
+    cache: 'no-store',
+  });
   const isGateway = answer.status === 502 || answer.status === 504;
   connection.value = isGateway ? { ...connection.value, failed: true } : { answeredAt: Date.now(), failed: false };
-  if (!answer.ok) {
-    if (answer.status === 401 && session.value) {
-      sessionEnded.value = true;
-      session.value = null;
-    }
-    throw await problemOf(answer);
+  noteServerTime(answer.headers.get('Date'));
+  if (answer.status === 401 && session.value) {
+    sessionEnded.value = true;
+    session.value = null;
   }
   return answer;
 }
 
-export async function ask<T>(path: string, request: Request = {}): Promise<T> {
-  return (await send(path, request)).json();
-}
+export const ask = <T>(path: string, request: Request = {}): Promise<T> =>
+  send<T>(path, request, (answer) => answer.json());
 
 /** An act: the reason goes on record. A field of a head is a row of bytes: those of UTF-8 here. */
 export async function act<T>(method: string, path: string, reason: string, body?: unknown): Promise<T> {
@@ -95,14 +108,15 @@ export async function act<T>(method: string, path: string, reason: string, body?
 }
 
 export const openStream = (path: string, signal: AbortSignal): Promise<Response> =>
-  send(path, { signal, headers: { Accept: 'text/event-stream' } });
+  send(path, { signal, headers: { Accept: 'text/event-stream' } }, async (answer) => answer);
 
 export async function findSession(): Promise<void> {
   try {
     session.value = await ask<Session>('v1/session');
   } catch (error) {
-    if (error instanceof Problem && error.status === 401) session.value = null;
-    else throw error;
+    // A node that has had too many wrong tokens of this address refuses all that show none, but takes a right one.
+    if (error instanceof Problem && (error.status === 401 || error.status === 429)) session.value = null;
+    if (!(error instanceof Problem && error.status === 401)) throw error;
   }
 }
 

@@ -1,9 +1,20 @@
 // The frame of all pages: navigation, the state of the connection, the keys, and the sign-in.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
-import { connection, findSession, hasAllWorkspaces, may, Problem, session, sessionEnded, signIn, signOut } from './api.ts';
-import { age } from './format.ts';
-import { paused, readAgain } from './live.ts';
+import {
+  connection,
+  findSession,
+  hasAllWorkspaces,
+  may,
+  Problem,
+  session,
+  sessionEnded,
+  signIn,
+  signOut,
+  toProblem,
+} from './api.ts';
+import { ago, secondsSince } from './format.ts';
+import { oldestShown, paused, readAgain } from './live.ts';
 import { OneExecution } from './pages/execution.tsx';
 import { Executions } from './pages/executions.tsx';
 import { Overview } from './pages/overview.tsx';
@@ -11,10 +22,13 @@ import { Audit, Failures, Hooks, Locks, Nodes, Schedules, Settings, Tokens } fro
 import { OneWorkspace, Plans, Workspaces } from './pages/tenants.tsx';
 import { OneWorkflow, Workflows } from './pages/workflows.tsx';
 import { Command, Copy, Icon, ProblemBox } from './parts/basics.tsx';
+import { BulkMark } from './parts/bulk.tsx';
 import { closeDialog, DialogHost, DialogTitle, openDialog } from './parts/dialog.tsx';
+import { useScroll } from './parts/scroll.ts';
 import { go, place, to } from './router.ts';
 import { texts } from './texts.ts';
 
+const OLD_S = 10;
 type PageName = keyof typeof texts.pages;
 
 /** Those with a right need it for all that they show; the node enforces it, here they are only not offered. */
@@ -93,7 +107,7 @@ function Guarded({ children }: { children: ComponentChildren }) {
   const [error, reset] = useErrorBoundary();
   const address = place.value;
   useEffect(reset, [address]);
-  return error ? <ProblemBox problem={new Problem(-1, 'unreadable', String(error), null, null)} /> : children;
+  return error ? <ProblemBox problem={toProblem(error)} /> : children;
 }
 
 function titleOf(): string {
@@ -124,6 +138,12 @@ function Menu() {
   );
 }
 
+/** How old the oldest part of the page is, when that is more than it is between two reads. */
+function Age() {
+  const seconds = secondsSince(oldestShown() ?? Number.POSITIVE_INFINITY);
+  return seconds > OLD_S && <span class="quiet small age">{texts.live.age(ago(seconds))}</span>;
+}
+
 function Updates() {
   const isOn = !paused.value;
   const toggle = () => {
@@ -147,10 +167,11 @@ function Offline() {
   const { failed, answeredAt } = connection.value;
   if (!failed) return null;
   return (
-    <div class="offline" role="alert">
-      <span>
-        {answeredAt === null ? texts.live.offlineNever : texts.live.offline(age(new Date(answeredAt).toISOString()))}
-      </span>
+    <div class="offline">
+      <p>
+        <span role="alert">{texts.live.offline}</span>{' '}
+        {answeredAt !== null && texts.live.offlineAge(ago(secondsSince(answeredAt)))}
+      </p>
       <button type="button" onClick={readAgain}>
         {texts.live.retry}
       </button>
@@ -204,10 +225,10 @@ function Keys() {
   );
 }
 
-/** The focus moves over the first link of each row. */
+/** The focus moves over the first link of each row that is shown. */
 function moveRow(by: number): void {
   const links = [...document.querySelectorAll<HTMLElement>('main tbody tr')].flatMap(
-    (row) => row.querySelector<HTMLElement>('a, button') ?? [],
+    (row) => [...row.querySelectorAll<HTMLElement>('a, button')].find((link) => link.checkVisibility()) ?? [],
   );
   const at = links.findIndex((link) => link.closest('tr')?.contains(document.activeElement));
   links[Math.min(links.length - 1, Math.max(0, at < 0 ? 0 : at + by))]?.focus();
@@ -235,21 +256,30 @@ function onKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
+function Brand() {
+  return (
+    <svg viewBox="0 0 32 32" aria-hidden="true">
+      <path
+        d="M5 7v18M12.3 7v18M19.6 7v10M27 7v5"
+        stroke="currentColor"
+        stroke-width="4"
+        stroke-linecap="round"
+        fill="none"
+      />
+    </svg>
+  );
+}
+
 function Shell() {
   const { page, name } = place.value;
   const main = useRef<HTMLElement>(null);
-  const isFirst = useRef(true);
   const title = titleOf();
   const details = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     document.title = `${title} · ${texts.product}`;
     if (details.current) details.current.open = false;
-    if (!isFirst.current) {
-      scrollTo(0, 0);
-      main.current?.focus({ preventScroll: true });
-    }
-    isFirst.current = false;
   }, [page, name]);
+  useScroll(main);
   useEffect(() => {
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
@@ -261,18 +291,12 @@ function Shell() {
       </button>
       <header class="top">
         <a class="brand" href={to('overview')}>
-          <svg viewBox="0 0 32 32" aria-hidden="true">
-            <path
-              d="M5 7v18M12.3 7v18M19.6 7v10M27 7v5"
-              stroke="currentColor"
-              stroke-width="4"
-              stroke-linecap="round"
-              fill="none"
-            />
-          </svg>
+          <Brand />
           {texts.product}
         </a>
         <Find />
+        <Age />
+        <BulkMark />
         <Updates />
         <button
           type="button"
@@ -327,16 +351,18 @@ function You() {
   );
 }
 
-function SignIn() {
+/** `before`: why the node did not tell whether somebody is signed in. */
+function SignIn({ before }: { before: Problem | null }) {
   const [isBusy, setBusy] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
+  const [refusal, setProblem] = useState<Problem | null>(null);
+  const problem = refusal ?? before;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     setBusy(true);
     try {
       await signIn(String(new FormData(event.currentTarget as HTMLFormElement).get('token')).trim());
     } catch (error) {
-      setProblem(error instanceof Problem ? error : new Problem(0, 'unreadable', String(error), null, null));
+      setProblem(toProblem(error));
     }
     setBusy(false);
   };
@@ -344,15 +370,7 @@ function SignIn() {
     <main class="sign-in">
       <form onSubmit={submit}>
         <h1>
-          <svg viewBox="0 0 32 32" aria-hidden="true">
-            <path
-              d="M5 7v18M12.3 7v18M19.6 7v10M27 7v5"
-              stroke="currentColor"
-              stroke-width="4"
-              stroke-linecap="round"
-              fill="none"
-            />
-          </svg>
+          <Brand />
           {texts.signIn.title}
         </h1>
         <p>{sessionEnded.value ? texts.signIn.ended : texts.signIn.lead}</p>
@@ -384,9 +402,7 @@ export function App() {
   const [problem, setProblem] = useState<Problem | null>(null);
   const start = () => {
     setProblem(null);
-    findSession().catch((error) =>
-      setProblem(error instanceof Problem ? error : new Problem(0, 'unreadable', String(error), null, null)),
-    );
+    findSession().catch((error) => setProblem(toProblem(error)));
   };
   useEffect(start, []);
   return (
@@ -401,7 +417,7 @@ export function App() {
           </form>
         </main>
       )}
-      {session.value === null && <SignIn />}
+      {session.value === null && <SignIn before={problem} />}
       {session.value && <Shell />}
       <DialogHost />
     </>

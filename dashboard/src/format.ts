@@ -3,11 +3,29 @@ import { signal } from '@preact/signals';
 
 export type TimeFormat = 'relative' | 'local' | 'utc';
 
-/** The clock of the page, so that ages grow while nothing is asked. */
+/** How far the clock of the server is ahead of that of the browser (ms). Its answers have whole seconds, so less than some is 0. */
+let ahead = 0;
+const NOTED_MS = 2000;
+
+/** The clock of the server, as the page knows it; it moves, so that ages grow while nothing is asked. */
 export const now = signal(Date.now());
+const move = () => {
+  now.value = Date.now() + ahead;
+};
 setInterval(() => {
-  if (!document.hidden) now.value = Date.now();
+  if (!document.hidden) move();
 }, 1000);
+
+/** `date`: the field Date of an answer that has just come. */
+export function noteServerTime(date: string | null): void {
+  const found = Date.parse(date ?? '') + 500 - Date.now();
+  if (Number.isNaN(found) || Math.abs(found - ahead) < NOTED_MS) return;
+  ahead = Math.abs(found) < NOTED_MS ? 0 : found;
+  move();
+}
+
+/** The seconds since a moment of the browser's own clock. */
+export const secondsSince = (moment: number): number => (now.value - ahead - moment) / 1000;
 
 const units: [string, number][] = [
   ['d', 86400],
@@ -36,15 +54,28 @@ export const micros = (value: number): string => duration(value / 1e6);
 export const seconds = (from: string, to: string | null): number =>
   ((to === null ? now.value : Date.parse(to)) - Date.parse(from)) / 1000;
 
-export function age(at: string): string {
-  const past = (now.value - Date.parse(at)) / 1000;
-  if (past < -1) return `in ${duration(-past)}`;
-  return past < 1 ? 'now' : `${duration(Math.floor(past)).replace(/\.\d/, '')} ago`;
+/** Ages change while they are read: one unit, and no part of a second. */
+export const coarse = (seconds: number): string =>
+  seconds < 1 ? duration(seconds) : duration(Math.floor(seconds)).replace(/^(\d+)(?:\.\d)? (\w+).*/, '$1 $2');
+
+export const age = (at: string): string => ago((now.value - Date.parse(at)) / 1000);
+
+export function ago(past: number): string {
+  if (past < -1) return `in ${coarse(-past)}`;
+  return past < 1 ? 'now' : `${coarse(past)} ago`;
 }
 
 export function absolute(at: string, format: TimeFormat): string {
   if (format === 'utc') return at.replace('T', ' ').replace(/\.(\d{3})\d*Z/, '.$1 UTC');
-  return new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+  return new Date(at).toLocaleString(undefined, {
+    year: 'numeric',
+    month: 'short',
+    day: 'numeric',
+    hour: '2-digit',
+    minute: '2-digit',
+    second: '2-digit',
+    timeZoneName: 'short',
+  });
 }
 
 export const count = (value: number): string => value.toLocaleString('en');

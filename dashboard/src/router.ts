@@ -44,16 +44,33 @@ export function go(address: string): void {
   location.hash = address;
 }
 
+/** The conditions of a filter, each with its text. A value may be in quotes of either kind, and has none of that kind. */
+const condition = /(?:^|\s)(\w+)=(?:"([^"]*)"|'([^']*)'|(\S*))/g;
+export const conditionsOf = (text: string): { key: string; value: string }[] =>
+  [...text.matchAll(condition)].map(([, key = '', ...values]) => ({
+    key,
+    value: values.find((value) => value !== undefined) ?? '',
+  }));
+export const without = (text: string, keys: string[]): string =>
+  text.replace(condition, (whole, key: string) => (keys.includes(key) ? '' : whole)).trim();
+
+/** A filter has no way to write a value with quotes of both kinds. */
+export const canQuote = (value: string): boolean => !(value.includes('"') && value.includes("'"));
+
 /** A value of a filter, in quotes when it needs them. */
 export function word(value: string): string {
   if (!/[\s"']/.test(value)) return value;
   return value.includes('"') ? `'${value}'` : `"${value}"`;
 }
 
-/** The list of executions that match. */
-export const where = (conditions: Record<string, string>): string =>
-  to('executions', null, {
+/** The list of executions that match. A workspace that the filter cannot name stands beside it. */
+export function where({ workspace, ...others }: Record<string, string>): string {
+  const isBeside = workspace !== undefined && !canQuote(workspace);
+  const conditions = workspace === undefined || isBeside ? others : { workspace, ...others };
+  return to('executions', null, {
     where: Object.entries(conditions)
       .map(([key, value]) => `${key}=${word(value)}`)
       .join(' '),
+    workspace: isBeside ? workspace : null,
   });
+}

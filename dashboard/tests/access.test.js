@@ -76,7 +76,10 @@ test('a token that reads sees everything and may change nothing', async () => {
   assert.equal(await cancel.getAttribute('aria-disabled'), 'true');
   assert.match(await cancel.getAttribute('title'), /role read/);
   await cancel.click({ force: true });
-  assert.equal(await page.locator('dialog[open]').count(), 0);
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByText('Your token has the role read').waitFor(); // the reason, and no way to do it
+  assert.deepEqual(await dialog.getByRole('button').allInnerTexts(), ['Close']);
+  await page.keyboard.press('Escape');
   // The server refuses it as well.
   const answer = await page.evaluate(async (id) => {
     const got = await fetch(`v1/executions/${id}/cancel`, { method: 'POST', headers: { 'Weir-Session': '1' } });
@@ -188,5 +191,21 @@ test('a page of another origin can neither act nor read with the session of its 
   const inner = other.frames().find((one) => one !== other.mainFrame());
   assert.doesNotMatch(await inner.content(), /app\.js/);
   foreign.close();
+  await closePage(page);
+});
+
+test('the sign-in form is there also when the node has had too many wrong tokens of the address', async () => {
+  for (let status = 401; status !== 429; ) {
+    const wrong = { Authorization: 'Bearer weir_wrong' };
+    status = (await fetch(`${scene.address}v1/session`, { headers: wrong })).status;
+    assert.ok(status === 401 || status === 429);
+  }
+  const body = JSON.stringify({ code: 'rate_limited', detail: 'too many requests had no valid token', status: 429 });
+  const refuse = (route) => route.fulfill({ status: 429, contentType: 'application/problem+json', body });
+  const prepare = (opened) =>
+    opened.route('**/v1/session', (route) => (route.request().method() === 'GET' ? refuse(route) : route.continue()));
+  const page = await openPage(scene.address, { allowed: [/429|401/], prepare });
+  await page.getByRole('alert').getByText('The node refuses more requests for now').waitFor();
+  await signIn(page, 'reader');
   await closePage(page);
 });

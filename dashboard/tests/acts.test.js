@@ -56,6 +56,7 @@ test('an execution is started before its time', async () => {
   await page.locator('section.why', { hasText: 'scheduled' }).waitFor();
   await perform(page, button('Start now'), 'asked by phone');
   await page.locator('section.why', { hasText: 'It completed' }).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main'); // not lost with the button
 });
 
 test('an act that came too late is refused in the dialog', async () => {
@@ -164,6 +165,24 @@ test('a lock is taken from its holder', async () => {
   await row('nightly').locator('.state', { hasText: 'free' }).waitFor();
 });
 
+test('a list of more rows than a page has leads to the last one', async () => {
+  for (let number = 0; number < 201; number += 1) {
+    const answer = await fetch(`${scene.address}v1/locks/many-${String(number).padStart(3, '0')}`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ holder: 'worker-7', at_most_us: 3_600_000_000 }),
+    });
+    assert.equal(answer.status, 200);
+  }
+  await show(page, '#/locks', 'Locks');
+  for (let number = 0; number < 2; number += 1) {
+    const before = await page.locator('main tbody tr').first().textContent();
+    await page.getByRole('link', { name: 'Next page' }).click();
+    await page.waitForFunction((text) => document.querySelector('main tbody tr')?.textContent !== text, before);
+  }
+  await row('many-200').waitFor();
+});
+
 test('all that match are counted, asked for, and retried', async () => {
   const before = ['a', 'b', 'c'].map(() => scene.enqueue('initech', 'broken'));
   scene.until(() => before.every((id) => status(id) === 'FAILED'));
@@ -194,6 +213,71 @@ test('a bulk act is stopped, and what it has changed by then stays changed', asy
   const left = scene.json('list', '--where', 'workspace=globex status=PENDING', '--count').count;
   assert.equal(left, 10_000 - Number(changed.replaceAll(',', '')));
   assert.ok(left > 0);
+});
+
+test('a bulk act that is pressed twice is sent once', async () => {
+  for (let number = 0; number < 2; number += 1) scene.enqueue('acme', 'quick', '--run-at', '+3h');
+  await show(page, '#/executions?where=workspace%3Dacme%20status%3DPENDING', 'Executions');
+  await button('Cancel').click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByText('Cancel 2 executions?').waitFor();
+  const held = [];
+  await page.route('**/v1/bulk', (route) => {
+    held.push(route);
+  });
+  const sent = page.waitForRequest('**/v1/bulk');
+  await dialog.locator('button[type=submit]').evaluate((submit) => {
+    submit.click();
+    submit.click();
+  });
+  await sent;
+  await dialog.getByLabel('Reason').press('Enter');
+  await page.evaluate(() => fetch('livez')); // it is behind all that the page has sent
+  assert.equal(held.length, 1);
+  await held[0].continue();
+  await page.unroute('**/v1/bulk');
+  await dialog.getByText('Done: 2 of 2 changed').waitFor();
+  assert.equal(await dialog.getByRole('alert').count(), 0);
+  await dialog.getByRole('button', { name: 'Close' }).click();
+});
+
+test('a bulk act is followed to its end over polls that are lost, also with its dialog closed', async () => {
+  page.allowed.push(/ERR_FAILED|404/);
+  for (let number = 0; number < 3; number += 1) scene.enqueue('acme', 'quick', '--run-at', '+3h');
+  await show(page, '#/executions?where=workspace%3Dacme%20status%3DPENDING', 'Executions');
+  await button('Cancel').click();
+  const dialog = page.locator('dialog[open]');
+  let polls = 0;
+  let held;
+  const third = new Promise((resolve) => {
+    held = resolve;
+  });
+  const body = JSON.stringify({ code: 'bulk_not_found', detail: 'this node knows no such act', status: 404 });
+  await page.route('**/v1/bulk/*', (route) => {
+    polls += 1;
+    if (polls === 1) return route.abort();
+    return polls === 2 ? route.fulfill({ status: 404, contentType: 'application/problem+json', body }) : held(route);
+  });
+  await dialog.getByRole('button', { name: 'Cancel 3' }).click();
+  await dialog.getByText('The act runs on another node').waitFor();
+  const route = await third;
+  await dialog.getByRole('button', { name: 'Close, it goes on' }).click();
+  await dialog.waitFor({ state: 'hidden' });
+  await page
+    .locator('header')
+    .getByRole('button', { name: /^Cancel: \d of 3$/ })
+    .click();
+  await route.continue();
+  await page.unroute('**/v1/bulk/*');
+  await dialog.getByText('Done: 3 of 3 changed').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  assert.equal(
+    await page
+      .locator('header')
+      .getByRole('button', { name: /^Cancel/ })
+      .count(),
+    0,
+  );
 });
 
 test('a bulk act changes nothing when the count is another one by then', async () => {

@@ -50,7 +50,7 @@ test('a problem of the node is shown in every view, with its code and the id of 
     await page.locator('h1', { hasText: heading }).waitFor();
     const alert = page.getByRole('alert').first();
     await alert.getByText('the store does not answer').waitFor();
-    await alert.getByText('the-request').waitFor();
+    await page.locator('.problem').first().getByText('the-request').waitFor();
   }
   await page.unroute(/\/v1\/(?!session|stream)/);
   await page.locator('.problem').waitFor({ state: 'hidden' });

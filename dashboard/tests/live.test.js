@@ -58,7 +58,7 @@ test('a read that takes long is repeated seldom', async () => {
     held = route;
   });
   const asked = page.waitForRequest(list);
-  await page.clock.runFor(10_000);
+  await page.clock.runFor(5_000);
   await asked;
   await page.clock.runFor(2_000);
   const answered = page.waitForResponse(list);
@@ -67,11 +67,67 @@ test('a read that takes long is repeated seldom', async () => {
   await page.unroute(list);
   await page.evaluate(() => new Promise((resolve) => queueMicrotask(resolve)));
   const before = await countRequests(page, list);
-  await page.clock.runFor(30_000); // it took two seconds or more, and rests twenty times as long
+  await page.clock.runFor(20_000); // it took two seconds or more, and rests twenty times as long, at most half a minute
   assert.equal(await countRequests(page, list), before);
   const again = page.waitForRequest(list);
   await page.clock.runFor(400_000);
   await again;
+  await closePage(page);
+});
+
+test('a node that hangs does not answer: the page gives up, and shows the age of what it has', async () => {
+  const page = await openClocked();
+  const held = [];
+  await page.route(/\/v1\//, (route) => {
+    held.push(route);
+  });
+  const asked = page.waitForRequest(/v1\/executions\?/);
+  await page.clock.runFor(6_000);
+  await asked;
+  await page.clock.runFor(11_000);
+  await page.getByRole('alert').getByText('The node does not answer.', { exact: true }).waitFor();
+  assert.match(await page.locator('header .age').textContent(), /state of 1\d s ago/);
+  await page.locator('tbody tr').first().waitFor();
+  await page.unroute(/\/v1\//);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.locator('.offline').waitFor({ state: 'hidden' });
+  await page.waitForFunction(() => document.querySelector('header .age') === null);
+  await closePage(page);
+});
+
+test('an answer that is none of weir, and one of a node that cannot, keep what is there, with its age', async () => {
+  const page = await openClocked();
+  page.allowed.push(/503/);
+  const list = /v1\/executions\?/;
+  await page.route(list, (route) => route.fulfill({ contentType: 'text/html', body: '<html>Sign in to the proxy</html>' }));
+  await page.clock.runFor(6_000);
+  await page.getByRole('alert').getByText('This page does not understand the answer').waitFor();
+  await page.getByRole('alert').getByText('A proxy may have answered').waitFor();
+  await page.locator('tbody tr').first().waitFor();
+  const problem = { code: 'store_unreachable', detail: 'the store does not answer', status: 503 };
+  await page.unroute(list);
+  await page.route(list, (route) =>
+    route.fulfill({ status: 503, contentType: 'application/problem+json', body: JSON.stringify(problem) }),
+  );
+  await page.clock.runFor(6_000);
+  await page.getByRole('alert').getByText('The node cannot do this now').waitFor();
+  await page.locator('tbody tr').first().waitFor();
+  await page.locator('header .age').getByText('state of').waitFor();
+  await closePage(page);
+});
+
+test('ages are those of the server, also where the clock of the browser is slow', async () => {
+  const slow = (page) => page.clock.install({ time: Date.now() - 600_000 });
+  const page = await openPage(`${scene.address}#/executions`, { prepare: slow });
+  await page
+    .locator('tbody time', { hasText: /^(now|\d+ s ago|[1-5] min( \d+ s)? ago)$/ })
+    .first()
+    .waitFor();
+  await page
+    .locator('tbody td.number', { hasText: / s$| min/ })
+    .first()
+    .waitFor();
+  assert.equal(await page.locator('tbody time', { hasText: /^in / }).count(), 0);
   await closePage(page);
 });
 
@@ -97,7 +153,8 @@ test('the last state stays while the node does not answer, with its age', async 
   const acme = page.locator('main tbody tr', { hasText: 'acme' });
   await acme.waitFor();
   await scene.kill();
-  await page.getByRole('alert').getByText('The node does not answer. The page shows the state of').waitFor();
+  await page.getByRole('alert').getByText('The node does not answer.', { exact: true }).waitFor();
+  await page.locator('.offline').getByText('The page shows the state of').waitFor();
   await acme.waitFor();
   const asked = page.waitForRequest(/v1\/status/);
   await page.getByRole('button', { name: 'Try again' }).click();

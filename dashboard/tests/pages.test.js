@@ -86,6 +86,11 @@ test('the filter is a part of the address, with suggestions', async () => {
   await page.getByText('1 execution', { exact: true }).waitFor();
   await page.locator('.tabs a', { hasText: 'All' }).click();
   await page.waitForFunction(() => document.querySelector('input[list]').value === 'workspace=globex');
+  const quoted = 'error_code="x status=FAILED"';
+  await show(page, `#/executions?where=${encodeURIComponent(`${quoted} status=PENDING`)}`, 'Executions');
+  assert.equal(await page.locator('.tabs a[aria-current]').textContent(), 'pending');
+  await page.locator('.tabs a', { hasText: 'All' }).click();
+  await page.waitForFunction((text) => document.querySelector('input[list]').value === text, quoted);
   await closePage(page);
 });
 
@@ -148,10 +153,11 @@ test('an execution is copied as a command and for curl', async () => {
   });
   const copied = () => page.evaluate(() => navigator.clipboard.readText());
   await page.getByRole('button', { name: 'Copy as command' }).click();
-  await page.getByText('Copied').waitFor();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.equal(await copied(), `weir show ${ids.done}`);
   await page.getByRole('button', { name: 'Copy as curl' }).click();
-  await page.waitForFunction(async () => (await navigator.clipboard.readText()).startsWith('curl'));
+  await page.getByRole('button', { name: 'Copy as command' }).waitFor(); // it is no longer the copied one
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.equal(await copied(), `curl -H "Authorization: Bearer $WEIR_TOKEN" ${scene.address}v1/executions/${ids.done}`);
   await closePage(page);
 });
@@ -182,13 +188,74 @@ test('a list of several pages misses and repeats nothing', async () => {
       return first !== undefined && first !== before;
     }, seen.at(-50) ?? null);
     seen.push(...(await page.locator('tbody a.id').evaluateAll((links) => links.map((link) => link.title))));
-    if (number < 2) await page.getByRole('link', { name: 'Older' }).click();
+    if (number < 2) await page.getByRole('link', { name: 'Next page' }).click();
   }
   assert.equal(seen.length, 120);
   assert.equal(new Set(seen).size, 120);
   await page.getByRole('link', { name: 'First page' }).click();
   await page.waitForFunction((first) => document.querySelector('tbody a.id')?.title === first, seen[0]);
+  await closePage(page);
+});
+
+test('the count of an earlier filter does not stand beside the rows of another one', async () => {
+  const page = await openPage(`${scene.address}#/executions?where=workspace%3Dinitech%20status%3DPENDING`);
+  await page.getByText('120 executions', { exact: true }).waitFor();
+  let held;
+  const counted = new Promise((resolve) => {
+    held = resolve;
+  });
+  await page.route(/count=true/, (route) => held(route));
+  await page.evaluate(() => {
+    location.hash = '#/executions?where=status%3DPENDING';
+  });
+  const route = await counted; // it is asked for when the rows are there
+  const beside = page.locator('.toolbar p[aria-live]');
+  assert.deepEqual([await beside.textContent(), await beside.getAttribute('aria-busy')], ['counting', 'true']);
+  await route.continue();
+  await page.getByText('121 executions', { exact: true }).waitFor();
+  await closePage(page);
+});
+
+test('back leads to the place in the list, and the next page begins at its table', async () => {
+  const page = await openPage(`${scene.address}#/executions?where=workspace%3Dinitech%20status%3DPENDING`);
+  await page.setViewportSize({ width: 1280, height: 400 });
+  const link = page.locator('tbody a.id').nth(40);
+  await link.scrollIntoViewIfNeeded();
+  const before = await page.evaluate(() => scrollY);
+  assert.ok(before > 500);
+  await link.click();
+  await page.locator('section.why').waitFor();
+  await page.waitForFunction(() => scrollY === 0);
+  await page.goBack();
+  await page.waitForFunction((place) => Math.abs(scrollY - place) < 3, before);
+  await page.getByRole('link', { name: 'Next page' }).click();
+  await page.getByRole('link', { name: 'First page' }).waitFor();
+  await page.waitForFunction(() => Math.abs(document.querySelector('main .scroll').getBoundingClientRect().top) < 3);
+  assert.equal(await page.evaluate(() => document.activeElement.className), 'scroll');
   scene.weir('cancel', '--where', 'workspace=initech status=PENDING', '-y', '-q');
+  await closePage(page);
+});
+
+test('the reason why an execution waits stands in the list at 1280 pixels', async () => {
+  const page = await openPage(`${scene.address}#/executions?where=workspace%3Dacme`, { width: 1280 });
+  const row = page.locator('main tbody tr', { hasText: 'pending' });
+  const reason = row.getByText('Its workspace uses all its slots');
+  await reason.waitFor(); // visible
+  const [whole, shown] = await reason.evaluate((element) => [element.scrollWidth, element.clientWidth]);
+  assert.ok(shown >= whole, `${whole} pixels of the reason are in ${shown}`);
+  await closePage(page);
+});
+
+test('all is not well while executions wait for a group that no node serves', async () => {
+  const page = await openPage(scene.address);
+  await page.getByText('All is well').waitFor();
+  scene.write('report.yaml', 'name: report\nexecutor_group: reports\nsteps:\n  make:\n    exec: ["true"]\n');
+  scene.weir('workflow', 'apply', 'report.yaml', '-q');
+  const id = scene.enqueue('globex', 'report');
+  const trouble = page.locator('.health.is-trouble a', { hasText: 'No node of its executor group' });
+  await trouble.click();
+  await page.locator(`a.id[title="${id}"]`).waitFor();
+  scene.weir('cancel', id, '-q');
   await closePage(page);
 });
 

@@ -1,6 +1,6 @@
 // One execution: first the reason why it waits or what it does, then its way through time, its steps and its history.
 import { useState } from 'preact/hooks';
-import { ask, Problem, segment } from '../api.ts';
+import { segment } from '../api.ts';
 import { absolute, duration, micros, seconds } from '../format.ts';
 import { useRead } from '../live.ts';
 import type { LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
@@ -25,9 +25,11 @@ import { texts } from '../texts.ts';
 const final = ['COMPLETED', 'FAILED', 'CANCELLED'];
 
 function WhyBox({ execution }: { execution: WholeExecution }) {
-  const read = useRead<Why>(`v1/executions/${segment(execution.id)}/why`);
+  const read = useRead<Why>(`v1/executions/${segment(execution.id)}/why`, {
+    isFinal: (why) => final.includes(why.status),
+  });
   return (
-    <section class={`why is-${execution.status.toLowerCase()}`} aria-live="polite" aria-labelledby="why-title">
+    <section class={`why is-${execution.status.toLowerCase()}`} aria-labelledby="why-title">
       <h2 id="why-title">{texts.execution.why[execution.status] ?? execution.status}</h2>
       <Loaded read={read}>{(why) => <WhyText why={why} />}</Loaded>
     </section>
@@ -39,7 +41,7 @@ function WhyText({ why }: { why: Why }) {
   const isWaiting = why.status === 'PENDING' || why.status === 'WAITING';
   return (
     <>
-      <p class="because">
+      <p class="because" aria-live="polite">
         {why.error ? why.error : why.because}
         {(reason ?? why.error_code) && (
           <>
@@ -63,7 +65,11 @@ function WhyText({ why }: { why: Why }) {
         {isWaiting && why.place !== undefined && (
           <li>{texts.execution.place(why.place, why.place_is_exact ?? true, why.waiting_in_lane ?? why.place)}</li>
         )}
-        {isWaiting && why.due_at && <li>{texts.execution.due(absolute(why.due_at, 'local'))}</li>}
+        {isWaiting && why.due_at && (
+          <li>
+            {texts.execution.due} <Time at={why.due_at} />
+          </li>
+        )}
         {why.starts_refused > 0 && why.starts_max !== undefined && (
           <li>{texts.execution.starts(why.starts_refused, why.starts_max)}</li>
         )}
@@ -158,7 +164,9 @@ function decode(piece: { text?: string; base64?: string }): string {
 }
 
 function Log({ id, step }: { id: string; step: Step }) {
-  const read = useRead<Page<LogChunk>>(`v1/executions/${segment(id)}/logs/${segment(step.step)}/${step.attempt}`);
+  const read = useRead<Page<LogChunk>>(`v1/executions/${segment(id)}/logs/${segment(step.step)}/${step.attempt}`, {
+    isFinal: () => step.finished_at !== null,
+  });
   if (read.problem?.status === 404) return <p class="quiet">{texts.execution.noLog}</p>;
   return (
     <Loaded read={read}>
@@ -280,22 +288,13 @@ function Events({ execution }: { execution: WholeExecution }) {
 }
 
 function Result({ id }: { id: string }) {
-  const [state, setState] = useState<{ value?: unknown; problem?: Problem } | null>(null);
-  const load = (event: Event) => {
-    if (!(event.currentTarget as HTMLDetailsElement).open || state) return;
-    ask<unknown>(`v1/executions/${segment(id)}/result`).then(
-      (value) => setState({ value }),
-      (problem) =>
-        setState({
-          problem: problem instanceof Problem ? problem : new Problem(0, 'unreadable', String(problem), null, null),
-        }),
-    );
-  };
+  const [isOpen, setOpen] = useState(false);
+  const read = useRead<unknown>(isOpen ? `v1/executions/${segment(id)}/result` : null, { isFinal: () => true });
   return (
-    <details onToggle={load}>
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{texts.execution.result}</summary>
-      {state?.problem && <ProblemBox problem={state.problem} />}
-      {state && !state.problem && <Data value={state.value} />}
+      {read.problem && <ProblemBox problem={read.problem} />}
+      {!read.isLoading && !read.problem && <Data value={read.data} />}
     </details>
   );
 }
@@ -336,21 +335,28 @@ function Acts({ execution }: { execution: WholeExecution }) {
           path={path('cancel')}
         />
       )}
-      <Copy text={`weir show ${execution.id}`} label={`${texts.execution.copy} ${texts.execution.copyCli}`} />
-      <Copy
-        text={`curl -H "Authorization: Bearer $WEIR_TOKEN" ${new URL(`v1/executions/${execution.id}`, document.baseURI).href}`}
-        label={`${texts.execution.copy} ${texts.execution.copyCurl}`}
-      />
-      <Copy
-        text={`SELECT * FROM weir.executions WHERE id = '${execution.id}';`}
-        label={`${texts.execution.copy} ${texts.execution.copySql}`}
-      />
+    </div>
+  );
+}
+
+function Copies({ id }: { id: string }) {
+  const address = new URL(`v1/executions/${id}`, document.baseURI).href;
+  const forms: [string, string][] = [
+    [texts.execution.copyCli, `weir show ${id}`],
+    [texts.execution.copyCurl, `curl -H "Authorization: Bearer $WEIR_TOKEN" ${address}`],
+    [texts.execution.copySql, `SELECT * FROM weir.executions WHERE id = '${id}';`],
+  ];
+  return (
+    <div class="buttons copies">
+      {forms.map(([name, text]) => (
+        <Copy key={name} text={text} label={`${texts.execution.copy} ${name}`} />
+      ))}
     </div>
   );
 }
 
 export function OneExecution({ id }: { id: string }) {
-  const read = useRead<WholeExecution>(`v1/executions/${segment(id)}`);
+  const read = useRead<WholeExecution>(`v1/executions/${segment(id)}`, { isFinal: (row) => final.includes(row.status) });
   return (
     <Loaded read={read}>
       {(execution) => (
@@ -373,6 +379,7 @@ export function OneExecution({ id }: { id: string }) {
             <div>
               <Panel title={texts.execution.facts}>
                 <Facts execution={execution} />
+                <Copies id={execution.id} />
               </Panel>
               <Panel title={texts.execution.params}>
                 <Data value={execution.params} />

@@ -6,9 +6,9 @@ import { type Read, useRead } from '../live.ts';
 import type { Execution, Page } from '../model.ts';
 import { Empty, Id, Loaded, State, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { bulk } from '../parts/bulk.tsx';
-import { Pager, Table } from '../parts/table.tsx';
+import { Table, useList } from '../parts/table.tsx';
 import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
-import { go, place, to, word } from '../router.ts';
+import { canQuote, conditionsOf, go, place, to, without, word } from '../router.ts';
 import { texts } from '../texts.ts';
 
 const LIMIT = '50';
@@ -48,7 +48,7 @@ function suggestions(text: string, names: Record<string, string[]>): string[] {
 
 /** The filter without the condition on the status, and with another one. */
 function withStatus(text: string, status: string | null): string {
-  const rest = text.replace(/(^|\s)(status|pending_reason|waiting_for)=\S*/g, '$1').trim();
+  const rest = without(text, ['status', 'pending_reason', 'waiting_for']);
   return [rest, status === null ? '' : `status=${status}`].filter(Boolean).join(' ');
 }
 
@@ -116,11 +116,11 @@ export function ExecutionTable({ rows, label, isShort }: { rows: Execution[]; la
         ...(isShort
           ? []
           : [{ title: texts.column.workspace, cell: (row: Execution) => <WorkspaceLink name={row.workspace} /> }]),
-        { title: texts.column.workflow, from: 'medium', cell: (row) => <WorkflowLink name={row.workflow} /> },
+        { title: texts.column.workflow, from: 'normal', cell: (row) => <WorkflowLink name={row.workflow} /> },
         {
           title: texts.column.reason,
           kind: 'grow',
-          from: 'wide',
+          from: 'medium',
           cell: (row) =>
             row.pending_reason !== null || row.waiting_for !== null ? (
               <span class="cut" title={row.pending_reason ?? row.waiting_for ?? ''}>
@@ -138,7 +138,7 @@ export function ExecutionTable({ rows, label, isShort }: { rows: Execution[]; la
         {
           title: texts.column.took,
           kind: 'number',
-          from: 'wide',
+          from: 'normal',
           cell: (row) =>
             row.claimed_at ? duration(seconds(row.claimed_at, row.finished_at)) : <span class="quiet">{texts.none}</span>,
         },
@@ -151,19 +151,25 @@ export function ExecutionTable({ rows, label, isShort }: { rows: Execution[]; la
  * not stored, so the node would work them out for each execution that waits: the overview has their numbers. */
 function useCount(read: Read<Page<Execution>>, text: string, workspace: string | null): string {
   const isWhole = read.data !== null && read.data.next_cursor === null;
-  const isCounted = read.data !== null && !isWhole && !/(^|\s)pending_reason=/.test(text);
+  const isCounted =
+    read.data !== null && !read.isLoading && !isWhole && !conditionsOf(text).some(({ key }) => key === 'pending_reason');
   const path = withQuery('v1/executions', { where: text || null, workspace, limit: '1', count: 'true' });
   const count = useRead<Page<Execution>>(isCounted ? path : null);
+  if (read.isLoading) return texts.executions.counting;
   if (isWhole) return texts.executions.count(read.data?.items.length ?? 0, true);
+  if (isCounted && count.isLoading) return texts.executions.counting;
   return count.data === null ? '' : texts.executions.count(count.data.count ?? 0, count.data.count_is_exact);
 }
 
-/** What the node is asked for: a token of some workspaces names one of them beside the filter, and not in both. */
+/** What the node is asked for: a token of some workspaces names one of them beside the filter, and not in both. So does a link to
+ * a workspace that the filter cannot name. */
 function requestOf(text: string): { workspace: string | null; condition: string } {
   const own = chosenWorkspace();
-  const named = /(?:^|\s)workspace=(?:"([^"]*)"|'([^']*)'|(\S+))/.exec(text);
-  if (own === null || named === null) return { workspace: own, condition: text };
-  return { workspace: named[1] ?? named[2] ?? named[3] ?? '', condition: text.replace(named[0], '').trim() };
+  const named = conditionsOf(text).find(({ key }) => key === 'workspace');
+  if (own === null) return { workspace: place.value.query.get('workspace'), condition: text };
+  return named === undefined
+    ? { workspace: own, condition: text }
+    : { workspace: named.value, condition: without(text, ['workspace']) };
 }
 
 export function Executions() {
@@ -171,13 +177,13 @@ export function Executions() {
   const text = query.get('where') ?? '';
   const cursor = query.get('cursor');
   const { workspace, condition } = requestOf(text);
-  const read = useRead<Page<Execution>>(
-    withQuery('v1/executions', { where: condition || null, workspace, cursor, limit: LIMIT }),
-  );
+  const [read, pager] = useList<Execution>('v1/executions', { where: condition || null, workspace, limit: LIMIT });
   const counted = useCount(read, condition, workspace);
-  const status = /(?:^|\s)status=(\S+)/.exec(text)?.[1] ?? null;
+  const conditions = conditionsOf(text);
+  const status = conditions.find(({ key }) => key === 'status')?.value ?? null;
   const address = (filter: string) => to('executions', null, { where: filter, workspace: query.get('workspace') });
-  const names = workspace !== null && !/(^|\s)workspace=/.test(text);
+  const names = workspace !== null && !conditions.some(({ key }) => key === 'workspace');
+  const canAct = workspace === null || canQuote(workspace);
   const filter = names ? `workspace=${word(workspace)} ${text}`.trim() : text;
   return (
     <>
@@ -196,8 +202,10 @@ export function Executions() {
         {(page) => (
           <>
             <div class="toolbar">
-              <p aria-live="polite">{cursor === null ? counted : ''}</p>
-              {may('operate') && page.items.length > 0 && text !== '' && status !== 'COMPLETED' && (
+              <p aria-live="polite" aria-busy={counted === texts.executions.counting}>
+                {cursor === null ? counted : ''}
+              </p>
+              {may('operate') && canAct && page.items.length > 0 && filter !== '' && status !== 'COMPLETED' && (
                 <div class="buttons" role="group" aria-label={texts.executions.bulk}>
                   <span class="quiet small">{texts.executions.bulk}</span>
                   {actsFor(status).map((action) => (
@@ -205,6 +213,7 @@ export function Executions() {
                       key={action}
                       type="button"
                       class={action === 'cancel' ? 'grave' : ''}
+                      disabled={read.isLoading}
                       onClick={() => bulk(action, filter)}
                     >
                       {texts.act[action]}
@@ -218,14 +227,7 @@ export function Executions() {
             ) : (
               <ExecutionTable rows={page.items} label={texts.pages.executions} />
             )}
-            <Pager
-              first={cursor === null ? null : address(text)}
-              next={
-                page.next_cursor === null || page.items.length === 0
-                  ? null
-                  : to('executions', null, { where: text, workspace: query.get('workspace'), cursor: page.next_cursor })
-              }
-            />
+            {pager}
           </>
         )}
       </Loaded>

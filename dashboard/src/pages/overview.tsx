@@ -1,7 +1,7 @@
 // The first page: whether all is well, what waits and why, and the slots of every workspace, those in trouble first.
-import { hasAllWorkspaces, may, session, withQuery } from '../api.ts';
-import { count, micros } from '../format.ts';
-import { type Read, useRead } from '../live.ts';
+import { ask, hasAllWorkspaces, may, session, withQuery } from '../api.ts';
+import { coarse, count } from '../format.ts';
+import { useRead } from '../live.ts';
 import type { Execution, Page, Status, Workspace, WorkspaceUse } from '../model.ts';
 import { Empty, Icon, Id, Loaded, Panel, Slots, State, Time, WorkspaceLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
@@ -28,6 +28,9 @@ interface Trouble {
   link?: string;
 }
 
+/** Reasons that end only when a person does something. Those of the queue, the scheduler and the engine have texts of their own. */
+const unserved = ['no_node_in_group', 'no_node_for_engine', 'quarantined'];
+
 function troubles(status: Status): Trouble[] {
   const found: Trouble[] = [];
   const handlers = (names: string[]) => names.join(', ');
@@ -45,6 +48,16 @@ function troubles(status: Status): Trouble[] {
   if (status.stuck > 0) {
     found.push({ key: 'stuck', text: texts.overview.stuck(status.stuck), link: where({ stuck: 'yes' }) });
   }
+  for (const reason of unserved) {
+    const number = status.pending_reasons[reason] ?? 0;
+    if (number > 0) {
+      found.push({
+        key: reason,
+        text: texts.overview.unserved(texts.reason[reason] ?? reason, number),
+        link: where({ status: 'PENDING', pending_reason: reason }),
+      });
+    }
+  }
   for (const unserved of status.no_worker) {
     found.push({
       key: `worker ${unserved.workflow}`,
@@ -59,8 +72,8 @@ function Health({ status }: { status: Status }) {
   const found = troubles(status);
   const scheduler = status.scheduler.node;
   return (
-    <section class={`health ${found.length > 0 ? 'is-trouble' : 'is-calm'}`} aria-live="polite">
-      <h2>
+    <section class={`health ${found.length > 0 ? 'is-trouble' : 'is-calm'}`}>
+      <h2 aria-live="polite">
         <Icon kind={found.length > 0 ? 'bad' : 'good'} />
         {found.length > 0 ? texts.overview.trouble : texts.overview.calm}
       </h2>
@@ -110,7 +123,7 @@ function Numbers({ status }: { status: Status }) {
         <dt>{texts.overview.pending}</dt>
         <dd>
           <a href={where({ status: 'PENDING' })}>{count(status.pending)}</a>
-          {oldest !== null && <small>{texts.overview.oldest(micros(oldest))}</small>}
+          {oldest !== null && <small>{texts.overview.oldest(coarse(oldest / 1e6))}</small>}
         </dd>
       </div>
       <div>
@@ -186,7 +199,10 @@ function Reasons({ status }: { status: Status }) {
   );
 }
 
+const pressureOf = (row: Workspace | WorkspaceUse): number => row.pending / Math.max(1, row.slots_max);
+
 export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] }) {
+  const most = Math.max(...rows.map(pressureOf)) || 1;
   const age = (row: Workspace | WorkspaceUse) => ('oldest_pending_age_us' in row ? row.oldest_pending_age_us : null);
   return (
     <Table
@@ -208,6 +224,9 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
           cell: (row) => (
             <a class="bare" href={where({ workspace: row.name, status: 'CLAIMED,DISPATCHED' })}>
               <Slots used={row.slots_used} most={row.slots_max} isPaused={row.paused} />
+              <span class="pressure from-normal" aria-hidden="true">
+                <i style={{ width: `${(pressureOf(row) / most) * 100}%` }} />
+              </span>
             </a>
           ),
         },
@@ -229,7 +248,7 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
                 from: 'medium' as const,
                 cell: (row: Workspace | WorkspaceUse) => {
                   const oldest = age(row);
-                  return oldest === null ? <span class="quiet">{texts.none}</span> : micros(oldest);
+                  return oldest === null ? <span class="quiet">{texts.none}</span> : coarse(oldest / 1e6);
                 },
               },
             ]
@@ -244,7 +263,7 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
             </a>
           ),
         },
-        { title: texts.column.plan, from: 'wide', cell: (row) => <a href={to('plans')}>{row.plan}</a> },
+        { title: texts.column.plan, from: 'normal', cell: (row) => <a href={to('plans')}>{row.plan}</a> },
       ]}
     />
   );
@@ -295,20 +314,21 @@ function OfAll() {
   );
 }
 
-/** A token of some workspaces sees its own. */
+/** A token of some workspaces sees its own: one request for each, one after the other. */
 function OfSome({ names }: { names: string[] }) {
+  const load = async (signal: AbortSignal) => {
+    const rows: Workspace[] = [];
+    for (const workspace of names) {
+      rows.push(...(await ask<Page<Workspace>>(withQuery('v1/workspaces', { workspace }), { signal })).items);
+    }
+    return rows.sort((a, b) => pressureOf(b) - pressureOf(a));
+  };
+  const read = useRead<Workspace[]>('own workspaces', { load });
   return (
     <Panel title={texts.overview.slots}>
-      {names.map((name) => (
-        <One key={name} name={name} />
-      ))}
+      <Loaded read={read}>{(rows) => <WorkspaceTable rows={rows} />}</Loaded>
     </Panel>
   );
-}
-
-function One({ name }: { name: string }) {
-  const read: Read<Page<Workspace>> = useRead<Page<Workspace>>(withQuery('v1/workspaces', { workspace: name }));
-  return <Loaded read={read}>{(page) => <WorkspaceTable rows={page.items} />}</Loaded>;
 }
 
 export const Overview = () => (hasAllWorkspaces() ? <OfAll /> : <OfSome names={session.value?.workspaces ?? []} />);

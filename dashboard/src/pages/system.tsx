@@ -2,10 +2,10 @@
 import { segment, session, signOut, withQuery } from '../api.ts';
 import { count, micros } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { Act, FailureGroup, Hook, Lock, Node, Page, Schedule, Status, Token } from '../model.ts';
+import type { Act, FailureGroup, Hook, Lock, Node, Schedule, Status, Token } from '../model.ts';
 import { Empty, Id, Loaded, Panel, State, Time, WorkflowLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
-import { Pager, Table } from '../parts/table.tsx';
+import { Table, useList } from '../parts/table.tsx';
 import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
 import { go, place, to, where } from '../router.ts';
 import { type Theme, theme, themes, timeFormat, timeFormats } from '../settings.ts';
@@ -67,7 +67,7 @@ export function Failures() {
 }
 
 export function Nodes() {
-  const read = useRead<Page<Node>>('v1/nodes?limit=200');
+  const [read, pager] = useList<Node>('v1/nodes');
   const status = useRead<Status>('v1/status?workspaces=0');
   const isGone = (row: Node) => row.state === 'dead' || row.state === 'stopped';
   const path = (row: Node, order: string) => `v1/nodes/${segment(row.name)}/${order}`;
@@ -114,7 +114,7 @@ export function Nodes() {
                 },
                 { title: texts.column.group, from: 'medium', cell: (row) => row.executor_group },
                 { title: texts.column.engine, from: 'wide', cell: (row) => row.engine },
-                { title: 'Host', from: 'wide', cell: (row) => row.host },
+                { title: texts.column.host, from: 'wide', cell: (row) => row.host },
                 { title: texts.column.version, from: 'wide', cell: (row) => row.weir_version },
                 { title: texts.column.seen, from: 'medium', cell: (row) => <Time at={row.seen_at} /> },
                 {
@@ -154,6 +154,7 @@ export function Nodes() {
               ]}
             />
           )}
+          {pager}
         </>
       )}
     </Loaded>
@@ -164,8 +165,7 @@ const timesOf = (row: Schedule) =>
   row.cron !== null ? [row.cron, row.zone].filter(Boolean).join(' ') : texts.schedules.every(micros(row.every_us ?? 0));
 
 export function Schedules() {
-  const cursor = place.value.query.get('cursor');
-  const read = useRead<Page<Schedule>>(withQuery('v1/schedules', { limit: '100', cursor }));
+  const [read, pager] = useList<Schedule>('v1/schedules');
   const path = (row: Schedule, act: string) => `v1/schedules/${segment(row.name)}/${act}`;
   return (
     <Loaded read={read}>
@@ -236,10 +236,7 @@ export function Schedules() {
                 },
               ]}
             />
-            <Pager
-              first={cursor === null ? null : to('schedules')}
-              next={page.next_cursor === null ? null : to('schedules', null, { cursor: page.next_cursor })}
-            />
+            {pager}
           </>
         )
       }
@@ -248,44 +245,47 @@ export function Schedules() {
 }
 
 export function Hooks() {
-  const read = useRead<Page<Hook>>('v1/hooks?limit=200');
+  const [read, pager] = useList<Hook>('v1/hooks');
   return (
     <Loaded read={read}>
       {(page) =>
         page.items.length === 0 ? (
           <Empty text={texts.hooks.empty} command={texts.hooks.emptyCommand} />
         ) : (
-          <Table
-            label={texts.pages.hooks}
-            rows={page.items}
-            id={(row) => row.name}
-            columns={[
-              { title: texts.column.name, kind: 'grow', cell: (row) => row.name },
-              { title: texts.column.state, cell: (row) => <State state={row.paused ? 'paused' : 'enabled'} /> },
-              {
-                title: texts.column.on,
-                from: 'medium',
-                cell: (row) => row.on.map((end) => texts.state[end] ?? end).join(', '),
-              },
-              { title: texts.column.starts, from: 'medium', cell: (row) => <WorkflowLink name={row.start_workflow} /> },
-              { title: texts.column.waiting, kind: 'number', cell: (row) => count(row.waiting) },
-              { title: texts.column.dropped, kind: 'number', from: 'wide', cell: (row) => count(row.dropped) },
-              { title: texts.column.error, from: 'wide', cell: (row) => row.error ?? '' },
-              {
-                title: texts.column.actions,
-                kind: 'acts',
-                cell: (row) => (
-                  <ActButton
-                    needs="admin"
-                    name={row.paused ? texts.act.resume : texts.act.pause}
-                    ask={row.paused ? texts.act.ask.resumeHook(row.name) : texts.act.ask.pauseHook(row.name)}
-                    method="POST"
-                    path={`v1/hooks/${segment(row.name)}/${row.paused ? 'resume' : 'pause'}`}
-                  />
-                ),
-              },
-            ]}
-          />
+          <>
+            <Table
+              label={texts.pages.hooks}
+              rows={page.items}
+              id={(row) => row.name}
+              columns={[
+                { title: texts.column.name, kind: 'grow', cell: (row) => row.name },
+                { title: texts.column.state, cell: (row) => <State state={row.paused ? 'paused' : 'enabled'} /> },
+                {
+                  title: texts.column.on,
+                  from: 'medium',
+                  cell: (row) => row.on.map((end) => texts.state[end] ?? end).join(', '),
+                },
+                { title: texts.column.starts, from: 'medium', cell: (row) => <WorkflowLink name={row.start_workflow} /> },
+                { title: texts.column.waiting, kind: 'number', cell: (row) => count(row.waiting) },
+                { title: texts.column.dropped, kind: 'number', from: 'wide', cell: (row) => count(row.dropped) },
+                { title: texts.column.error, from: 'wide', cell: (row) => row.error ?? '' },
+                {
+                  title: texts.column.actions,
+                  kind: 'acts',
+                  cell: (row) => (
+                    <ActButton
+                      needs="admin"
+                      name={row.paused ? texts.act.resume : texts.act.pause}
+                      ask={row.paused ? texts.act.ask.resumeHook(row.name) : texts.act.ask.pauseHook(row.name)}
+                      method="POST"
+                      path={`v1/hooks/${segment(row.name)}/${row.paused ? 'resume' : 'pause'}`}
+                    />
+                  ),
+                },
+              ]}
+            />
+            {pager}
+          </>
         )
       }
     </Loaded>
@@ -293,40 +293,43 @@ export function Hooks() {
 }
 
 export function Locks() {
-  const read = useRead<Page<Lock>>('v1/locks?limit=200');
+  const [read, pager] = useList<Lock>('v1/locks');
   return (
     <Loaded read={read}>
       {(page) =>
         page.items.length === 0 ? (
           <Empty text={texts.locks.empty} />
         ) : (
-          <Table
-            label={texts.pages.locks}
-            rows={page.items}
-            id={(row) => row.name}
-            columns={[
-              { title: texts.column.name, kind: 'grow', cell: (row) => row.name },
-              { title: texts.column.state, cell: (row) => <State state={row.held ? 'held' : 'free'} /> },
-              { title: texts.column.holder, cell: (row) => row.holder ?? texts.none },
-              { title: texts.column.at, from: 'medium', cell: (row) => <Time at={row.locked_at} /> },
-              { title: texts.column.until, from: 'medium', cell: (row) => <Time at={row.lock_until} /> },
-              {
-                title: texts.column.actions,
-                kind: 'acts',
-                cell: (row) =>
-                  row.held && (
-                    <ActButton
-                      needs="operate"
-                      isGrave
-                      name={texts.act.unlock}
-                      ask={texts.act.ask.releaseLock(row.name)}
-                      method="DELETE"
-                      path={withQuery(`v1/locks/${segment(row.name)}`, { force: 'true' })}
-                    />
-                  ),
-              },
-            ]}
-          />
+          <>
+            <Table
+              label={texts.pages.locks}
+              rows={page.items}
+              id={(row) => row.name}
+              columns={[
+                { title: texts.column.name, kind: 'grow', cell: (row) => row.name },
+                { title: texts.column.state, cell: (row) => <State state={row.held ? 'held' : 'free'} /> },
+                { title: texts.column.holder, cell: (row) => row.holder ?? texts.none },
+                { title: texts.column.at, from: 'medium', cell: (row) => <Time at={row.locked_at} /> },
+                { title: texts.column.until, from: 'medium', cell: (row) => <Time at={row.lock_until} /> },
+                {
+                  title: texts.column.actions,
+                  kind: 'acts',
+                  cell: (row) =>
+                    row.held && (
+                      <ActButton
+                        needs="operate"
+                        isGrave
+                        name={texts.act.unlock}
+                        ask={texts.act.ask.releaseLock(row.name)}
+                        method="DELETE"
+                        path={withQuery(`v1/locks/${segment(row.name)}`, { force: 'true' })}
+                      />
+                    ),
+                },
+              ]}
+            />
+            {pager}
+          </>
         )
       }
     </Loaded>
@@ -334,46 +337,53 @@ export function Locks() {
 }
 
 export function Tokens() {
-  const read = useRead<Page<Token>>('v1/tokens?limit=200');
+  const [read, pager] = useList<Token>('v1/tokens');
   return (
     <Loaded read={read}>
       {(page) =>
         page.items.length === 0 ? (
           <Empty text={texts.tokens.empty} command={texts.tokens.emptyCommand} />
         ) : (
-          <Table
-            label={texts.pages.tokens}
-            rows={page.items}
-            id={(row) => String(row.id)}
-            columns={[
-              { title: texts.column.name, kind: 'grow', cell: (row) => row.name },
-              { title: texts.column.state, cell: (row) => <State state={row.state} /> },
-              { title: texts.column.role, cell: (row) => row.role },
-              { title: texts.column.rights, from: 'medium', cell: (row) => row.workspaces?.join(', ') ?? texts.tokens.all },
-              { title: texts.column.used, from: 'medium', cell: (row) => <Time at={row.last_used_at} /> },
-              {
-                title: texts.column.expires,
-                from: 'wide',
-                cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : texts.tokens.never),
-              },
-              { title: texts.column.by, from: 'wide', cell: (row) => row.created_by },
-              {
-                title: texts.column.actions,
-                kind: 'acts',
-                cell: (row) =>
-                  row.state === 'live' && (
-                    <ActButton
-                      needs="admin"
-                      isGrave
-                      name={texts.act.revoke}
-                      ask={texts.act.ask.revokeToken(row.name)}
-                      method="DELETE"
-                      path={`v1/tokens/${segment(row.name)}`}
-                    />
-                  ),
-              },
-            ]}
-          />
+          <>
+            <Table
+              label={texts.pages.tokens}
+              rows={page.items}
+              id={(row) => String(row.id)}
+              columns={[
+                { title: texts.column.name, kind: 'grow', cell: (row) => row.name },
+                { title: texts.column.state, cell: (row) => <State state={row.state} /> },
+                { title: texts.column.role, cell: (row) => row.role },
+                {
+                  title: texts.column.rights,
+                  from: 'medium',
+                  cell: (row) => row.workspaces?.join(', ') ?? texts.tokens.all,
+                },
+                { title: texts.column.used, from: 'medium', cell: (row) => <Time at={row.last_used_at} /> },
+                {
+                  title: texts.column.expires,
+                  from: 'wide',
+                  cell: (row) => (row.expires_at ? <Time at={row.expires_at} /> : texts.tokens.never),
+                },
+                { title: texts.column.by, from: 'wide', cell: (row) => row.created_by },
+                {
+                  title: texts.column.actions,
+                  kind: 'acts',
+                  cell: (row) =>
+                    row.state === 'live' && (
+                      <ActButton
+                        needs="admin"
+                        isGrave
+                        name={texts.act.revoke}
+                        ask={texts.act.ask.revokeToken(row.name)}
+                        method="DELETE"
+                        path={`v1/tokens/${segment(row.name)}`}
+                      />
+                    ),
+                },
+              ]}
+            />
+            {pager}
+          </>
         )
       }
     </Loaded>
@@ -381,10 +391,8 @@ export function Tokens() {
 }
 
 export function Audit() {
-  const query = place.value.query;
-  const cursor = query.get('cursor');
-  const subject = query.get('subject');
-  const read = useRead<Page<Act>>(withQuery('v1/audit', { limit: '50', cursor, subject }));
+  const subject = place.value.query.get('subject');
+  const [read, pager] = useList<Act>('v1/audit', { limit: '50', subject });
   const apply = (event: SubmitEvent) => {
     event.preventDefault();
     go(to('audit', null, { subject: String(new FormData(event.currentTarget as HTMLFormElement).get('subject')).trim() }));
@@ -441,14 +449,7 @@ export function Audit() {
                 ]}
               />
             )}
-            <Pager
-              first={cursor === null ? null : to('audit', null, { subject })}
-              next={
-                page.next_cursor === null || page.items.length === 0
-                  ? null
-                  : to('audit', null, { subject, cursor: page.next_cursor })
-              }
-            />
+            {pager}
           </>
         )}
       </Loaded>

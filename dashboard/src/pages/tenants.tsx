@@ -1,12 +1,13 @@
 // Workspaces, one workspace, plans.
-import { hasAllWorkspaces, may, segment, session, withQuery } from '../api.ts';
+import { useEffect, useState } from 'preact/hooks';
+import { ask, hasAllWorkspaces, may, segment, session, withQuery } from '../api.ts';
 import { count } from '../format.ts';
 import { useRead } from '../live.ts';
 import type { Execution, Page, Plan, Workspace } from '../model.ts';
 import { Command, Empty, Loaded, Panel, Slots, State, Time } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
-import { Pager, Table } from '../parts/table.tsx';
-import { go, place, to, where } from '../router.ts';
+import { Table, useList } from '../parts/table.tsx';
+import { go, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
 import { ExecutionTable } from './executions.tsx';
 import { Overview, stateOf, WorkspaceTable } from './overview.tsx';
@@ -16,9 +17,7 @@ export function Workspaces() {
 }
 
 function AllWorkspaces() {
-  const query = place.value.query;
-  const cursor = query.get('cursor');
-  const read = useRead<Page<Workspace>>(withQuery('v1/workspaces', { limit: '100', cursor }));
+  const [read, pager] = useList<Workspace>('v1/workspaces');
   const open = (event: SubmitEvent) => {
     event.preventDefault();
     const name = String(new FormData(event.currentTarget as HTMLFormElement).get('name')).trim();
@@ -47,10 +46,7 @@ function AllWorkspaces() {
             ) : (
               <WorkspaceTable rows={page.items} />
             )}
-            <Pager
-              first={cursor === null ? null : to('workspaces')}
-              next={page.next_cursor === null ? null : to('workspaces', null, { cursor: page.next_cursor })}
-            />
+            {pager}
           </>
         )}
       </Loaded>
@@ -151,11 +147,15 @@ export function OneWorkspace({ name }: { name: string }) {
 
 function Limits({ row }: { row: Workspace }) {
   const isAllowed = may('admin') && hasAllWorkspaces();
-  const plans = useRead<Page<Plan>>(isAllowed ? 'v1/plans?limit=200' : null);
   if (!isAllowed || session.value === null) return null;
   const readForm = (form: FormData) => {
     const most = String(form.get('max_concurrent')).trim();
-    return { plan: form.get('plan'), max_concurrent: most === '' ? null : Number(most) };
+    const asked = { plan: String(form.get('plan')), max_concurrent: most === '' ? null : Number(most) };
+    // What the user has not changed may have been changed by another one meanwhile.
+    return {
+      ...(asked.plan === row.plan ? {} : { plan: asked.plan }),
+      ...(asked.max_concurrent === row.max_concurrent ? {} : { max_concurrent: asked.max_concurrent }),
+    };
   };
   return (
     <ActButton
@@ -166,16 +166,7 @@ function Limits({ row }: { row: Workspace }) {
       path={`v1/workspaces/${segment(row.name)}`}
       read={readForm}
     >
-      <label class="field">
-        <span>{texts.workspace.plan}</span>
-        <select name="plan" defaultValue={row.plan}>
-          {(plans.data?.items ?? [{ name: row.plan }]).map((plan) => (
-            <option key={plan.name} selected={plan.name === row.plan}>
-              {plan.name}
-            </option>
-          ))}
-        </select>
-      </label>
+      <PlanChoice plan={row.plan} />
       <label class="field">
         <span>{texts.workspace.maxConcurrent}</span>
         <input
@@ -190,8 +181,38 @@ function Limits({ row }: { row: Workspace }) {
   );
 }
 
+async function readPlans(): Promise<string[]> {
+  const names: string[] = [];
+  for (let cursor: string | null = null; ; ) {
+    const page: Page<Plan> = await ask<Page<Plan>>(withQuery('v1/plans', { limit: '200', cursor }));
+    names.push(...page.items.map((plan) => plan.name));
+    cursor = page.next_cursor;
+    if (cursor === null || page.items.length === 0) return names;
+  }
+}
+
+function PlanChoice({ plan }: { plan: string }) {
+  const [names, setNames] = useState([plan]);
+  useEffect(() => {
+    // Without the others the plan stays as it is.
+    readPlans().then(setNames, () => undefined);
+  }, []);
+  return (
+    <label class="field">
+      <span>{texts.workspace.plan}</span>
+      <select name="plan">
+        {names.map((name) => (
+          <option key={name} selected={name === plan}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 export function Plans() {
-  const read = useRead<Page<Plan>>('v1/plans?limit=200');
+  const [read, pager] = useList<Plan>('v1/plans');
   const readForm = (form: FormData) => ({
     max_concurrent: Number(form.get('max_concurrent')),
     weight: Number(form.get('weight')),
@@ -202,51 +223,54 @@ export function Plans() {
         page.items.length === 0 ? (
           <Empty text={texts.plans.empty} />
         ) : (
-          <Table
-            label={texts.pages.plans}
-            rows={page.items}
-            id={(row) => row.name}
-            columns={[
-              { title: texts.column.plan, kind: 'grow', cell: (row) => row.name },
-              { title: texts.column.limit, kind: 'number', cell: (row) => count(row.max_concurrent) },
-              { title: texts.column.weight, kind: 'number', cell: (row) => count(row.weight) },
-              {
-                title: texts.column.workspaces,
-                kind: 'number',
-                from: 'medium',
-                cell: (row) => <a href={to('workspaces')}>{count(row.workspace_count)}</a>,
-              },
-              {
-                title: texts.column.actions,
-                kind: 'acts',
-                cell: (row) => (
-                  <ActButton
-                    needs="admin"
-                    name={texts.workspace.limits}
-                    ask={texts.act.ask.plan(row.name)}
-                    method="PUT"
-                    path={`v1/plans/${segment(row.name)}`}
-                    read={readForm}
-                  >
-                    <label class="field">
-                      <span>{texts.column.limit}</span>
-                      <input
-                        name="max_concurrent"
-                        type="number"
-                        min="0"
-                        required
-                        defaultValue={String(row.max_concurrent)}
-                      />
-                    </label>
-                    <label class="field">
-                      <span>{texts.column.weight}</span>
-                      <input name="weight" type="number" min="1" required defaultValue={String(row.weight)} />
-                    </label>
-                  </ActButton>
-                ),
-              },
-            ]}
-          />
+          <>
+            <Table
+              label={texts.pages.plans}
+              rows={page.items}
+              id={(row) => row.name}
+              columns={[
+                { title: texts.column.plan, kind: 'grow', cell: (row) => row.name },
+                { title: texts.column.limit, kind: 'number', cell: (row) => count(row.max_concurrent) },
+                { title: texts.column.weight, kind: 'number', cell: (row) => count(row.weight) },
+                {
+                  title: texts.column.workspaces,
+                  kind: 'number',
+                  from: 'medium',
+                  cell: (row) => <a href={to('workspaces')}>{count(row.workspace_count)}</a>,
+                },
+                {
+                  title: texts.column.actions,
+                  kind: 'acts',
+                  cell: (row) => (
+                    <ActButton
+                      needs="admin"
+                      name={texts.workspace.limits}
+                      ask={texts.act.ask.plan(row.name)}
+                      method="PUT"
+                      path={`v1/plans/${segment(row.name)}`}
+                      read={readForm}
+                    >
+                      <label class="field">
+                        <span>{texts.column.limit}</span>
+                        <input
+                          name="max_concurrent"
+                          type="number"
+                          min="0"
+                          required
+                          defaultValue={String(row.max_concurrent)}
+                        />
+                      </label>
+                      <label class="field">
+                        <span>{texts.column.weight}</span>
+                        <input name="weight" type="number" min="1" required defaultValue={String(row.weight)} />
+                      </label>
+                    </ActButton>
+                  ),
+                },
+              ]}
+            />
+            {pager}
+          </>
         )
       }
     </Loaded>

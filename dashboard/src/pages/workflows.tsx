@@ -1,20 +1,22 @@
 // Workflows, their steps as a graph in layers, and the sources of their versions.
+import { useState } from 'preact/hooks';
 import { segment, withQuery } from '../api.ts';
 import { useRead } from '../live.ts';
 import type { Page, Workflow } from '../model.ts';
 import { Data, Empty, Loaded, Panel, State, Time, WorkflowLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
-import { Pager, Table } from '../parts/table.tsx';
+import { Table, useList } from '../parts/table.tsx';
 import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
 import { place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
+
+const VERSIONS_SHOWN = 10;
 
 /** A token of all workspaces may name that of a workflow. */
 const owner = (): string | null => chosenWorkspace() ?? place.value.query.get('workspace');
 
 export function Workflows() {
-  const cursor = place.value.query.get('cursor');
-  const read = useRead<Page<Workflow>>(withQuery('v1/workflows', { limit: '100', cursor, workspace: owner() }));
+  const [read, pager] = useList<Workflow>('v1/workflows', { workspace: owner() });
   return (
     <>
       <WorkspaceChoice />
@@ -56,14 +58,7 @@ export function Workflows() {
                 ]}
               />
             )}
-            <Pager
-              first={cursor === null ? null : to('workflows', null, { workspace: place.value.query.get('workspace') })}
-              next={
-                page.next_cursor === null
-                  ? null
-                  : to('workflows', null, { cursor: page.next_cursor, workspace: place.value.query.get('workspace') })
-              }
-            />
+            {pager}
           </>
         )}
       </Loaded>
@@ -123,6 +118,31 @@ function Graph({ text }: { text: string }) {
   );
 }
 
+/** The newest first; the older ones on request. */
+function Versions({ rows }: { rows: Workflow[] }) {
+  const [areAll, setAll] = useState(false);
+  const shown = areAll ? rows : rows.slice(0, VERSIONS_SHOWN);
+  return (
+    <>
+      {shown.map((row, at) => (
+        <details key={row.version} class="panel" open={at === 0}>
+          <summary>
+            {texts.workflow.version(row.version)} · <Time at={row.created_at} />
+          </summary>
+          <Data value={row.source ?? row.definition} />
+        </details>
+      ))}
+      {shown.length < rows.length && (
+        <p>
+          <button type="button" onClick={() => setAll(true)}>
+            {texts.workflow.earlier(rows.length - shown.length)}
+          </button>
+        </p>
+      )}
+    </>
+  );
+}
+
 export function OneWorkflow({ name }: { name: string }) {
   const workspace = owner();
   const path = `v1/workflows/${segment(name)}`;
@@ -157,16 +177,7 @@ export function OneWorkflow({ name }: { name: string }) {
             <Panel title={texts.workflow.graph}>
               <Graph text={newest.definition} />
             </Panel>
-            {[...page.items]
-              .sort((a, b) => b.version - a.version)
-              .map((row) => (
-                <details key={row.version} class="panel" open={row.version === newest.version}>
-                  <summary>
-                    {texts.workflow.version(row.version)} · <Time at={row.created_at} />
-                  </summary>
-                  <Data value={row.source ?? row.definition} />
-                </details>
-              ))}
+            <Versions rows={[...page.items].sort((a, b) => b.version - a.version)} />
           </>
         );
       }}

@@ -122,6 +122,7 @@ export function Slots({ used, most, isPaused }: { used: number; most: number; is
   );
 }
 
+/** Both words have their room, so that no button beside moves from under the pointer. */
 export function Copy({ text, label }: { text: string; label: string }) {
   const [isDone, setDone] = useState(false);
   const copy = async () => {
@@ -132,7 +133,10 @@ export function Copy({ text, label }: { text: string; label: string }) {
   };
   return (
     <button type="button" class="plain" onClick={copy} onBlur={() => setDone(false)} title={text}>
-      {isDone ? texts.execution.copied : label}
+      <span class="swap">
+        <span class={isDone ? 'gone' : ''}>{label}</span>
+        <span class={isDone ? '' : 'gone'}>{texts.execution.copied}</span>
+      </span>
     </button>
   );
 }
@@ -165,31 +169,30 @@ export function Empty({ text, command }: { text: string; command?: string }) {
   );
 }
 
+function titleOf(status: number): string {
+  if (status === 403) return texts.problem.noRights;
+  if (status === 404) return texts.problem.missing;
+  if (status === 429) return texts.problem.tooMany;
+  if (status < 0) return texts.problem.unreadable;
+  if (status === 0 || status === 502 || status === 504) return texts.problem.unreachable;
+  return status >= 500 ? texts.problem.failed : texts.problem.title;
+}
+
+/** The id of the request changes with each try, so it is no part of what is read out. */
 export function ProblemBox({ problem }: { problem: Problem }) {
-  const title =
-    problem.status === 403
-      ? texts.problem.noRights
-      : problem.status === 404
-        ? texts.problem.missing
-        : problem.status === 0
-          ? texts.problem.unreachable
-          : problem.status < 0
-            ? texts.problem.unreadable
-            : texts.problem.title;
   return (
-    <div class="problem" role="alert">
-      <strong>{title}</strong>
-      <p>{problem.message}</p>
-      {problem.hint && <p class="quiet">{problem.hint}</p>}
-      <p class="quiet small">
-        <code>{problem.code}</code>
-        {problem.requestId && (
-          <>
-            {' '}
-            · {texts.problem.request} <code>{problem.requestId}</code>
-          </>
-        )}
-      </p>
+    <div class="problem">
+      <div role="alert">
+        <strong>{titleOf(problem.status)}</strong>
+        <p>{problem.message}</p>
+        {problem.hint && <p class="quiet">{problem.hint}</p>}
+        <code class="quiet small">{problem.code}</code>
+      </div>
+      {problem.requestId && (
+        <p class="quiet small">
+          {texts.problem.request} <code>{problem.requestId}</code>
+        </p>
+      )}
     </div>
   );
 }

@@ -1,6 +1,8 @@
-// An act on all executions that match: it counts first, asks, takes a reason, shows how far it is, and can be stopped.
+// An act on all executions that match: it counts first, asks, takes a reason, shows how far it is, and can be stopped. It goes on
+// in the node when the dialog is closed; a mark in the header leads back to it.
+import { signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, Problem } from '../api.ts';
+import { ask, type Problem, toProblem } from '../api.ts';
 import { readAgain } from '../live.ts';
 import type { BulkJob } from '../model.ts';
 import { texts } from '../texts.ts';
@@ -8,81 +10,101 @@ import { ProblemBox } from './basics.tsx';
 import { closeDialog, DialogTitle, openDialog } from './dialog.tsx';
 
 const BETWEEN_MS = 300;
+/** After so many polls in a row without an answer about the act the page asks no more by itself: about a minute. */
+const LOST_MOST = 20;
+const LOST_MS = 3000;
 type Action = 'cancel' | 'retry' | 'release';
 
-function Bulk({ action, filter }: { action: Action; filter: string }) {
-  const [matched, setMatched] = useState<BulkJob | null>(null);
-  const [job, setJob] = useState<BulkJob | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const name = texts.act[action];
-  const fail = (error: unknown) =>
-    setProblem(error instanceof Problem ? error : new Problem(0, 'unreadable', String(error), null, null));
+interface Begun {
+  action: Action;
+  filter: string;
+  job: BulkJob;
+  lost: number;
+  problem: Problem | null;
+}
 
-  useEffect(() => {
-    ask<BulkJob>('v1/bulk', { method: 'POST', body: { action, filter, dry_run: true } }).then(setMatched, fail);
-  }, [action, filter]);
+/** The act that this page has begun last. */
+const begun = signal<Begun | null>(null);
 
-  const reason = useRef<HTMLInputElement>(null);
-  useEffect(() => reason.current?.focus(), [matched]);
+function note(id: string, change: Partial<Begun>): void {
+  if (begun.value?.job.id === id) begun.value = { ...begun.value, ...change };
+}
 
-  const isRunning = job?.state === 'running';
-  useEffect(() => {
-    if (!job || !isRunning) {
-      if (job) readAgain();
-      return;
+/** Polls until the act has ended. Behind one address there may be several nodes; the one that runs the act alone knows it. */
+async function follow(id: string): Promise<void> {
+  for (;;) {
+    const lost = begun.value?.lost ?? 0;
+    await new Promise((resolve) =>
+      setTimeout(resolve, lost === 0 ? BETWEEN_MS : Math.min(LOST_MS, BETWEEN_MS * 2 ** lost)),
+    );
+    if (begun.value?.job.id !== id || begun.value.job.state !== 'running') return;
+    try {
+      const job = await ask<BulkJob>(`v1/bulk/${id}`);
+      note(id, { job, lost: 0, problem: null });
+      if (job.state !== 'running') readAgain();
+    } catch (error) {
+      note(id, { lost: lost + 1, problem: toProblem(error) });
+      if (lost + 1 >= LOST_MOST) return;
     }
-    const timer = setTimeout(() => ask<BulkJob>(`v1/bulk/${job.id}`).then(setJob, fail), BETWEEN_MS);
-    return () => clearTimeout(timer);
-  }, [job, isRunning]);
+  }
+}
 
-  const begin = (event: SubmitEvent) => {
-    event.preventDefault();
-    const given = String(new FormData(event.currentTarget as HTMLFormElement).get('reason') ?? '');
-    const body = { action, filter, expect: matched?.matched, ...(given ? { reason: given } : {}) };
-    setProblem(null);
-    ask<BulkJob>('v1/bulk', { method: 'POST', body }).then(setJob, fail);
-  };
-  const stop = () => job && ask<BulkJob>(`v1/bulk/${job.id}`, { method: 'DELETE' }).then(setJob, fail);
-  const total = texts.executions.count(matched?.matched ?? 0, matched?.matched_is_exact ?? true);
+function followAgain(id: string): void {
+  note(id, { lost: 0, problem: null });
+  void follow(id);
+}
 
+async function stop(id: string): Promise<void> {
+  try {
+    note(id, { job: await ask<BulkJob>(`v1/bulk/${id}`, { method: 'DELETE' }), problem: null });
+    readAgain();
+  } catch (error) {
+    note(id, { problem: toProblem(error) });
+  }
+}
+
+function Progress({ action, filter, job, lost, problem }: Begun) {
+  const isRunning = job.state === 'running';
+  const isGivenUp = lost >= LOST_MOST;
+  const word = job.state === 'stopped' ? texts.act.stopped : job.state === 'done' ? texts.act.done : texts.act.working;
   return (
-    <form onSubmit={begin}>
-      <DialogTitle>{matched ? texts.act.bulkAsk(name, total) : texts.live.loading}</DialogTitle>
+    <form onSubmit={(event) => event.preventDefault()}>
+      <DialogTitle>{texts.act.bulkTitle(texts.act[action])}</DialogTitle>
       <p>
         <code>{filter || texts.executions.all}</code>
       </p>
-      {matched?.matched === 0 && <p>{texts.act.bulkNone}</p>}
-      {matched && matched.matched > 0 && !job && (
-        <label class="field">
-          <span>{texts.act.reason}</span>
-          <input ref={reason} name="reason" maxLength={200} autoComplete="off" />
-        </label>
-      )}
-      {job && (
-        <div role="status">
-          <progress max={Math.max(1, job.matched)} value={job.changed + job.refused} aria-label={name} />
-          <p>
-            {job.state === 'stopped' ? texts.act.stopped : job.state === 'done' ? texts.act.done : texts.act.working}
-            {': '}
-            {texts.act.bulkProgress(job.changed + job.requested, job.matched, job.refused)}
+      <div role="status">
+        <progress
+          max={Math.max(1, job.matched)}
+          value={job.changed + job.requested + job.refused}
+          aria-label={texts.act[action]}
+        />
+        <p>
+          {word}
+          {': '}
+          {texts.act.bulkProgress(job.changed + job.requested, job.matched, job.refused)}
+        </p>
+        {job.first_refusal && <p class="quiet">{job.first_refusal.detail}</p>}
+        {job.error && <p class="quiet">{job.error.detail}</p>}
+        {isRunning && lost > 0 && (
+          <p class="is-bad">
+            {isGivenUp ? texts.act.bulkGone : problem?.status === 404 ? texts.act.bulkElsewhere : texts.act.bulkLost}
           </p>
-          {job.first_refusal && <p class="quiet">{job.first_refusal.detail}</p>}
-          {job.error && <p class="quiet">{job.error.detail}</p>}
-        </div>
-      )}
-      {problem && <ProblemBox problem={problem} />}
+        )}
+      </div>
+      {problem && (lost === 0 || isGivenUp) && <ProblemBox problem={problem} />}
       <div class="buttons">
         <button type="button" onClick={closeDialog}>
-          {job ? texts.act.close : texts.act.back}
+          {isRunning ? texts.act.closeRunning : texts.act.close}
         </button>
-        {isRunning && (
-          <button type="button" onClick={stop}>
-            {texts.act.stop}
+        {isRunning && isGivenUp && (
+          <button type="button" onClick={() => followAgain(job.id)}>
+            {texts.live.retry}
           </button>
         )}
-        {matched && matched.matched > 0 && !job && (
-          <button type="submit" class={action === 'cancel' ? 'grave' : 'main'}>
-            {name} {matched.matched.toLocaleString('en')}
+        {isRunning && (
+          <button type="button" onClick={() => void stop(job.id)}>
+            {texts.act.stop}
           </button>
         )}
       </div>
@@ -90,4 +112,92 @@ function Bulk({ action, filter }: { action: Action; filter: string }) {
   );
 }
 
-export const bulk = (action: Action, filter: string): void => openDialog(<Bulk action={action} filter={filter} />);
+function Question({ action, filter }: { action: Action; filter: string }) {
+  const [matched, setMatched] = useState<BulkJob | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const isSent = useRef(false);
+  const name = texts.act[action];
+
+  useEffect(() => {
+    ask<BulkJob>('v1/bulk', { method: 'POST', body: { action, filter, dry_run: true } }).then(setMatched, (error) =>
+      setProblem(toProblem(error)),
+    );
+  }, [action, filter]);
+
+  const reason = useRef<HTMLInputElement>(null);
+  useEffect(() => reason.current?.focus(), [matched]);
+
+  const begin = async (event: SubmitEvent) => {
+    event.preventDefault();
+    if (isSent.current || matched === null) return;
+    isSent.current = true;
+    setBusy(true);
+    setProblem(null);
+    const given = String(new FormData(event.currentTarget as HTMLFormElement).get('reason') ?? '');
+    const body = { action, filter, expect: matched.matched, ...(given ? { reason: given } : {}) };
+    try {
+      const job = await ask<BulkJob>('v1/bulk', { method: 'POST', body });
+      begun.value = { action, filter, job, lost: 0, problem: null };
+      if (job.state === 'running') void follow(job.id);
+      else readAgain();
+    } catch (error) {
+      setProblem(toProblem(error));
+    }
+    isSent.current = false;
+    setBusy(false);
+  };
+  const total = texts.executions.count(matched?.matched ?? 0, matched?.matched_is_exact ?? true);
+  const isAsked = matched !== null && matched.matched > 0;
+  return (
+    <form onSubmit={begin}>
+      <DialogTitle>{matched ? texts.act.bulkAsk(name, total) : texts.live.loading}</DialogTitle>
+      <p>
+        <code>{filter || texts.executions.all}</code>
+      </p>
+      {matched?.matched === 0 && <p>{texts.act.bulkNone}</p>}
+      {isAsked && (
+        <label class="field">
+          <span>{texts.act.reason}</span>
+          <input ref={reason} name="reason" maxLength={200} autoComplete="off" />
+        </label>
+      )}
+      {problem && <ProblemBox problem={problem} />}
+      <div class="buttons">
+        <button type="button" onClick={closeDialog}>
+          {texts.act.back}
+        </button>
+        {isAsked && (
+          <button type="submit" class={action === 'cancel' ? 'grave' : 'main'} disabled={isBusy}>
+            {isBusy ? texts.act.working : `${name} ${matched.matched.toLocaleString('en')}`}
+          </button>
+        )}
+      </div>
+    </form>
+  );
+}
+
+/** The question, and after it the progress of the act that it has begun. `before`: the act of an earlier question. */
+function Bulk({ action, filter, before }: { action: Action; filter: string; before: string | null }) {
+  const now = begun.value;
+  return now !== null && now.job.id !== before ? <Progress {...now} /> : <Question action={action} filter={filter} />;
+}
+
+export const bulk = (action: Action, filter: string): void =>
+  openDialog(<Bulk action={action} filter={filter} before={begun.value?.job.id ?? null} />);
+
+/** In the header while an act runs: how far it is, and the way back to its dialog. */
+export function BulkMark() {
+  const now = begun.value;
+  if (now === null || now.job.state !== 'running') return null;
+  const { action, filter, job } = now;
+  return (
+    <button
+      type="button"
+      class="updates is-on"
+      onClick={() => openDialog(<Bulk action={action} filter={filter} before={null} />)}
+    >
+      {texts.act.bulkMark(texts.act[action], job.changed + job.requested + job.refused, job.matched)}
+    </button>
+  );
+}

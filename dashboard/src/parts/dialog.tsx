@@ -1,8 +1,8 @@
 // One dialog at a time: a question with a reason, that of a bulk act, or the keys.
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { act, may, Problem, session } from '../api.ts';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { act, may, type Problem, session, toProblem } from '../api.ts';
 import { readAgain } from '../live.ts';
 import { texts } from '../texts.ts';
 import { ProblemBox } from './basics.tsx';
@@ -51,8 +51,11 @@ interface Question {
 function Ask(question: Question) {
   const [isBusy, setBusy] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const isSent = useRef(false);
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
+    if (isSent.current) return;
+    isSent.current = true;
     const form = new FormData(event.currentTarget as HTMLFormElement);
     setBusy(true);
     setProblem(null);
@@ -68,8 +71,9 @@ function Ask(question: Question) {
       readAgain();
       question.done?.(answer);
     } catch (error) {
+      isSent.current = false;
       setBusy(false);
-      setProblem(error instanceof Problem ? error : new Problem(0, 'unreadable', String(error), null, null));
+      setProblem(toProblem(error));
     }
   };
   return (
@@ -95,16 +99,43 @@ function Ask(question: Question) {
 
 export const question = (question: Question): void => openDialog(<Ask {...question} />);
 
-/** A button that asks. Without the right for it, it is there and says so. */
+function Refused({ reason }: { reason: string }) {
+  return (
+    <>
+      <DialogTitle>{texts.act.refusedTitle}</DialogTitle>
+      <p>{reason}</p>
+      <div class="buttons">
+        <button type="button" class="main" onClick={closeDialog}>
+          {texts.act.close}
+        </button>
+      </div>
+    </>
+  );
+}
+
+/** A button that asks. Without the right for it, it is there, and a press opens the reason. When an act removes the button, the
+ * focus goes to what it was in. */
 export function ActButton({ needs, ...asked }: Question & { needs: string }) {
   const isAllowed = may(needs);
+  const refusal = texts.act.notAllowed(session.value?.role ?? '');
+  const button = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(
+    () => () => {
+      const element = button.current;
+      if (element !== null && element === document.activeElement) {
+        element.closest<HTMLElement>('[tabindex]')?.focus({ preventScroll: true });
+      }
+    },
+    [],
+  );
   return (
     <button
+      ref={button}
       type="button"
       class={asked.isGrave ? 'grave' : ''}
       aria-disabled={!isAllowed}
-      title={isAllowed ? asked.ask : texts.act.notAllowed(session.value?.role ?? '')}
-      onClick={() => isAllowed && question(asked)}
+      title={isAllowed ? asked.ask : refusal}
+      onClick={() => (isAllowed ? question(asked) : openDialog(<Refused reason={refusal} />))}
     >
       {asked.name}
     </button>

@@ -1,12 +1,16 @@
 // A table whose rows can be walked through with j and k. Columns of less weight are left out on narrow screens.
 import type { ComponentChildren } from 'preact';
+import { withQuery } from '../api.ts';
+import { type Read, useRead } from '../live.ts';
+import type { Page } from '../model.ts';
+import { place, to } from '../router.ts';
 import { texts } from '../texts.ts';
 
 export interface Column<T> {
   title: string;
   cell: (row: T) => ComponentChildren;
-  /** Shown from this width on; without, always. */
-  from?: 'medium' | 'wide';
+  /** Shown from this width of the table on; without, always. */
+  from?: 'medium' | 'normal' | 'wide';
   /** `fill` takes the room that is left; `grow` as well, and its text is cut. */
   kind?: 'number' | 'fill' | 'grow' | 'acts';
 }
@@ -49,15 +53,31 @@ export function Table<T>({ label, rows, id, columns }: Props<T>) {
   );
 }
 
+/** A list of the node, and the links to its other pages. The address keeps the cursor beside the rest of its query. */
+export function useList<T>(path: string, query: Record<string, string | null> = {}): [Read<Page<T>>, ComponentChildren] {
+  const { page, query: address } = place.value;
+  const cursor = address.get('cursor');
+  const read = useRead<Page<T>>(withQuery(path, { limit: '100', ...query, cursor }));
+  const { cursor: _, ...kept } = Object.fromEntries(address);
+  const next = read.data?.next_cursor ?? null;
+  const pager = (
+    <Pager
+      first={cursor === null ? null : to(page, null, kept)}
+      next={next === null || read.data?.items.length === 0 ? null : to(page, null, { ...kept, cursor: next })}
+    />
+  );
+  return [read, pager];
+}
+
 /** Pages of a list: the first one, and the next. */
-export function Pager({ first, next }: { first: string | null; next: string | null }) {
+function Pager({ first, next }: { first: string | null; next: string | null }) {
   if (first === null && next === null) return null;
   return (
-    <nav class="pager" aria-label="Pages">
-      {first !== null && <a href={first}>{texts.executions.newer}</a>}
+    <nav class="pager" aria-label={texts.pager}>
+      {first !== null && <a href={first}>{texts.firstPage}</a>}
       {next !== null && (
         <a href={next} rel="next">
-          {texts.executions.older}
+          {texts.nextPage}
         </a>
       )}
     </nav>
