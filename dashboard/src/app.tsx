@@ -25,10 +25,12 @@ import { Command, Copy, Icon, ProblemBox } from './parts/basics.tsx';
 import { BulkMark } from './parts/bulk.tsx';
 import { closeDialog, DialogHost, DialogTitle, openDialog } from './parts/dialog.tsx';
 import { useScroll } from './parts/scroll.ts';
+import { useWorkspaceNames } from './parts/suggest.ts';
 import { go, place, to } from './router.ts';
 import { texts } from './texts.ts';
 
 const OLD_S = 10;
+const executionId = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 type PageName = keyof typeof texts.pages;
 
 /** Those with a right need it for all that they show; the node enforces it, here they are only not offered. */
@@ -179,25 +181,36 @@ function Offline() {
   );
 }
 
+/** An execution by its id, or workspaces by the beginning of their names. */
 function Find() {
+  const [names, suggest] = useWorkspaceNames();
   const open = (event: SubmitEvent) => {
     event.preventDefault();
     const form = event.currentTarget as HTMLFormElement;
-    const id = String(new FormData(form).get('id')).trim();
-    if (id !== '') go(to('execution', id));
+    const text = String(new FormData(form).get('text')).trim();
+    if (text === '') return;
+    if (executionId.test(text)) go(to('execution', text));
+    else go(names.includes(text) ? to('workspace', text) : to('workspaces', null, { prefix: text }));
     form.reset();
   };
   return (
     <form role="search" class="open" aria-label={texts.find} onSubmit={open}>
       <input
-        name="id"
+        name="text"
         type="search"
         class="find"
         aria-label={texts.find}
         placeholder={texts.find}
+        list="workspace-names"
         autoComplete="off"
         spellcheck={false}
+        onInput={(event) => suggest(event.currentTarget.value.trim())}
       />
+      <datalist id="workspace-names">
+        {names.map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
     </form>
   );
 }

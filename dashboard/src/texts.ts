@@ -325,7 +325,11 @@ export const texts = {
     empty: 'No execution failed. Failures appear here by error and workflow, with a sample of each.',
     noCode: 'no code',
   },
-  workspaces: { find: 'Find a workspace' },
+  workspaces: {
+    find: 'The beginning of a name',
+    none: (prefix: string) =>
+      `No workspace has a name that begins with ${prefix}. A capital letter is another one than a small one.`,
+  },
   workspace: {
     limits: 'Limits',
     plan: 'Plan',
@@ -434,6 +438,6 @@ export const texts = {
   pager: 'Pages',
   firstPage: 'First page',
   nextPage: 'Next page',
-  find: 'Open an execution by its id',
+  find: 'Id of an execution, or name of a workspace',
   none: '–',
 };

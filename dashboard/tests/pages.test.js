@@ -85,12 +85,12 @@ test('the filter is a part of the address, with suggestions', async () => {
   await page.goForward();
   await page.getByText('1 execution', { exact: true }).waitFor();
   await page.locator('.tabs a', { hasText: 'All' }).click();
-  await page.waitForFunction(() => document.querySelector('input[list]').value === 'workspace=globex');
+  await page.waitForFunction(() => document.querySelector('main input[list]').value === 'workspace=globex');
   const quoted = 'error_code="x status=FAILED"';
   await show(page, `#/executions?where=${encodeURIComponent(`${quoted} status=PENDING`)}`, 'Executions');
   assert.equal(await page.locator('.tabs a[aria-current]').textContent(), 'pending');
   await page.locator('.tabs a', { hasText: 'All' }).click();
-  await page.waitForFunction((text) => document.querySelector('input[list]').value === text, quoted);
+  await page.waitForFunction((text) => document.querySelector('main input[list]').value === text, quoted);
   await closePage(page);
 });
 
@@ -256,6 +256,47 @@ test('all is not well while executions wait for a group that no node serves', as
   await trouble.click();
   await page.locator(`a.id[title="${id}"]`).waitFor();
   scene.weir('cancel', id, '-q');
+  await closePage(page);
+});
+
+test('a part of its name leads to a customer that no page shows, in two clicks', async () => {
+  for (let number = 0; number < 150; number += 1) {
+    const answer = await fetch(`${scene.address}v1/workspaces/customer-${String(number).padStart(3, '0')}`, {
+      method: 'PUT',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ plan: 'free' }),
+    });
+    assert.ok(answer.ok, String(answer.status));
+  }
+  scene.enqueue('customer-149', 'hold');
+  const id = scene.enqueue('customer-149', 'hold');
+  const page = await openPage(`${scene.address}#/workspaces`);
+  await page.locator('main tbody tr', { hasText: 'customer-000' }).waitFor();
+  assert.equal(await page.locator('main tbody tr', { hasText: 'customer-149' }).count(), 0);
+  const find = page.locator('header').getByRole('combobox');
+  await find.fill('customer-14');
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('#workspace-names option')].some((option) => option.value === 'customer-149'),
+  );
+  await find.press('Enter');
+  const row = page.locator('main tbody tr', { hasText: 'customer-149' });
+  await row.locator('td.number a').first().click();
+  await page.locator(`main tbody a.id[title="${id}"]`).click();
+  await page.locator('section.why').getByText('Place 1 of 1').waitFor();
+  await find.fill('customer-149');
+  await page.waitForFunction(() => document.querySelectorAll('#workspace-names option').length === 1);
+  await find.press('Enter');
+  await page.locator('h1', { hasText: 'Workspace customer-149' }).waitFor();
+  await show(page, '#/workspaces?prefix=nobody', 'Workspaces');
+  await page.locator('.empty', { hasText: 'begins with nobody' }).waitFor();
+  await show(page, '#/executions', 'Executions');
+  await page.getByLabel('Filter').fill('workspace=customer-14');
+  await page.waitForFunction(() =>
+    [...document.querySelectorAll('#filter-words option')].some((option) => option.value === 'workspace=customer-149'),
+  );
+  await find.fill(id);
+  await find.press('Enter');
+  await page.locator('h1 code', { hasText: id }).waitFor();
   await closePage(page);
 });
 

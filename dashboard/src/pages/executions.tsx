@@ -6,6 +6,7 @@ import { type Read, useRead } from '../live.ts';
 import type { Execution, Page } from '../model.ts';
 import { Empty, Id, Loaded, State, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { bulk } from '../parts/bulk.tsx';
+import { useWorkspaceNames } from '../parts/suggest.ts';
 import { Table, useList } from '../parts/table.tsx';
 import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
 import { canQuote, conditionsOf, go, place, to, without, word } from '../router.ts';
@@ -62,16 +63,20 @@ function actsFor(status: string | null): ('retry' | 'release' | 'cancel')[] {
 function FilterBar({ text, workspace }: { text: string; workspace: string | null }) {
   const input = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLDataListElement>(null);
-  const all = useRead<Page<{ name: string }>>(workspace === null ? 'v1/workspaces?limit=200' : null);
+  const [found, find] = useWorkspaceNames();
   const workflows = useRead<Page<{ name: string }>>(withQuery('v1/workflows', { limit: '200', workspace }));
   const names = {
-    workspace: workspace === null ? (all.data?.items.map((row) => row.name) ?? []) : [workspace],
+    workspace: workspace === null ? found : [workspace],
     workflow: [...new Set(workflows.data?.items.map((row) => row.name) ?? [])],
   };
   const suggest = () => {
-    const options = suggestions(input.current?.value ?? '', names).slice(0, 50);
+    const typed = input.current?.value ?? '';
+    const part = /(?:^|\s)workspace=["']?(\S*)$/.exec(typed)?.[1];
+    if (part !== undefined && workspace === null) find(part);
+    const options = suggestions(typed, names).slice(0, 50);
     list.current?.replaceChildren(...options.map((value) => Object.assign(document.createElement('option'), { value })));
   };
+  useEffect(suggest, [found]);
   useEffect(() => {
     if (input.current) input.current.value = text;
   }, [text]);

@@ -7,7 +7,7 @@ import type { Execution, Page, Plan, Workspace } from '../model.ts';
 import { Command, Empty, Loaded, Panel, Slots, State, Time } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Table, useList } from '../parts/table.tsx';
-import { go, to, where } from '../router.ts';
+import { go, place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
 import { ExecutionTable } from './executions.tsx';
 import { Overview, stateOf, WorkspaceTable } from './overview.tsx';
@@ -17,32 +17,39 @@ export function Workspaces() {
 }
 
 function AllWorkspaces() {
-  const [read, pager] = useList<Workspace>('v1/workspaces');
-  const open = (event: SubmitEvent) => {
+  const prefix = place.value.query.get('prefix');
+  const [read, pager] = useList<Workspace>('v1/workspaces', { prefix });
+  const find = (event: SubmitEvent) => {
     event.preventDefault();
-    const name = String(new FormData(event.currentTarget as HTMLFormElement).get('name')).trim();
-    if (name !== '') go(to('workspace', name));
+    go(
+      to('workspaces', null, { prefix: String(new FormData(event.currentTarget as HTMLFormElement).get('prefix')).trim() }),
+    );
   };
   return (
     <>
-      <form class="filter" role="search" aria-label={texts.pages.workspaces} onSubmit={open}>
+      <form class="filter" role="search" aria-label={texts.pages.workspaces} onSubmit={find}>
         <input
-          name="name"
+          key={prefix}
+          name="prefix"
           type="search"
           class="find"
           aria-label={texts.workspaces.find}
           placeholder={texts.workspaces.find}
+          defaultValue={prefix ?? ''}
           autoComplete="off"
         />
         <button type="submit" class="main">
-          {texts.workspaces.find}
+          {texts.executions.apply}
         </button>
       </form>
       <Loaded read={read}>
         {(page) => (
           <>
             {page.items.length === 0 ? (
-              <Empty text={texts.overview.empty} command={texts.overview.emptyCommand} />
+              <Empty
+                text={prefix === null ? texts.overview.empty : texts.workspaces.none(prefix)}
+                command={prefix === null ? texts.overview.emptyCommand : `weir workspace list`}
+              />
             ) : (
               <WorkspaceTable rows={page.items} />
             )}
