@@ -88,10 +88,14 @@ test('a workspace is paused, resumed, and gets other limits', async () => {
   await page.locator('.toolbar .slots', { hasText: '/7' }).waitFor();
   const set = scene.json('workspace', 'show', 'globex');
   assert.deepEqual([set.plan, set.max_concurrent], ['enterprise', 7]);
+  // What another operator changes while the dialog is open stays, since this one has not touched it.
   await button('Limits').click();
   await page.locator('dialog[open]').getByLabel('Slots at most').fill('');
+  scene.weir('workspace', 'set', 'globex', '--plan', 'pro', '-q');
   await page.locator('dialog[open]').getByRole('button', { name: 'Limits' }).click();
-  await page.locator('.toolbar .slots', { hasText: '/20' }).waitFor();
+  await page.locator('.toolbar .slots', { hasText: '/5' }).waitFor();
+  const left = scene.json('workspace', 'show', 'globex');
+  assert.deepEqual([left.plan, left.max_concurrent], ['pro', null]);
 });
 
 test('a plan gets another limit', async () => {

@@ -3,9 +3,10 @@ import { after, before, test } from 'node:test';
 import { closeBrowser, closePage, openBrowser, openPage, Scene, show } from './scene.js';
 
 const scene = new Scene();
+let ids;
 before(async () => {
   await Promise.all([openBrowser(), scene.start()]);
-  scene.fill();
+  ids = scene.fill();
 });
 after(async () => {
   await closeBrowser();
@@ -128,6 +129,19 @@ test('ages are those of the server, also where the clock of the browser is slow'
     .first()
     .waitFor();
   assert.equal(await page.locator('tbody time', { hasText: /^in / }).count(), 0);
+  await closePage(page);
+});
+
+test('an execution that has ended is not read again', async () => {
+  const page = await openClocked();
+  await show(page, `#/execution/${ids.failed}`, 'Execution');
+  await page.getByRole('button', { name: 'Log' }).click();
+  await page.getByRole('log').getByText('no answer').waitFor();
+  const of = new RegExp(`/v1/executions/${ids.failed}`);
+  const before = await countRequests(page, of);
+  await page.clock.runFor(60_000);
+  assert.equal(await countRequests(page, of), before);
+  assert.equal(await page.locator('header .age').count(), 0);
   await closePage(page);
 });
 

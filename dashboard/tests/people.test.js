@@ -111,6 +111,16 @@ test('the keyboard alone leads from the overview to an act', async () => {
   await closePage(page);
 });
 
+test('j and k walk over rows whose first link is hidden on a narrow screen', async () => {
+  const page = await openPage(`${scene.address}#/schedules`, { width: 360 });
+  const row = page.locator('main tbody tr');
+  await row.waitFor();
+  assert.equal(await row.locator('a').first().isVisible(), false);
+  await page.keyboard.press('j');
+  assert.equal(await page.evaluate(() => document.activeElement.closest('tbody tr') !== null), true);
+  await closePage(page);
+});
+
 test('a state is readable without its colour', async () => {
   const page = await openPage(`${scene.address}#/executions`);
   await page.locator('tbody .state').nth(2).waitFor();
