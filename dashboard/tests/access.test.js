@@ -126,13 +126,13 @@ test('a token of two workspaces changes between them', async () => {
   await page.locator('main tbody tr', { hasText: 'globex' }).waitFor();
   await show(page, '#/executions', 'Executions');
   await page.getByText('2 executions', { exact: true }).waitFor();
-  await page.getByRole('combobox', { name: 'Workspace' }).selectOption('globex');
+  await page.getByRole('combobox', { name: 'Workspace', exact: true }).selectOption('globex');
   await page.getByText('1 execution', { exact: true }).waitFor();
   await page.reload();
   await page.getByText('1 execution', { exact: true }).waitFor();
   await show(page, '#/failures', 'Failures');
   await page.getByText('No execution failed').waitFor(); // in acme
-  await page.getByRole('combobox', { name: 'Workspace' }).selectOption('globex');
+  await page.getByRole('combobox', { name: 'Workspace', exact: true }).selectOption('globex');
   await page.getByText('exit_3').first().waitFor();
   await closePage(page);
 });
