@@ -54,6 +54,8 @@ export interface Request {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  /** A POST that changes nothing. */
+  isDry?: boolean;
 }
 
 /** `take` reads the answer, within the deadline; without a deadline only the head of the answer is within it. */
@@ -70,7 +72,7 @@ async function send<T>(path: string, request: Request, take: (answer: Response) 
     if (error instanceof SyntaxError) throw unreadable(texts.problem.notJson);
     connection.value = { ...connection.value, failed: true };
     const detail = deadline.signal.aborted ? texts.problem.late((isAct ? ACT_MS : READ_MS) / 1000) : texts.problem.noAnswer;
-    throw new Problem(0, 'unreachable', detail, isAct ? texts.problem.mayHaveActed : null, null);
+    throw new Problem(0, 'unreachable', detail, isAct && !request.isDry ? texts.problem.mayHaveActed : null, null);
   } finally {
     clearTimeout(timer);
   }
@@ -121,6 +123,8 @@ export async function findSession(): Promise<void> {
 }
 
 export async function signIn(token: string): Promise<void> {
+  // No token has other letters, and a field of a head cannot hold them.
+  if (/[^\x21-\x7e]/.test(token)) throw new Problem(401, 'unauthorized', texts.signIn.refused, null, null);
   const begun = await ask<Session>('v1/session', { method: 'POST', headers: { Authorization: `Bearer ${token}` } });
   sessionEnded.value = false;
   session.value = begun;

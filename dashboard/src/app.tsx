@@ -372,6 +372,7 @@ function SignIn({ before }: { before: Problem | null }) {
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     setBusy(true);
+    setProblem(null);
     try {
       await signIn(String(new FormData(event.currentTarget as HTMLFormElement).get('token')).trim());
     } catch (error) {

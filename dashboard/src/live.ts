@@ -7,10 +7,10 @@ import { ask, openStream, type Problem, session, toProblem, withQuery } from './
 const SHORTEST_MS = 1000;
 const LONGEST_MS = 5000;
 /** A read is repeated at the earliest after so many times its own duration, so that a page never keeps a node busy. The way to
- * the node and back, which is the duration of the fastest read, does not count. */
+ * the node and back, which is the duration of the fastest read, at most a second, does not count. */
 const REST = 20;
 const REST_LONGEST_MS = 30_000;
-let fastest = REST_LONGEST_MS;
+let fastest = 1000;
 const restAfter = (duration: number): number => Math.min(REST_LONGEST_MS, REST * Math.max(0, duration - fastest));
 
 export const paused = signal(false);

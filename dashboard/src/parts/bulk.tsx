@@ -120,7 +120,7 @@ function Question({ action, filter }: { action: Action; filter: string }) {
   const name = texts.act[action];
 
   useEffect(() => {
-    ask<BulkJob>('v1/bulk', { method: 'POST', body: { action, filter, dry_run: true } }).then(setMatched, (error) =>
+    ask<BulkJob>('v1/bulk', { method: 'POST', body: { action, filter, dry_run: true }, isDry: true }).then(setMatched, (error) =>
       setProblem(toProblem(error)),
     );
   }, [action, filter]);
