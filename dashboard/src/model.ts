@@ -263,6 +263,7 @@ export interface Act {
 
 export interface BulkJob {
   id: string;
+  node?: string | null;
   act: string;
   state: string;
   matched: number;

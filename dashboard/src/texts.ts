@@ -308,8 +308,8 @@ export const texts = {
     bulkProgress: (changed: number, matched: number, refused: number) =>
       `${changed.toLocaleString('en')} of ${matched.toLocaleString('en')} changed${refused > 0 ? `, ${refused.toLocaleString('en')} refused` : ''}`,
     bulkLost: 'The node did not answer. The act goes on there; the page asks again.',
-    bulkElsewhere:
-      'The act runs on another node than the one that answers. The page asks again until it reaches that node.',
+    bulkElsewhere: (node: string) =>
+      `The act runs on the node ${node}, and another one answers. The page asks again until it reaches that node.`,
     bulkGone: 'No answer about the act came. It goes on at the node that took it, or has ended there.',
     bulkMark: (act: string, changed: number, matched: number) =>
       `${act}: ${changed.toLocaleString('en')} of ${matched.toLocaleString('en')}`,
@@ -337,7 +337,7 @@ export const texts = {
     ofPlan: 'as the plan has it',
     running: 'Runs now',
     noneRun: 'Nothing runs.',
-    next: 'Waits',
+    next: 'Waits, newest first',
     noneWait: 'Nothing waits.',
     failed: 'Failed last',
     noneFailed: 'Nothing failed.',

@@ -220,8 +220,9 @@ test('a bulk act is stopped, and what it has changed by then stays changed', asy
 });
 
 test('a bulk act that is pressed twice is sent once', async () => {
-  for (let number = 0; number < 2; number += 1) scene.enqueue('acme', 'quick', '--run-at', '+3h');
-  await show(page, '#/executions?where=workspace%3Dacme%20status%3DPENDING', 'Executions');
+  scene.weir('workspace', 'set', 'twice', '--plan', 'free', '-q');
+  for (let number = 0; number < 2; number += 1) scene.enqueue('twice', 'quick', '--run-at', '+3h');
+  await show(page, '#/executions?where=workspace%3Dtwice%20status%3DPENDING', 'Executions');
   await button('Cancel').click();
   const dialog = page.locator('dialog[open]');
   await dialog.getByText('Cancel 2 executions?').waitFor();
@@ -247,8 +248,9 @@ test('a bulk act that is pressed twice is sent once', async () => {
 
 test('a bulk act is followed to its end over polls that are lost, also with its dialog closed', async () => {
   page.allowed.push(/ERR_FAILED|404/);
-  for (let number = 0; number < 3; number += 1) scene.enqueue('acme', 'quick', '--run-at', '+3h');
-  await show(page, '#/executions?where=workspace%3Dacme%20status%3DPENDING', 'Executions');
+  scene.weir('workspace', 'set', 'lost', '--plan', 'free', '-q');
+  for (let number = 0; number < 3; number += 1) scene.enqueue('lost', 'quick', '--run-at', '+3h');
+  await show(page, '#/executions?where=workspace%3Dlost%20status%3DPENDING', 'Executions');
   await button('Cancel').click();
   const dialog = page.locator('dialog[open]');
   let polls = 0;
@@ -263,7 +265,7 @@ test('a bulk act is followed to its end over polls that are lost, also with its 
     return polls === 2 ? route.fulfill({ status: 404, contentType: 'application/problem+json', body }) : held(route);
   });
   await dialog.getByRole('button', { name: 'Cancel 3' }).click();
-  await dialog.getByText('The act runs on another node').waitFor();
+  await dialog.getByText('The act runs on the node one').waitFor();
   const route = await third;
   await dialog.getByRole('button', { name: 'Close, it goes on' }).click();
   await dialog.waitFor({ state: 'hidden' });
@@ -282,6 +284,24 @@ test('a bulk act is followed to its end over polls that are lost, also with its 
       .count(),
     0,
   );
+});
+
+test('a page that is opened while a bulk act runs leads to it', async () => {
+  const job = { id: 'b1', node: 'one', act: 'cancel', state: 'running', matched: 100, matched_is_exact: true, changed: 40 };
+  let state = 'running';
+  await page.route(/\/v1\/bulk/, (route) => {
+    if (route.request().method() === 'DELETE') state = 'stopped';
+    const now = { ...job, requested: 0, refused: 0, state };
+    return route.fulfill({ json: route.request().url().endsWith('/bulk') ? { items: [now] } : now });
+  });
+  await page.reload();
+  await page.locator('header').getByRole('button', { name: 'Cancel: 40 of 100' }).click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByText('Working: 40 of 100 changed').waitFor();
+  await dialog.getByRole('button', { name: 'Stop' }).click();
+  await dialog.getByText('Stopped: 40 of 100 changed').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  await page.unroute(/\/v1\/bulk/);
 });
 
 test('a bulk act changes nothing when the count is another one by then', async () => {

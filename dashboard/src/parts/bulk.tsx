@@ -1,8 +1,8 @@
 // An act on all executions that match: it counts first, asks, takes a reason, shows how far it is, and can be stopped. It goes on
 // in the node when the dialog is closed; a mark in the header leads back to it.
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, type Problem, toProblem } from '../api.ts';
+import { ask, may, type Problem, session, toProblem } from '../api.ts';
 import { readAgain } from '../live.ts';
 import type { BulkJob } from '../model.ts';
 import { texts } from '../texts.ts';
@@ -17,13 +17,14 @@ type Action = 'cancel' | 'retry' | 'release';
 
 interface Begun {
   action: Action;
-  filter: string;
+  /** null: another page began it. */
+  filter: string | null;
   job: BulkJob;
   lost: number;
   problem: Problem | null;
 }
 
-/** The act that this page has begun last. */
+/** The act that this page has begun last, or one that ran when the page was opened. */
 const begun = signal<Begun | null>(null);
 
 function note(id: string, change: Partial<Begun>): void {
@@ -49,6 +50,20 @@ async function follow(id: string): Promise<void> {
   }
 }
 
+/** After a reload, or in another tab: an act that runs on the node that answers. */
+async function findRunning(): Promise<void> {
+  const { items } = await ask<{ items: BulkJob[] }>('v1/bulk');
+  const job = items.find((item) => item.state === 'running');
+  if (job === undefined || begun.value !== null) return;
+  begun.value = { action: job.act as Action, filter: null, job, lost: 0, problem: null };
+  void follow(job.id);
+}
+effect(() => {
+  if (!session.value) begun.value = null;
+  // Without it the page has no mark of the act, and nothing else is missing.
+  else if (may('operate')) findRunning().catch(() => undefined);
+});
+
 function followAgain(id: string): void {
   note(id, { lost: 0, problem: null });
   void follow(id);
@@ -70,9 +85,11 @@ function Progress({ action, filter, job, lost, problem }: Begun) {
   return (
     <form onSubmit={(event) => event.preventDefault()}>
       <DialogTitle>{texts.act.bulkTitle(texts.act[action])}</DialogTitle>
-      <p>
-        <code>{filter || texts.executions.all}</code>
-      </p>
+      {filter !== null && (
+        <p>
+          <code>{filter || texts.executions.all}</code>
+        </p>
+      )}
       <div role="status">
         <progress
           max={Math.max(1, job.matched)}
@@ -88,7 +105,11 @@ function Progress({ action, filter, job, lost, problem }: Begun) {
         {job.error && <p class="quiet">{job.error.detail}</p>}
         {isRunning && lost > 0 && (
           <p class="is-bad">
-            {isGivenUp ? texts.act.bulkGone : problem?.status === 404 ? texts.act.bulkElsewhere : texts.act.bulkLost}
+            {isGivenUp
+              ? texts.act.bulkGone
+              : problem?.status === 404
+                ? texts.act.bulkElsewhere(job.node ?? '')
+                : texts.act.bulkLost}
           </p>
         )}
       </div>
@@ -120,8 +141,9 @@ function Question({ action, filter }: { action: Action; filter: string }) {
   const name = texts.act[action];
 
   useEffect(() => {
-    ask<BulkJob>('v1/bulk', { method: 'POST', body: { action, filter, dry_run: true }, isDry: true }).then(setMatched, (error) =>
-      setProblem(toProblem(error)),
+    ask<BulkJob>('v1/bulk', { method: 'POST', body: { action, filter, dry_run: true }, isDry: true }).then(
+      setMatched,
+      (error) => setProblem(toProblem(error)),
     );
   }, [action, filter]);
 
@@ -186,17 +208,19 @@ function Bulk({ action, filter, before }: { action: Action; filter: string; befo
 export const bulk = (action: Action, filter: string): void =>
   openDialog(<Bulk action={action} filter={filter} before={begun.value?.job.id ?? null} />);
 
+/** The progress of an act that is under way already. */
+function Running() {
+  const now = begun.value;
+  return now === null ? null : <Progress {...now} />;
+}
+
 /** In the header while an act runs: how far it is, and the way back to its dialog. */
 export function BulkMark() {
   const now = begun.value;
   if (now === null || now.job.state !== 'running') return null;
-  const { action, filter, job } = now;
+  const { action, job } = now;
   return (
-    <button
-      type="button"
-      class="updates is-on"
-      onClick={() => openDialog(<Bulk action={action} filter={filter} before={null} />)}
-    >
+    <button type="button" class="updates is-on" onClick={() => openDialog(<Running />)}>
       {texts.act.bulkMark(texts.act[action], job.changed + job.requested + job.refused, job.matched)}
     </button>
   );
