@@ -56,7 +56,7 @@ test('an execution is started before its time', async () => {
   await page.locator('section.why', { hasText: 'scheduled' }).waitFor();
   await perform(page, button('Start now'), 'asked by phone');
   await page.locator('section.why', { hasText: 'It completed' }).waitFor();
-  assert.equal(await page.evaluate(() => document.activeElement.id), 'main'); // not lost with the button
+  await page.waitForFunction(() => document.activeElement.id === 'main'); // not lost with the button
 });
 
 test('an act that came too late is refused in the dialog', async () => {

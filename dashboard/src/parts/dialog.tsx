@@ -23,8 +23,13 @@ export function DialogHost() {
     if (isOpen && !element.current?.open) element.current?.showModal();
     if (!isOpen && element.current?.open) element.current.close();
   }, [isOpen]);
+  // The browser gives the focus back to the button that opened the dialog, but that may be gone by then.
+  const onClose = () => {
+    closeDialog();
+    if (document.activeElement === document.body) document.getElementById('main')?.focus({ preventScroll: true });
+  };
   return (
-    <dialog ref={element} onClose={closeDialog} aria-labelledby="dialog-title">
+    <dialog ref={element} onClose={onClose} aria-labelledby="dialog-title">
       {content.value}
     </dialog>
   );
