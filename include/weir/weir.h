@@ -257,8 +257,8 @@ struct weir_signal {
 };
 /* Sends a signal to an execution, which keeps it until a step consumes it: the wait may begin later. *ret_number (may be
  * NULL) is its number among the signals of the execution, with a known key that of the first one. Errors:
- * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended, or keeps 1,000 signals or 1 MiB of data of the name),
- * WEIR_CONFLICT (its workflow runs on Temporal), WEIR_IDEMPOTENCY_KEY_REUSED (the key was used with other data),
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended, or keeps 1,000 signals of the name or its share of 1 MiB of
+ * data), WEIR_CONFLICT (its workflow runs on Temporal), WEIR_IDEMPOTENCY_KEY_REUSED (the key was used with other data),
  * WEIR_INVALID_ARGUMENT (also: none of its steps waits for the name). */
 WEIR_MUST_CHECK enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal *signal,
                                              int64_t *ret_number, struct weir_error *error);
@@ -350,6 +350,19 @@ struct weir_acted {
  * WEIR_ILLEGAL_STATE. */
 WEIR_MUST_CHECK enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct weir_filter *filter,
                                           const char *reason, struct weir_acted *ret_acted, struct weir_error *error);
+
+/* How a retry begins. */
+struct weir_retry_options {
+    int keep_finished; /* 1: the finished steps are kept with their outputs, and the others run */
+    const char *from;  /* the same, but this step and all that need it run again; NULL = none of the finished ones */
+};
+/* Enqueues a FAILED or CANCELLED execution again, as a new one; the old row stays. `options` NULL: all steps run again.
+ * `reason` (may be NULL) goes on record. `ret_new_id` (may be NULL) has WEIR_ID_SIZE bytes. Errors:
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE, WEIR_CONFLICT (retried already), WEIR_WORKSPACE_NOT_FOUND,
+ * WEIR_WORKFLOW_DISABLED, WEIR_INVALID_ARGUMENT (its workflow has no steps, or not this one). */
+WEIR_MUST_CHECK enum weir_status weir_retry_execution(struct weir *weir, const char *id,
+                                                      const struct weir_retry_options *options, const char *reason,
+                                                      char *ret_new_id, struct weir_error *error);
 
 /* How an execution ended. */
 struct weir_outcome {

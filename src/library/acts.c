@@ -3,7 +3,9 @@
  * The store acts on a set per call, in the order of the ids, and reports the last id of the set. weir_act() calls it until
  * no more matches. A set is one transaction, so a failure in the middle loses nothing: the acts before are durable, and a
  * repeated call finds the rest. Executions that are made during the call are left out: a retry makes new ones, which may
- * fail and match again. An empty filter is refused, because it would act on every execution of every workspace. */
+ * fail and match again. An empty filter is refused, because it would act on every execution of every workspace.
+ *
+ * A retry with options is of one execution, because its step is one of a certain workflow. */
 #include <string.h>
 
 #include "base/error.h"
@@ -37,7 +39,7 @@ static enum weir_status act_on_one(struct store *handle, enum bulk_act act, cons
                                    struct weir_acted *acted, struct weir_error *error)
 {
     struct bulk_result result = {.matched = 0};
-    enum weir_status status = store_bulk_one(handle, act, filter, &result, error);
+    enum weir_status status = store_bulk_one(handle, act, NULL, filter, &result, error);
     acted->matched = result.matched;
     acted->changed = result.changed;
     text_copy(acted->new_id, sizeof acted->new_id, result.new_id);
@@ -128,6 +130,33 @@ enum weir_status weir_signal(struct weir *weir, const char *id, const struct wei
     }
     if (status == WEIR_OK && ret_number != NULL) {
         *ret_number = sent.seq;
+    }
+    return status;
+}
+
+/* Not through weir_act(): only a retry has options, and only that of one execution a new id. The nodes of this process
+ * are woken, because the new execution may start at once. */
+enum weir_status weir_retry_execution(struct weir *weir, const char *id, const struct weir_retry_options *options,
+                                      const char *reason, char *ret_new_id, struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct bulk_result result = {.matched = 0};
+    if (id == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_retry_execution needs an id");
+    }
+    const struct execution_filter filter = {.id = id};
+    const struct retry_order order = {
+        .keeps_finished = options != NULL && (options->keep_finished != 0 || options->from != NULL),
+        .from = options == NULL ? NULL : options->from,
+    };
+    enum weir_status status = handle_borrow_to_act(weir, reason, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_bulk_one(handle, BULK_RETRY, &order, &filter, &result, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    if (status == WEIR_OK && ret_new_id != NULL) {
+        text_copy(ret_new_id, WEIR_ID_SIZE, result.new_id);
     }
     return status;
 }

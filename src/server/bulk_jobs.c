@@ -108,7 +108,10 @@ static void *run_job(void *context)
     enum weir_status status = WEIR_OK;
     while (goes_on) {
         struct bulk_result result = {.matched = 0};
-        status = store_bulk(job->store, job->order.act, &job->order.filter, after, BULK_CHUNK, &result, &error);
+        const struct bulk_order *order = &job->order;
+        status = order->act == BULK_RETRY
+                     ? store_retry(job->store, &order->retry, &order->filter, after, BULK_CHUNK, &result, &error)
+                     : store_bulk(job->store, order->act, &order->filter, after, BULK_CHUNK, &result, &error);
         memcpy(after, result.last_id, sizeof after);
         goes_on = status == WEIR_OK && bulk_job_take_chunk(job, &result);
     }
@@ -129,11 +132,11 @@ static void *run_job(void *context)
 /* --- begin --- */
 
 /* The texts of an order belong to its request, which ends before the act. */
-static enum weir_status copy_filter(struct bulk_job *job, struct weir_error *error)
+static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *error)
 {
     struct execution_filter *filter = &job->order.filter;
-    const char **const texts[] = {&filter->id,     &filter->workspace,  &filter->workflow,       &filter->group,
-                                  &filter->reason, &filter->error_code, &filter->idempotency_key};
+    const char **const texts[] = {&filter->id,     &filter->workspace,  &filter->workflow,        &filter->group,
+                                  &filter->reason, &filter->error_code, &filter->idempotency_key, &job->order.retry.from};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (*texts[i] != NULL) {
             *texts[i] = arena_copy_string(&job->arena, *texts[i]);
@@ -156,7 +159,7 @@ static enum weir_status open_job(struct bulk_jobs *jobs, const struct store *sto
     job->order = *order;
     arena_init(&job->arena, 2 * FILTER_BYTES_MAX);
     uuid_make(clock_wall(clock_system()), job->id);
-    enum weir_status status = copy_filter(job, error);
+    enum weir_status status = copy_texts(job, error);
     if (status == WEIR_OK) {
         status = store_open_again(store, &job->store, error);
     }

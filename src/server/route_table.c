@@ -182,7 +182,9 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/executions/{id}/retry", .operation = "retryExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "retry",
-    .summary = "Enqueue a failed or cancelled execution again", .answer_schema = "Act", .handle = answer_retry_execution,
+    .summary = "Enqueue a failed or cancelled execution again",
+    .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "RetryRequest", .answer_schema = "Act",
+    .handle = answer_retry_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/release", .operation = "releaseExecution",

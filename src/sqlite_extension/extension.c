@@ -364,7 +364,7 @@ static void act(sqlite3_context *context, int count, sqlite3_value **values, enu
         status = take_reason(store, count, values, 1, &error);
     }
     if (status == WEIR_OK) {
-        status = store_bulk_one(store, what, &filter, &result, &error);
+        status = store_bulk_one(store, what, NULL, &filter, &result, &error);
     }
     store_close(store);
     if (status != WEIR_OK) {
@@ -420,6 +420,35 @@ static void signal_one(sqlite3_context *context, int count, sqlite3_value **valu
         answer_error(context, status, &error);
     } else {
         sqlite3_result_int64(context, sent.seq);
+    }
+}
+
+/* A step that is NULL, or not given: no finished step runs again. */
+static void retry_from(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct execution_filter filter = {.id = NULL};
+    struct retry_order order = {.keeps_finished = true};
+    struct bulk_result result = {.matched = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "execution_id", &filter.id, &error);
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 1, "from_step", &order.from, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_reason(store, count, values, 2, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_bulk_one(store, BULK_RETRY, &order, &filter, &result, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else {
+        answer_text(context, result.new_id);
     }
 }
 
@@ -595,6 +624,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_signal", 2, 5, signal_one},
         {"weir_release", 1, 2, release},
         {"weir_retry", 1, 2, retry},
+        {"weir_retry_from", 1, 3, retry_from},
         {"weir_pause_workspace", 1, 2, pause_workspace},
         {"weir_resume_workspace", 1, 2, resume_workspace},
         {"weir_delete_workspace", 1, 4, answer_deletion},

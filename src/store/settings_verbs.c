@@ -8,23 +8,48 @@
 
 #include "base/error.h"
 #include "observe/event.h"
+#include "queue/name.h"
 #include "store/call.h"
+
+static enum weir_status act_on_chunk(struct store *store, enum bulk_act act, const struct retry_order *order,
+                                     const struct execution_filter *filter, const char *after, size_t limit,
+                                     struct bulk_result *ret_result, struct weir_error *error)
+{
+    INVARIANT(ret_result != NULL && order != NULL);
+    if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
+        return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
+    }
+    CALL(store, bulk_act_name(act), error,
+         store->driver->bulk(store, act, order, filter, after, limit, ret_result, detail));
+}
 
 enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                             const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
 {
-    INVARIANT(ret_result != NULL);
-    if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
-        return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
-    }
-    CALL(store, bulk_act_name(act), error, store->driver->bulk(store, act, filter, after, limit, ret_result, detail));
+    static const struct retry_order anew = {.keeps_finished = false};
+    return act_on_chunk(store, act, &anew, filter, after, limit, ret_result, error);
 }
 
-enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                struct bulk_result *ret_result, struct weir_error *error)
+enum weir_status store_retry(struct store *store, const struct retry_order *order, const struct execution_filter *filter,
+                             const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
+{
+    INVARIANT(order != NULL);
+    if (order->from != NULL && (!order->keeps_finished || !name_is_valid(order->from))) {
+        return !order->keeps_finished
+                   ? error_set(error, WEIR_MISUSE, "a retry from a step keeps the finished steps before it")
+                   : error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a step", order->from);
+    }
+    return act_on_chunk(store, BULK_RETRY, order, filter, after, limit, ret_result, error);
+}
+
+enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct retry_order *order,
+                                const struct execution_filter *filter, struct bulk_result *ret_result,
+                                struct weir_error *error)
 {
     INVARIANT(filter != NULL && filter->id != NULL);
-    enum weir_status status = store_bulk(store, act, filter, "", 1, ret_result, error);
+    INVARIANT(order == NULL || act == BULK_RETRY);
+    enum weir_status status = order == NULL ? store_bulk(store, act, filter, "", 1, ret_result, error)
+                                            : store_retry(store, order, filter, "", 1, ret_result, error);
     if (status == WEIR_OK && ret_result->matched == 0) {
         return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", filter->id);
     }

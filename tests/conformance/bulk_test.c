@@ -204,6 +204,136 @@ static void a_second_retry_is_refused(void **state)
     assert_int_equal(act_on_one(scene, BULK_RETRY, first.new_id).changed, 1);
 }
 
+/* --- retries that keep finished steps --- */
+
+static void record_end_of_step(struct scene *scene, const struct claimed_item *item, const char *name, enum step_state as,
+                               const char *output)
+{
+    struct step_record step = {.state = as, .attempt = 2, .failures = 1, .exit_code = 0};
+    struct record record = scene_record_of(RECORD_STEP, item);
+    text_copy(step.step, sizeof step.step, name);
+    step.output = (char *)(uintptr_t)output;
+    step.output_length = output == NULL ? 0 : strlen(output);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+}
+
+/* An execution of a -> b, c; b -> d: `a` and `c` are completed, `b` is skipped, and `d` has failed with the execution. */
+static const char *failed_at_the_last_step(struct scene *scene)
+{
+    static const char text[] =
+        "{\"name\":\"chain\",\"steps\":{\"a\":{\"exec\":[\"true\"]},"
+        "\"b\":{\"needs\":[\"a\"],\"exec\":[\"true\"]},\"c\":{\"needs\":[\"a\"],\"exec\":[\"true\"]},"
+        "\"d\":{\"needs\":[\"b\"],\"exec\":[\"true\"]}}}";
+    struct published published = {0};
+    scene_ok(scene, store_publish(scene->store, "chain", NULL, text, NULL, &published, &scene->error));
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "chain"});
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    record_end_of_step(scene, &item, "a", STEP_COMPLETED, "[1.50]");
+    record_end_of_step(scene, &item, "b", STEP_SKIPPED, NULL);
+    record_end_of_step(scene, &item, "c", STEP_COMPLETED, "2");
+    struct step_record last = {.step = "d", .state = STEP_FAILED, .attempt = 1, .failures = 1, .exit_code = 3};
+    struct record record = scene_record_of(RECORD_FAILED, &item);
+    record.step = &last;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    return id;
+}
+
+static struct claimed_item claim_retry_from(struct scene *scene, const char *id, const char *from)
+{
+    struct bulk_result result = {0};
+    const struct execution_filter filter = {.id = id};
+    const struct retry_order order = {.keeps_finished = true, .from = from};
+    scene_ok(scene, store_retry(scene->store, &order, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_string_equal(item.id, result.new_id);
+    return item;
+}
+
+static const struct step_record *kept_step(const struct claimed_item *item, const char *name)
+{
+    for (size_t i = 0; i < item->step_count; i++) {
+        if (strcmp(item->steps[i].step, name) == 0) {
+            return &item->steps[i];
+        }
+    }
+    return NULL;
+}
+
+static void a_retry_may_keep_the_finished_steps(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_retry_from(scene, failed_at_the_last_step(scene), NULL);
+    assert_int_equal(item.step_count, 3);
+    const struct step_record *first = kept_step(&item, "a");
+    assert_non_null(first);
+    assert_int_equal(first->state, STEP_COMPLETED);
+    assert_int_equal(first->attempt, 2);
+    assert_int_equal(first->output_length, 6);
+    assert_memory_equal(first->output, "[1.50]", 6);
+    assert_int_equal(kept_step(&item, "b")->state, STEP_SKIPPED);
+    assert_null(kept_step(&item, "d"));
+    /* It is a first claim: no run of it may be without a record, and no node has lost it. */
+    assert_int_equal(item.interruptions, item.interruptions_at_park);
+    assert_false(item.handed_over || item.lost_a_node || item.is_suspect);
+    /* Steps that it ends itself are kept by its own retry, too. */
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &item), WEIR_OK);
+    struct claimed_item again = claim_retry_from(scene, item.id, NULL);
+    assert_int_equal(again.step_count, 3);
+}
+
+static void a_retry_from_a_step_runs_all_that_need_it_again(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_retry_from(scene, failed_at_the_last_step(scene), "b");
+    assert_int_equal(item.step_count, 2);
+    assert_non_null(kept_step(&item, "a"));
+    assert_non_null(kept_step(&item, "c"));
+    item = claim_retry_from(scene, failed_at_the_last_step(scene), "a");
+    assert_int_equal(item.step_count, 0);
+}
+
+static void a_step_that_completed_with_its_execution_is_kept(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    struct step_record last = {.step = "one", .state = STEP_COMPLETED, .attempt = 1, .exit_code = 0};
+    struct record record = scene_record_of(RECORD_CANCELLED, &item);
+    record.step = &last;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    item = claim_retry_from(scene, id, NULL);
+    assert_int_equal(item.step_count, 1);
+    assert_int_equal(item.steps[0].state, STEP_COMPLETED);
+}
+
+static void a_retry_from_a_step_that_is_not_there_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = failed_at_the_last_step(scene);
+    struct bulk_result result = {0};
+    const struct execution_filter filter = {.id = id};
+    static const struct {
+        const char *from;
+        bool is_name;
+    } cases[] = {{"e", true}, {"b\"", false}, {"", false}, {"B", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct retry_order order = {.keeps_finished = true, .from = cases[i].from};
+        enum weir_status status = store_retry(scene->store, &order, &filter, "", 10, &result, &scene->error);
+        assert_int_equal(status, cases[i].is_name ? WEIR_OK : WEIR_INVALID_ARGUMENT);
+        if (cases[i].is_name) {
+            assert_int_equal(result.changed, 0);
+            assert_int_equal(result.first_refusal, WEIR_INVALID_ARGUMENT);
+            assert_non_null(strstr(result.refusal.message, "no such step"));
+        }
+    }
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 1);
+    (void)claim_retry_from(scene, id, "d");
+}
+
 static void only_failed_and_cancelled_ones_are_retried(void **state)
 {
     struct scene *scene = *state;
@@ -492,6 +622,10 @@ int main(void)
         SCENE_TEST(what_has_ended_is_not_cancelled),
         SCENE_TEST(a_retry_is_a_new_execution_of_the_same_request),
         SCENE_TEST(a_second_retry_is_refused),
+        SCENE_TEST(a_retry_may_keep_the_finished_steps),
+        SCENE_TEST(a_retry_from_a_step_runs_all_that_need_it_again),
+        SCENE_TEST(a_step_that_completed_with_its_execution_is_kept),
+        SCENE_TEST(a_retry_from_a_step_that_is_not_there_is_refused),
         SCENE_TEST(only_failed_and_cancelled_ones_are_retried),
         SCENE_TEST(a_release_starts_a_waiting_one_now),
         SCENE_TEST(a_release_never_passes_the_cap),

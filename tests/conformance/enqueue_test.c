@@ -721,10 +721,10 @@ static void a_cancelled_execution_and_its_retry_keep_the_traceparent(void **stat
     struct bulk_result result = {.matched = 0};
     request.traceparent = TRACE_OF("1");
     struct execution_filter filter = {.id = scene_enqueue_request(scene, &request)};
-    scene_ok(scene, store_bulk_one(scene->store, BULK_CANCEL, &filter, &result, &scene->error));
+    scene_ok(scene, store_bulk_one(scene->store, BULK_CANCEL, NULL, &filter, &result, &scene->error));
     assert_string_equal(scene_status_of(scene, filter.id), "CANCELLED");
     assert_string_equal(traceparent_of(scene, filter.id), TRACE_OF("1"));
-    scene_ok(scene, store_bulk_one(scene->store, BULK_RETRY, &filter, &result, &scene->error));
+    scene_ok(scene, store_bulk_one(scene->store, BULK_RETRY, NULL, &filter, &result, &scene->error));
     assert_string_equal(scene_claim_one(scene).traceparent, TRACE_OF("1"));
 }
 

@@ -4,11 +4,13 @@
 usage: cli_acts_test.py BINARY [TEST ...]
 """
 
+import json
 import os
 import shlex
 import subprocess
 import sys
 
+from dev_node import start_dev_node
 from harness import TIMEOUT_SECONDS, assert_error, run_tests
 from waiting import wait_for
 
@@ -247,6 +249,36 @@ def an_error_of_an_earlier_start_is_shown_as_earlier(weir):
     shown, why = weir.good('show', id).out, weir.good('why', id).out
     assert 'earlier error    engine_busy: come again' in why and 'last error' not in why and '  due  ' not in why, why
     assert '  earlier code     engine_busy' in shown and '  error ' not in shown, shown
+
+
+def a_retry_keeps_finished_steps(weir):
+    weir.make_store()
+    note, ready = weir.path('note'), weir.path('ready')
+    weir.write('chain.json', json.dumps({'name': 'chain', 'steps': {
+        'a': {'exec': ['sh', '-c', f'echo a >>{note}; echo 41']},
+        'b': {'needs': ['a'], 'exec': ['sh', '-c', f'echo b $0 >>{note}; test -e {ready}', '${.steps.a.output}']},
+        'c': {'needs': ['b'], 'exec': ['sh', '-c', f'echo c >>{note}']}}}))
+    weir.good('workflow', 'apply', 'chain.json', '-q')
+
+    def notes():
+        with open(note, encoding='ascii') as file:
+            return file.read().splitlines()
+    start_dev_node(weir)
+    first = weir.enqueue('-w', 'acme', 'chain')
+    assert weir.ended(first)['status'] == 'FAILED'
+    assert_error(weir.run('retry', first, '--from', 'no-step'), 2, 'invalid_argument', 'no such step')
+    assert_error(weir.run('retry', first, '--from', 'No Step'), 2, 'invalid_argument', 'not the name of a step')
+    second = weir.good('retry', first, '--keep-finished').out.strip()
+    assert weir.ended(second)['status'] == 'FAILED'
+    assert notes() == ['a', 'b 41', 'b 41']
+    weir.write('ready', '')
+    assert '1 retried' in weir.good('retry', '--where', f'id={second}', '--from', 'b').err
+    third = weir.items('list')[0]['id']
+    shown = weir.ended(third)
+    assert shown['status'] == 'COMPLETED' and shown['retry_of'] == second, shown
+    assert [(step['step'], step['attempt']) for step in shown['steps']] == [('a', 1), ('b', 1), ('c', 1)], shown
+    assert notes() == ['a', 'b 41', 'b 41', 'b 41', 'c']
+    weir.good('store', 'check')
 
 
 if __name__ == '__main__':

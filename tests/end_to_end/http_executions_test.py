@@ -326,7 +326,11 @@ def an_act_is_that_of_the_command_line(weir):
     assert (row['actor'], row['reason'], row['subject']) == ('http', 'a test', later), row
     again = problem(listener.ask(f'/v1/executions/{later}/cancel', 'POST'), 409, 'illegal_state')
     assert (again['status'], again['execution_status'], again['allowed_actions']) == (409, 'CANCELLED', ['retry']), again
-    retried = listener.ask(f'/v1/executions/{later[:13]}/retry', 'POST')
+    for body, pointer in (({'from_step': 'no-step'}, None), ({'from_step': 1}, '/from_step'),
+                          ({'keep_finished': 'yes'}, '/keep_finished')):
+        refused = problem(listener.ask(f'/v1/executions/{later}/retry', 'POST', body=body), 400, 'invalid_argument')
+        assert [fault['pointer'] for fault in refused.get('errors', [])] == [pointer] * (pointer is not None), refused
+    retried = listener.ask(f'/v1/executions/{later[:13]}/retry', 'POST', body={'keep_finished': True})
     new = retried.json()['new_id']
     assert (retried.status, retried.json()) == (202, {'id': later, 'act': 'retry', 'new_id': new}), retried
     problem(listener.ask(f'/v1/executions/{later}/retry', 'POST'), 409, 'conflict')

@@ -468,6 +468,8 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
     assert session.good(f"SELECT status, retry_of FROM weir.executions WHERE id = '{again}'") == f'PENDING|{id}'
     assert session.refused(f"SELECT weir.retry('{id}')")[:2] == \
         ('WR013', f'execution {id} is retried: it was retried already, as {again}')
+    assert session.refused(f"SELECT weir.retry_from('{id}')")[:2] == \
+        ('WR013', f'execution {id} is retried: it was retried already, as {again}')
     for act in ('cancel', 'release', 'retry', 'why'):
         assert session.refused(f"SELECT weir.{act}('0198c2f1-0000-7000-8000-000000000001')")[0] == 'WR010', act
     story = session.good(f"SELECT event, actor, reason FROM weir.execution_events WHERE execution_id = '{id}'")
@@ -690,7 +692,7 @@ def functions_with_the_owners_rights_are_closed_and_find_nothing_by_a_path(weir)
     rows = SERVER.sql("SELECT p.oid::regprocedure, has_function_privilege('app', p.oid, 'EXECUTE'), p.proconfig::text"
                       " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
                       " WHERE n.nspname = 'weir' AND p.prosecdef", name).splitlines()
-    assert len(rows) == 24, rows
+    assert len(rows) == 25, rows
     for row in rows:
         name, is_open, settings = row.split('|')
         assert is_open == 'f' and settings.startswith('{"search_path=pg_catalog, pg_temp"'), row

@@ -307,11 +307,11 @@ static enum weir_status faulty_take_requests(struct store *store, int64_t node_i
     THROUGH("take_requests", real->take_requests(store, node_id, arena, ret_requests, ret_count, ret_more, error));
 }
 
-static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                    const char *behind, size_t limit, struct bulk_result *ret_result,
-                                    struct weir_error *error)
+static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+                                    const struct execution_filter *filter, const char *behind, size_t limit,
+                                    struct bulk_result *ret_result, struct weir_error *error)
 {
-    THROUGH("bulk", real->bulk(store, act, filter, behind, limit, ret_result, error));
+    THROUGH("bulk", real->bulk(store, act, order, filter, behind, limit, ret_result, error));
 }
 
 static enum weir_status faulty_lock(struct store *store, const struct lock_request *request, struct weir_error *error)

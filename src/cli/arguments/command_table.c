@@ -288,12 +288,17 @@ static const struct command commands[] = {
     .name = "retry", .section = "Executions", .run = verb_retry, .marks = COMMAND_CHANGES,
     .summary = "Enqueue failed or cancelled executions again",
     .example = "weir retry 0198c2f1-7a3b-7c01\n"
+               "weir retry 0198c2f1-7a3b-7c01 --from charge\n"
                "weir retry --where 'workspace=acme status=failed error_code=timeout since=1h retried=no'\n",
     .details = "weir makes a new execution with the same workflow version and params; the old one stays as it ended."
                " An execution that was retried already is refused; retried=no in a filter leaves such executions out.\n"
+               "Without --keep-finished or --from all steps run again.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
-    .flags = {FLAGS_BULK},
+    .flags = {FLAGS_BULK,
+              {.name = "keep-finished", .help = "keep the finished steps with their outputs; run the others"},
+              {.name = "from", .type = VALUE_TEXT, .value = "STEP",
+               .help = "the same, but run this step and all that need it again"}},
 },
 {
     .name = "release", .section = "Executions", .run = verb_release, .marks = COMMAND_CHANGES,

@@ -29,8 +29,9 @@ struct bulk {
     struct invocation *invocation;
     struct store *store;
     enum bulk_act act;
-    const char *done_text;  /* "cancelled" */
-    const char *doing_text; /* "cancelling" */
+    struct retry_order order; /* of BULK_RETRY */
+    const char *done_text;    /* "cancelled" */
+    const char *doing_text;   /* "cancelling" */
     struct execution_filter filter;
     struct bulk_matches matches; /* counted before anything is done; `refused` grows with the act */
     int64_t changed;
@@ -114,7 +115,10 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
     char after[UUID_TEXT_MAX] = "";
     while (result.more) {
         memset(&result, 0, sizeof result);
-        enum weir_status status = store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, &result, error);
+        enum weir_status status =
+            bulk->act == BULK_RETRY
+                ? store_retry(bulk->store, &bulk->order, &bulk->filter, after, BULK_CHUNK, &result, error)
+                : store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, &result, error);
         if (status != WEIR_OK) {
             error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matches.matched,
                          bulk->done_text);
@@ -155,7 +159,8 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     struct execution_filter filter = {.id = whole};
     enum weir_status status = execution_complete_id(bulk->store, id, whole, error);
     if (status == WEIR_OK) {
-        status = store_bulk_one(bulk->store, bulk->act, &filter, &result, error);
+        status =
+            store_bulk_one(bulk->store, bulk->act, bulk->act == BULK_RETRY ? &bulk->order : NULL, &filter, &result, error);
     }
     if (status != WEIR_OK && weir_status_exit(status) >= 5) {
         return status;
@@ -377,11 +382,14 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
 static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act act, const char *done_text,
                                   const char *doing_text, struct weir_error *error)
 {
+    bool keeps = act == BULK_RETRY && invocation_has(invocation, "keep-finished");
+    const char *from = act == BULK_RETRY ? invocation_text(invocation, "from") : NULL;
     bool terminates = act == BULK_CANCEL && invocation_has(invocation, "terminate");
     struct bulk bulk = {.invocation = invocation,
                         .act = act,
                         .done_text = done_text,
                         .doing_text = doing_text,
+                        .order = {.keeps_finished = keeps || from != NULL, .from = from},
                         .items = json_array(),
                         .to_terminate = terminates ? json_array() : NULL};
     enum weir_status status = bulk.items == NULL || (terminates && bulk.to_terminate == NULL) ? error_out_of_memory(error)

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "server/api.h"
 #include "server/entity_tag.h"
+#include "server/routes/body.h"
 #include "server/routes/execution_find.h"
 #include "server/routes/routes.h"
 #include "store/bulk_act.h"
@@ -73,7 +74,8 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
 
 /* The answer is the item of the command line's JSON. Nothing is repeated here after an unknown commit: the client reads the
  * execution and sees. */
-static void answer_act(struct store *store, struct http_request *request, struct http_answer *answer, enum bulk_act act)
+static void answer_act(struct store *store, struct http_request *request, struct http_answer *answer, enum bulk_act act,
+                       const struct retry_order *order)
 {
     struct weir_error error = {.status = WEIR_OK};
     struct bulk_result result = {.matched = 0};
@@ -84,7 +86,7 @@ static void answer_act(struct store *store, struct http_request *request, struct
     }
     json_decref(execution);
     const struct execution_filter filter = {.id = id};
-    if (store_bulk_one(store, act, &filter, &result, &error) == WEIR_OK) {
+    if (store_bulk_one(store, act, order, &filter, &result, &error) == WEIR_OK) {
         respond_json(answer, 202, bulk_act_item(act, &result));
     } else {
         refuse_act(store, request, answer, id, &error);
@@ -94,20 +96,33 @@ static void answer_act(struct store *store, struct http_request *request, struct
 void answer_cancel_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
-    answer_act(store, request, answer, BULK_CANCEL);
+    answer_act(store, request, answer, BULK_CANCEL, NULL);
 }
 
 void answer_retry_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
-    answer_act(store, request, answer, BULK_RETRY);
+    struct weir_error error = {.status = WEIR_OK};
+    struct retry_order order = {.from = NULL};
+    int keeps_finished = 0;
+    const struct body_member members[] = {{.name = "keep_finished", .kind = BODY_SWITCH, .to = &keeps_finished},
+                                          {.name = "from_step", .kind = BODY_TEXT, .to = &order.from}};
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    if (body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, at_fault);
+        return;
+    }
+    order.keeps_finished = keeps_finished != 0 || order.from != NULL;
+    answer_act(store, request, answer, BULK_RETRY, &order);
+    json_decref(body);
 }
 
 void answer_release_execution(struct api *api, struct store *store, struct http_request *request,
                               struct http_answer *answer)
 {
     (void)api;
-    answer_act(store, request, answer, BULK_RELEASE);
+    answer_act(store, request, answer, BULK_RELEASE, NULL);
 }
 
 /* --- complete --- */

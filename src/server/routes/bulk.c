@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "queue/name.h"
 #include "server/api.h"
 #include "server/bulk_jobs.h"
 #include "server/own_workspaces.h"
@@ -86,11 +87,33 @@ static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_a
                : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge");
 }
 
-/* {"action", "filter", "dry_run", "expect", "reason"}. The texts live as long as `body` and the request. */
+/* Of a retry: {"keep_finished", "from_step"}. */
+static enum weir_status read_retry_order(json_t *body, struct bulk_order *order, const char **ret_key,
+                                         struct weir_error *error)
+{
+    const json_t *keeps = json_object_get(body, "keep_finished");
+    json_t *from = json_object_get(body, "from_step");
+    *ret_key = keeps != NULL ? "keep_finished" : "from_step";
+    if (order->act != BULK_RETRY && (keeps != NULL || from != NULL)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "only a retry keeps finished steps");
+    }
+    if (keeps != NULL && !json_is_boolean(keeps)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "keep_finished is true or false");
+    }
+    order->retry = (struct retry_order){.keeps_finished = json_is_true(keeps) || from != NULL, .from = bulk_text_of(from)};
+    *ret_key = "from_step";
+    return from == NULL || (order->retry.from != NULL && name_is_valid(order->retry.from))
+               ? WEIR_OK
+               : error_set(error, WEIR_INVALID_ARGUMENT, "from_step is the name of a step");
+}
+
+/* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step"}. The texts live as long as `body` and
+ * the request. */
 static enum weir_status read_order(struct http_request *request, json_t *body, int64_t now_us, struct order_request *to,
                                    const char **ret_key, struct weir_error *error)
 {
-    static const char *const known[] = {"action", "filter", "dry_run", "expect", "reason", NULL};
+    static const char *const known[] = {"action", "filter",        "dry_run",   "expect",
+                                        "reason", "keep_finished", "from_step", NULL};
     const json_t *expected = json_object_get(body, "expect");
     const json_t *is_dry_run = json_object_get(body, "dry_run");
     const json_t *reason = json_object_get(body, "reason");
@@ -114,6 +137,9 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
     if (status == WEIR_OK && reason != NULL && bulk_text_of(reason) == NULL) {
         *ret_key = "reason";
         status = error_set(error, WEIR_INVALID_ARGUMENT, "reason is a text without NUL");
+    }
+    if (status == WEIR_OK) {
+        status = read_retry_order(body, &to->order, ret_key, error);
     }
     to->is_dry_run = json_is_true(is_dry_run);
     to->expected = expected == NULL ? -1 : json_integer_value(expected);

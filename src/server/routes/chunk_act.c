@@ -50,6 +50,8 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     struct weir_error error = {.status = WEIR_OK};
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
+    struct retry_order order = {.from = NULL};
+    int keeps_finished = 0;
     const char *action = NULL;
     const char *after = "";
     int64_t limit = LIST_LIMIT_DEFAULT;
@@ -57,19 +59,27 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     const struct body_member members[] = {
         {.name = "action", .kind = BODY_TEXT, .to = &action, .is_required = true},
         {.name = "after", .kind = BODY_TEXT, .to = &after},
-        {.name = "limit", .kind = BODY_NUMBER, .to = &limit, .least = 1, .most = LIST_LIMIT_MOST}};
+        {.name = "limit", .kind = BODY_NUMBER, .to = &limit, .least = 1, .most = LIST_LIMIT_MOST},
+        {.name = "keep_finished", .kind = BODY_SWITCH, .to = &keeps_finished},
+        {.name = "from_step", .kind = BODY_TEXT, .to = &order.from}};
     const char *at_fault = NULL;
     json_t *body = NULL;
     enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error);
     if (status == WEIR_OK && (status = parse_act(action, &act, &error)) != WEIR_OK) {
         at_fault = "/action";
     }
+    if (status == WEIR_OK && act != BULK_RETRY && (keeps_finished != 0 || order.from != NULL)) {
+        at_fault = order.from != NULL ? "/from_step" : "/keep_finished";
+        status = error_set(&error, WEIR_INVALID_ARGUMENT, "only a retry keeps finished steps");
+    }
     if (status == WEIR_OK) {
         status = read_chunk_filter(request, store, &filter, &at_fault, &error);
     }
     if (status == WEIR_OK) {
         at_fault = NULL;
-        status = store_bulk(store, act, &filter, after, (size_t)limit, &result, &error);
+        order.keeps_finished = keeps_finished != 0 || order.from != NULL;
+        status = act == BULK_RETRY ? store_retry(store, &order, &filter, after, (size_t)limit, &result, &error)
+                                   : store_bulk(store, act, &filter, after, (size_t)limit, &result, &error);
     }
     if (status == WEIR_OK) {
         json_t *refusal = result.first_refusal == WEIR_OK ? json_null() : problem_of_refusal(&result.refusal);

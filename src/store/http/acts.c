@@ -20,15 +20,21 @@ static void copy_answer_id(const json_t *answer, const char *key, char to[UUID_T
     text_copy(to, UUID_TEXT_MAX, id == NULL ? "" : id);
 }
 
-enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter, const char *after,
-                           size_t limit, struct bulk_result *ret_result, struct weir_error *error)
+enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+                           const struct execution_filter *filter, const char *after, size_t limit,
+                           struct bulk_result *ret_result, struct weir_error *error)
 {
     struct remote_client *client = client_of(store);
     json_t *answer = NULL;
     remote_client_target(client, "/v1/executions:act", NULL);
     http_add_filter(client, filter);
-    remote_client_body(
-        client, json_pack("{s:s, s:s, s:I}", "action", bulk_act_name(act), "after", after, "limit", (json_int_t)limit));
+    json_t *body = json_pack("{s:s, s:s, s:I, s:s*}", "action", bulk_act_name(act), "after", after, "limit",
+                             (json_int_t)limit, "from_step", order->from);
+    if (order->keeps_finished && json_object_set_new(body, "keep_finished", json_true()) != 0) {
+        json_decref(body);
+        body = NULL;
+    }
+    remote_client_body(client, body);
     enum weir_status status = remote_change(store, "POST", &answer, error);
     if (status != WEIR_OK) {
         return status;

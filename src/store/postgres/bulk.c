@@ -23,6 +23,7 @@
 struct bulk {
     struct store *store;
     enum bulk_act act;
+    const struct retry_order *order; /* of BULK_RETRY */
     const struct execution_filter *filter;
     char subject[SUBJECT_MAX + 1];
     struct arena arena;
@@ -140,10 +141,11 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
                           bulk->subject);
     case BULK_RETRY:
         status = make_retry_ids(bulk, link, error);
-        return status != WEIR_OK ? status
-                                 : link_write(link, error, ret_result, QUERY_RETRY_ITEMS, "UtttU", bulk->ids, bulk->count,
-                                              store_actor(bulk->store), store_reason(bulk->store), bulk->subject,
-                                              bulk->new_ids, bulk->count);
+        return status != WEIR_OK
+                   ? status
+                   : link_write(link, error, ret_result, QUERY_RETRY_EXECUTIONS, "UtttUbt", bulk->ids, bulk->count,
+                                store_actor(bulk->store), store_reason(bulk->store), bulk->subject, bulk->new_ids,
+                                bulk->count, bulk->order->keeps_finished, bulk->order->from);
     case BULK_PURGE:
         return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "Uttt", bulk->ids, bulk->count,
                           store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
@@ -160,7 +162,9 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
         return "it was retried already, as";
     }
     if (strcmp(outcome, "refused") != 0) {
-        return strcmp(outcome, "workflow_disabled") == 0 ? REFUSAL_RETRY_DISABLED : REFUSAL_RETRY_NO_WORKSPACE;
+        return strcmp(outcome, "workflow_disabled") == 0  ? REFUSAL_RETRY_DISABLED
+               : strcmp(outcome, "invalid_argument") == 0 ? REFUSAL_RETRY_NO_STEP
+                                                          : REFUSAL_RETRY_NO_WORKSPACE;
     }
     switch (act) {
     case BULK_CANCEL:
@@ -222,11 +226,12 @@ static enum weir_status act_and_count(struct link *link, struct bulk *bulk, stru
     return status;
 }
 
-enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const struct execution_filter *filter,
-                               const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
+enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const struct retry_order *order,
+                               const struct execution_filter *filter, const char *after, size_t limit,
+                               struct bulk_result *ret_result, struct weir_error *error)
 {
     INVARIANT(filter != NULL && after != NULL && limit > 0 && ret_result != NULL);
-    struct bulk bulk = {.store = store, .act = wanted, .filter = filter};
+    struct bulk bulk = {.store = store, .act = wanted, .order = order, .filter = filter};
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);
     arena_init(&bulk.arena, BULK_BYTES_MAX);

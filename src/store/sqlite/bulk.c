@@ -20,6 +20,7 @@
 struct bulk {
     struct write write;
     enum bulk_act act;
+    const struct retry_order *order; /* of BULK_RETRY */
     const struct store *store;
     struct bulk_result *result;
 };
@@ -148,6 +149,15 @@ static enum weir_status find_retry(struct bulk *bulk, const char *id, bool *ret_
     return status;
 }
 
+/* The new execution looks like one that was parked: its next claim reads its steps, and no attempt of them is under way. */
+static enum weir_status keep_finished_steps(struct bulk *bulk, const char *id, const struct new_item *item,
+                                            struct weir_error *error)
+{
+    enum weir_status status = connection_run(bulk->write.connection, error, NULL, QUERY_KEEP_STEPS, "ttti", id, item->id,
+                                             bulk->order->from, item->definition_id);
+    return status == WEIR_OK ? connection_run(bulk->write.connection, error, NULL, QUERY_MARK_KEPT, "t", item->id) : status;
+}
+
 /* Enqueues the request of an ended execution again, under a new id. */
 static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, const char *id, struct weir_error *error)
 {
@@ -177,6 +187,9 @@ static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, c
         .traceparent = column_text(statement, 10),
     };
     enum weir_status status = enqueue_item(&context, &item, error);
+    if (status == WEIR_OK && bulk->order->keeps_finished) {
+        status = keep_finished_steps(bulk, id, &item, error);
+    }
     if (status == WEIR_OK) {
         text_copy(bulk->result->new_id, sizeof bulk->result->new_id, new_id);
         status = add_act_event(bulk, id, "retry", new_id, error);
@@ -193,7 +206,8 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
     if (status != WEIR_OK || refused) {
         return status;
     }
-    sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_READ_ENDED, "t", id);
+    sqlite3_stmt *statement = connection_bind(bulk->write.connection, error, QUERY_READ_ENDED, "tt", id,
+                                              bulk->order->from == NULL ? "" : bulk->order->from);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -210,6 +224,8 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
         status = refuse_item(bulk, WEIR_WORKSPACE_NOT_FOUND, id, state, REFUSAL_RETRY_NO_WORKSPACE);
     } else if (sqlite3_column_int(statement, 9) != WORKFLOW_PUBLISHED) {
         status = refuse_item(bulk, WEIR_WORKFLOW_DISABLED, id, state, REFUSAL_RETRY_DISABLED);
+    } else if (bulk->order->keeps_finished && sqlite3_column_int(statement, 11) == 0) {
+        status = refuse_item(bulk, WEIR_INVALID_ARGUMENT, id, state, REFUSAL_RETRY_NO_STEP);
     } else {
         status = copy_ended(bulk, statement, id, error);
     }
@@ -310,12 +326,13 @@ static enum weir_status act_on_all(struct bulk *bulk, const struct selection *se
     return status;
 }
 
-enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                             const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
+enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+                             const struct execution_filter *filter, const char *after, size_t limit,
+                             struct bulk_result *ret_result, struct weir_error *error)
 {
     INVARIANT(store != NULL && filter != NULL && after != NULL && limit > 0);
     struct bulk_result result = {.first_refusal = WEIR_OK};
-    struct bulk bulk = {.act = act, .store = store, .result = &result};
+    struct bulk bulk = {.act = act, .order = order, .store = store, .result = &result};
     struct selection selection = {0};
     struct execution_filter exact = *filter;
     char whole[UUID_TEXT_MAX] = "";

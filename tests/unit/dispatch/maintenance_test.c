@@ -46,13 +46,14 @@ static enum weir_status recover_by_set_clock(struct store *store, const struct r
 }
 
 /* As a store that does not remove many executions before the deadline of a call. */
-static enum weir_status slow_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                  const char *after, size_t limit, struct bulk_result *result, struct weir_error *error)
+static enum weir_status slow_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+                                  const struct execution_filter *filter, const char *after, size_t limit,
+                                  struct bulk_result *result, struct weir_error *error)
 {
     if (act == BULK_PURGE && limit > 100) {
         return error_set(error, WEIR_STORE_UNREACHABLE, "the deadline is over");
     }
-    return real_driver->bulk(store, act, filter, after, limit, result, error);
+    return real_driver->bulk(store, act, order, filter, after, limit, result, error);
 }
 
 static enum weir_status count_hook_looks(struct store *store, struct arena *arena, struct hook_events *events,

@@ -34,9 +34,9 @@ static enum weir_status lose_settlement(struct store *store, struct schedule_out
     return real_driver->settle_schedule_firings(store, outcomes, count, error);
 }
 
-static enum weir_status fail_cancel(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                    const char *confirm, size_t most, struct bulk_result *ret_result,
-                                    struct weir_error *error)
+static enum weir_status fail_cancel(struct store *store, enum bulk_act act, const struct retry_order *order,
+                                    const struct execution_filter *filter, const char *confirm, size_t most,
+                                    struct bulk_result *ret_result, struct weir_error *error)
 {
     if (act == BULK_CANCEL && cancels_fail) {
         return error_set(error, WEIR_STORE_BUSY, "another program holds the execution");
@@ -47,7 +47,7 @@ static enum weir_status fail_cancel(struct store *store, enum bulk_act act, cons
             return error_set(error, WEIR_STORE_BUSY, "another program holds the execution");
         }
     }
-    return real_driver->bulk(store, act, filter, confirm, most, ret_result, error);
+    return real_driver->bulk(store, act, order, filter, confirm, most, ret_result, error);
 }
 
 static enum weir_status fail_advance(struct store *store, struct schedule_advance *advance, struct weir_error *error)

@@ -54,7 +54,7 @@ static void a_cancel_reaches_what_a_stop_awaits(void **state)
     node_begin_stop(bench->node, NODE_STOP_GRACEFUL);
     pass(bench, SECOND);
     const struct execution_filter one = {.id = id};
-    assert_int_equal(store_bulk_one(bench->store, BULK_CANCEL, &one, &result, NULL), WEIR_OK);
+    assert_int_equal(store_bulk_one(bench->store, BULK_CANCEL, NULL, &one, &result, NULL), WEIR_OK);
     pass(bench, 3 * SECOND);
     assert_true(node_is_stopped(bench->node));
     assert_string_equal(text_of(bench, id, "status"), "CANCELLED");

@@ -231,6 +231,10 @@ static void acts_belong_to_the_transaction_too(void **state)
     assert_string_equal(run("SELECT name || data || key FROM signals"), "go{\"n\":1}k");
     refused("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'Go')", "invalid_argument");
     refused(sql, "conflict");
+    (void)run("SELECT weir_cancel(id) FROM executions WHERE retry_of IS NOT NULL");
+    refused("SELECT weir_retry_from(id, 'no-step') FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
+    (void)run("SELECT weir_retry_from(id, NULL, 'kept') FROM executions WHERE retry_of IS NOT NULL");
+    assert_int_equal(executions(), 3);
     assert_string_equal(run("SELECT actor LIKE 'sql:%(%)@%' FROM execution_events WHERE event = 'cancel'"), "1");
     assert_string_equal(run("SELECT count(*) FROM audit WHERE act = 'retry' AND reason = 'again' AND affected = 1"), "1");
 }

@@ -46,8 +46,8 @@ SELECT r.item, r.outcome, r.detail FROM :schema.cancel_items($1, $2, $3, $4) r O
 SELECT r.item, r.outcome, r.detail FROM :schema.release_items($1, $2, $3, $4) r ORDER BY 1;
 
 -- $5 the new ids, at the places of the old ones
--- name: retry_items
-SELECT r.item, r.outcome, r.detail FROM :schema.retry_items($1, $5, $2, $3, $4) r ORDER BY 1;
+-- name: retry_executions
+SELECT r.item, r.outcome, r.detail FROM :schema.retry_executions($1, $5, $2, $3, $4, $6, $7) r ORDER BY 1;
 
 -- name: purge_items
 SELECT r.item, r.outcome, r.detail FROM :schema.purge_items($1, $2, $3, $4) r ORDER BY 1;

@@ -6,12 +6,39 @@ UPDATE workflow_execution_queue SET cancel_at = ?2, cancel_sent = 0 WHERE id = ?
 -- name: release_item
 UPDATE workflow_execution_queue SET phase = 0, due_at = NULL WHERE id = ?1 AND phase = 1;
 
--- The columns that a retry copies, whether the workspace exists, and the state of the workflow.
+-- The columns that a retry copies, whether the workspace exists, the state of the workflow, and whether it has the step ?2, or any
+-- steps where ?2 is ''.
 -- name: read_ended
 SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempotency_key, p.params, h.lane_id,
        EXISTS (SELECT 1 FROM workspaces w WHERE w.id = h.workspace_id),
-       coalesce((SELECT d.state FROM workflow_definitions d WHERE d.id = h.definition_id), 2), h.traceparent
+       coalesce((SELECT d.state FROM workflow_definitions d WHERE d.id = h.definition_id), 2), h.traceparent,
+       EXISTS (SELECT 1 FROM workflow_definitions d, json_each(d.definition, '$.steps') s
+               WHERE d.id = h.definition_id AND ?2 IN ('', s.key))
 FROM workflow_executions h JOIN executor_groups g ON g.id = h.lane_id >> 47 LEFT JOIN execution_params p ON p.id = h.id WHERE h.id = ?1;
+
+-- Copies the finished steps of the execution ?1 to ?2, but the step ?3 of the definition ?4 and those that need it. The step that ended
+-- with its execution is in its row of the history.
+-- name: keep_steps
+INSERT INTO workflow_node_executions
+    (execution_id, step, status, attempt, failures, exit_code, started_at, finished_at, node_id, fence, output, variables)
+SELECT ?2, k.step, k.status, k.attempt, k.failures, k.exit_code, k.started_at, k.finished_at, k.node_id, k.fence, k.output, k.variables
+FROM (SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.started_at, s.finished_at, s.node_id, s.fence, s.output, s.variables
+      FROM workflow_node_executions s WHERE s.execution_id = ?1
+      UNION ALL
+      SELECT h.step, h.step_status, h.step_attempt, h.step_failures, h.step_exit_code, h.step_started_at, h.finished_at, h.node_id,
+             h.fence, h.step_output, h.step_variables
+      FROM workflow_executions h WHERE h.id = ?1 AND h.step IS NOT NULL) k
+WHERE k.status IN ('COMPLETED', 'SKIPPED')
+  AND k.step NOT IN (
+      WITH RECURSIVE again (step) AS (
+          VALUES (coalesce(?3, ''))
+          UNION
+          SELECT s.key FROM again a, workflow_definitions d, json_each(d.definition, '$.steps') s, json_each(s.value, '$.needs') n
+          WHERE d.id = ?4 AND n.value = a.step)
+      SELECT a.step FROM again a);
+
+-- name: mark_kept
+UPDATE workflow_execution_queue SET interruptions = 1, interruptions_at_park = 1 WHERE id = ?1;
 
 -- name: find_retry
 SELECT id FROM workflow_execution_queue WHERE retry_of = ?1 UNION ALL SELECT id FROM workflow_executions WHERE retry_of = ?1;
