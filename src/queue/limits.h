@@ -29,8 +29,8 @@ enum {
     IDEMPOTENCY_KEY_MAX = 255,             /* bytes */
     SIGNAL_NAME_MAX = 64,                  /* bytes */
     SIGNAL_DATA_BYTES_MAX = 64 * 1024,     /* of one signal */
-    SIGNALS_KEPT_MOST = 1000,              /* of one execution: not consumed yet */
-    SIGNALS_KEPT_BYTES_MOST = 1024 * 1024, /* their data */
+    SIGNALS_KEPT_MOST = 1000,              /* of one execution and name: not consumed yet */
+    SIGNALS_KEPT_BYTES_MOST = 1024 * 1024, /* their data, of all names; see signal_bytes_most() */
     ERROR_CODE_MAX = 64,                   /* bytes */
     ERROR_TEXT_MAX = 2048,                 /* bytes kept of an error's message */
     REASON_MAX = 2048,                     /* bytes of an operator's reason for an act */

@@ -18,4 +18,12 @@ struct signal_record {
     size_t data_length;
 };
 
+/* The bytes of data that an execution keeps of one name, when its workflow has this many. The names share the bound, so
+ * that a busy name leaves room for the others. Each has room for one signal. */
+static inline int64_t signal_bytes_most(int64_t names)
+{
+    int64_t share = SIGNALS_KEPT_BYTES_MOST / (names < 1 ? 1 : names);
+    return share < SIGNAL_DATA_BYTES_MAX ? SIGNAL_DATA_BYTES_MAX : share;
+}
+
 #endif

@@ -209,8 +209,10 @@ enum weir_status refusal_signals_full(const char *id, const char *name, int64_t 
     error_set(error, WEIR_ILLEGAL_STATE,
               "execution %s keeps %lld signals \"%.80s\" with %lld bytes that no step has consumed", id, (long long)count,
               name, (long long)bytes);
-    error_hint(error, "at most %d signals and %d bytes of a name are kept; `weir show %s` lists them", SIGNALS_KEPT_MOST,
-               SIGNALS_KEPT_BYTES_MOST, id);
+    error_hint(
+        error,
+        "at most %d signals of a name are kept, and the names of a workflow share %d bytes; `weir show %s` lists them",
+        SIGNALS_KEPT_MOST, SIGNALS_KEPT_BYTES_MOST, id);
     return WEIR_ILLEGAL_STATE;
 }
 

@@ -34,7 +34,7 @@ struct sent_signal {
 };
 /* Sends a signal. An act on record, if the handle has an actor, and an event of the execution. Errors:
  * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has ended, or SIGNALS_KEPT_MOST signals of the name are not consumed, or
- * their data would have more than SIGNALS_KEPT_BYTES_MOST bytes; WEIR_INVALID_ARGUMENT: the name, the data or the key is
+ * their data would have more than signal_bytes_most() bytes; WEIR_INVALID_ARGUMENT: the name, the data or the key is
  * wrong, or no step of its definition waits for the name; WEIR_IDEMPOTENCY_KEY_REUSED: the key is that of other data;
  * WEIR_CONFLICT: the execution is of a workflow on Temporal, whose service gets the signal instead. */
 WEIR_MUST_CHECK enum weir_status store_signal(struct store *store, const struct signal_request *request,

@@ -32,6 +32,7 @@ struct signalled {
     int64_t fence;
     int phase;
     int64_t signals; /* so far */
+    int64_t names;   /* that steps of its workflow wait for */
 };
 
 /* Refuses an execution without a row in the queue. */
@@ -91,16 +92,18 @@ enum weir_status item_wake(struct write *write, const struct waking *waking, str
 
 /* --- sending --- */
 
-static enum weir_status check_name(struct write *write, const struct signalled *item, const char *name,
-                                   struct weir_error *error)
+static enum weir_status check_name(struct write *write, struct signalled *item, const char *name, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_SIGNAL_NAMES, "tt", item->id, name);
     if (statement == NULL) {
         return statement_failure(error);
     }
-    if (connection_step(write->connection, statement, &status, error) && sqlite3_column_int(statement, 1) == 0) {
-        status = refusal_signal_unknown(item->id, name, column_text(statement, 0), error);
+    if (connection_step(write->connection, statement, &status, error)) {
+        item->names = sqlite3_column_int64(statement, 2);
+        if (sqlite3_column_int(statement, 1) == 0) {
+            status = refusal_signal_unknown(item->id, name, column_text(statement, 0), error);
+        }
     }
     (void)sqlite3_reset(statement);
     return status;
@@ -122,7 +125,7 @@ static enum weir_status check_room(struct write *write, const struct signalled *
         bytes = sqlite3_column_int64(statement, 1);
         (void)sqlite3_reset(statement);
     }
-    bool is_full = count >= SIGNALS_KEPT_MOST || bytes + (int64_t)strlen(data) > SIGNALS_KEPT_BYTES_MOST;
+    bool is_full = count >= SIGNALS_KEPT_MOST || bytes + (int64_t)strlen(data) > signal_bytes_most(item->names);
     return status == WEIR_OK && is_full ? refusal_signals_full(item->id, name, count, bytes, error) : status;
 }
 

@@ -1,8 +1,8 @@
 -- Sends a signal to an execution (store/signals.h). `data` is JSON text.
 --   outcome  'sent'; 'duplicate': the key was used before with this data, and seq is that of its signal; 'reused': with other data;
 --            'temporal': its service has the signals; 'unknown': its steps wait for `names` alone; 'large': more than 64 KiB;
---            'full': `kept` signals of the name with `bytes` of data are not consumed; else the state of an ended execution
---            ('gone' = there is none)
+--            'full': `kept` signals of the name with `bytes` of data are not consumed (the names share 1 MiB, each has 64 KiB at least);
+--            else the state of an ended execution ('gone' = there is none)
 -- 1. The row is locked, so signals of one execution have their numbers in the order of their commits.
 -- 2. A WAITING item with a step that waits for the name becomes runnable. The node of a held one is notified; the count is ahead of
 --    signals_sent until it has read the signal. Any other item gets its signals with the claim.
@@ -42,7 +42,7 @@ BEGIN
     END IF;
     SELECT count(*), coalesce(sum(octet_length(s.data)), 0) INTO kept, bytes
     FROM :schema.signals s WHERE s.execution_id = item AND s.name = name AND s.consumed_at IS NULL;
-    IF kept >= 1000 OR bytes + octet_length(data) > 1048576 THEN
+    IF kept >= 1000 OR bytes + octet_length(data) > greatest(1048576 / cardinality(names), 65536) THEN
         outcome := 'full';
         RETURN;
     END IF;

@@ -11,7 +11,7 @@ WHERE execution_id = ?1 AND name = ?2 AND consumed_at IS NULL;
 
 -- The names of the signals that steps of its definition wait for, and whether ?2 is one of them.
 -- name: signal_names
-SELECT coalesce(group_concat(name, ', '), ''), coalesce(max(name = ?2), 0)
+SELECT coalesce(group_concat(name, ', '), ''), coalesce(max(name = ?2), 0), count(*)
 FROM (SELECT DISTINCT CASE json_type(s.value, '$.signal') WHEN 'text' THEN s.value ->> '$.signal'
                                                           WHEN 'object' THEN s.value ->> '$.signal.name' END AS name
       FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id, json_each(d.definition, '$.steps') s
