@@ -200,7 +200,7 @@ static const struct http_route routes[] = {
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/signal", .operation = "signalExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "signal",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .command = "signal",
     .summary = "Send a signal to an execution",
     .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "SignalRequest", .answer_schema = "SentSignal",
     .handle = answer_signal_execution,

@@ -143,7 +143,7 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
         status = make_retry_ids(bulk, link, error);
         return status != WEIR_OK
                    ? status
-                   : link_write(link, error, ret_result, QUERY_RETRY_EXECUTIONS, "UtttUbt", bulk->ids, bulk->count,
+                   : link_write(link, error, ret_result, QUERY_RETRY_EXECUTIONS, "UtttUot", bulk->ids, bulk->count,
                                 store_actor(bulk->store), store_reason(bulk->store), bulk->subject, bulk->new_ids,
                                 bulk->count, bulk->order->keeps_finished, bulk->order->from);
     case BULK_PURGE:
