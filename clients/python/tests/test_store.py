@@ -65,6 +65,10 @@ def test_a_cancelled_execution_is_retried_as_a_new_one(store):
     again = store.retry(id, 'it was a mistake')
     assert again != id
     assert store.show(again)['retry_of'] == id
+    store.cancel(again)
+    with pytest.raises(weir.Error, match='no such step'):
+        store.retry(again, from_step='no-step')
+    assert store.show(store.retry(again, keep_finished=True))['retry_of'] == again
 
 
 def test_a_signal_is_kept_for_a_step(store):

@@ -552,8 +552,8 @@ static const struct command commands[] = {
                "weir token create ops --role operate --all-workspaces\n",
     .details = "The secret is printed this once, on stdout; the store keeps a hash of it. Programs send it as"
                " `Authorization: Bearer SECRET`. A role may do all that the ones before it may do: read, enqueue (and"
-               " send signals), operate, admin. To a token of some workspaces the others do not exist. `weir audit` shows what is done with it as"
-               " `token:NAME`.",
+               " send signals), operate, admin. To a token of some workspaces the others do not exist. `weir audit` shows"
+               " what is done with it as `token:NAME`.",
     .arguments = {{.name = "NAME", .help = "name of the token, for people and for the record of acts"}},
     .flags = {
         {.name = "role", .type = VALUE_CHOICE, .value = "ROLE", .choices = "read enqueue operate admin",

@@ -412,6 +412,21 @@ static PyObject *store_act(struct store *self, PyObject *args)
                              : raise_error(status, &error);
 }
 
+static PyObject *store_retry(struct store *self, PyObject *args)
+{
+    const char *id;
+    const char *reason;
+    char new_id[WEIR_ID_SIZE] = "";
+    struct weir_retry_options options = {.keep_finished = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "spzz:retry", &id, &options.keep_finished, &options.from, &reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_retry_execution(weir, id, &options, reason, new_id, &error));
+    return status == WEIR_OK ? PyUnicode_FromString(new_id) : raise_error(status, &error);
+}
+
 static PyObject *store_wait(struct store *self, PyObject *args)
 {
     const char *id;
@@ -534,6 +549,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("usage", store_usage, METH_VARARGS),
                                       METHOD("list", store_list, METH_VARARGS),
                                       METHOD("act", store_act, METH_VARARGS),
+                                      METHOD("retry", store_retry, METH_VARARGS),
                                       METHOD("close", store_close, METH_NOARGS),
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot store_slots[] = {

@@ -280,9 +280,12 @@ class Store:
         """Plan, cap, slots in use and waiting executions of a workspace."""
         return _object(self.native().usage(workspace))
 
-    def retry(self, id: str, reason: str | None = None) -> str:
-        """Enqueues a failed or cancelled execution again, as a new one, and returns its id."""
-        return self._act('retry', Filter(id), reason)[3]
+    def retry(
+        self, id: str, reason: str | None = None, *, keep_finished: bool = False, from_step: str | None = None
+    ) -> str:
+        """Enqueues a failed or cancelled execution again, as a new one, and returns its id. `keep_finished`: its finished
+        steps are kept with their outputs. `from_step`: the same, but this one and all that need it run again."""
+        return self.native().retry(id, keep_finished, from_step, reason)
 
     def release(self, id: str, reason: str | None = None) -> None:
         """A PENDING execution may start at once, before its time or the end of its back-off."""
