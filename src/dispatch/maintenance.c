@@ -469,6 +469,40 @@ static int64_t next_duty(struct node *node)
     return node->tuning.retention_us > 0 ? earlier(next_us, m->next_retention_us) : next_us;
 }
 
+/* Each duty has a status of its own, and one that fails keeps no other from its work. But the retention removes the keys of
+ * earlier enqueues, so it comes behind the duties that repeat these, and waits while one of them fails. Returns the first
+ * failure. */
+static enum weir_status run_duties(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    const struct maintenance *m = &node->maintenance;
+    const struct {
+        enum weir_status (*step)(struct node *node, int64_t now_us, struct weir_error *error);
+        bool is_due;
+        bool needs_success;
+    } duties[] = {
+        {hook_duty_step, true, false},
+        {schedule_duty_step, true, false},
+        {purge_ended, now_us >= m->next_retention_us && node->tuning.retention_us > 0, true},
+        {purge_acts, now_us >= m->next_audit_us && node->tuning.audit_retention_us > 0, false},
+        {purge_stream, now_us >= m->next_stream_us, false},
+        {node_logs_step, true, false},
+        {report_full_workspaces, now_us >= m->next_capacity_us, false},
+    };
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < sizeof duties / sizeof duties[0]; i++) {
+        struct weir_error detail = {.status = WEIR_OK};
+        if (!duties[i].is_due || (duties[i].needs_success && status != WEIR_OK)) {
+            continue;
+        }
+        enum weir_status own = duties[i].step(node, now_us, &detail);
+        if (own != WEIR_OK && status == WEIR_OK) {
+            status = own;
+            *error = detail;
+        }
+    }
+    return status;
+}
+
 int64_t maintenance_step(struct node *node)
 {
     INVARIANT(node != NULL);
@@ -497,26 +531,8 @@ int64_t maintenance_step(struct node *node)
     if (status == WEIR_OK) {
         status = record_marks(node, &marks, &error);
     }
-    if (status == WEIR_OK) { /* before the retention, which removes the keys of earlier enqueues */
-        status = hook_duty_step(node, now_us, &error);
-    }
     if (status == WEIR_OK) {
-        status = schedule_duty_step(node, now_us, &error);
-    }
-    if (status == WEIR_OK && now_us >= m->next_retention_us && node->tuning.retention_us > 0) {
-        status = purge_ended(node, now_us, &error);
-    }
-    if (status == WEIR_OK && now_us >= m->next_audit_us && node->tuning.audit_retention_us > 0) {
-        status = purge_acts(node, now_us, &error);
-    }
-    if (status == WEIR_OK && now_us >= m->next_stream_us) {
-        status = purge_stream(node, now_us, &error);
-    }
-    if (status == WEIR_OK) {
-        status = node_logs_step(node, now_us, &error);
-    }
-    if (status == WEIR_OK && now_us >= m->next_capacity_us) {
-        status = report_full_workspaces(node, now_us, &error);
+        status = run_duties(node, now_us, &error);
     }
     if (status != WEIR_OK) {
         return loop_failed(node, LOOP_MAINTENANCE, now_us, status, &error);

@@ -15,13 +15,24 @@ static char held[UUID_TEXT_MAX];
 static int64_t failing_id; /* of a schedule that cannot be advanced */
 static int64_t watched_id; /* of a schedule; watched_look: the look that advanced it */
 static int watched_look;
-static int settlements_lost; /* so many fail from now on */
+static int settlements_lost;     /* so many fail from now on */
+static struct bench *slow_hooks; /* of which each read of hooks misses its deadline */
 
 static enum weir_status count_looks(struct store *store, struct arena *arena, struct due_schedules *due,
                                     struct weir_error *error)
 {
     looks++;
     return real_driver->read_due_schedules(store, arena, due, error);
+}
+
+static enum weir_status fail_hooks(struct store *store, struct arena *arena, struct hook_events *events,
+                                   struct weir_error *error)
+{
+    if (slow_hooks == NULL) {
+        return real_driver->read_hook_events(store, arena, events, error);
+    }
+    slow_hooks->now_us += 4 * SECOND;
+    return error_set(error, WEIR_STORE_BUSY, "the statement took too long");
 }
 
 static enum weir_status lose_settlement(struct store *store, struct schedule_outcome *outcomes, size_t count,
@@ -65,6 +76,7 @@ static int open_counting(void **state)
     struct bench *bench = *state;
     looks = 0;
     settlements_lost = 0;
+    slow_hooks = NULL;
     cancels_fail = false;
     first_cancel_fails = false;
     held[0] = '\0';
@@ -76,6 +88,7 @@ static int open_counting(void **state)
     counting_driver.read_due_schedules = count_looks;
     counting_driver.settle_schedule_firings = lose_settlement;
     counting_driver.bulk = fail_cancel;
+    counting_driver.read_hook_events = fail_hooks;
     counting_driver.advance_schedule = fail_advance;
     bench->store->driver = &counting_driver;
     return result;

@@ -465,6 +465,17 @@ static void a_cancel_that_fails_holds_nothing_up(void **state)
     assert_int_equal(number_of(bench, "cancels", "fired"), 2);
 }
 
+static void hooks_that_fail_stop_no_schedule(void **state)
+{
+    struct bench *bench = *state;
+    struct schedule_request request = schedule_named("often", 10 * MINUTE);
+    set_schedule(bench, &request);
+    slow_hooks = bench;
+    start_node(bench);
+    pass(bench, 12 * MINUTE);
+    assert_int_equal(number_of(bench, "often", "fired"), 1);
+}
+
 static void an_execution_that_is_held_does_not_keep_the_others_from_their_cancels(void **state)
 {
     struct bench *bench = *state;
@@ -632,6 +643,7 @@ int main(void)
         TEST(a_time_is_not_lost_while_its_time_zone_is_missing),
         TEST(params_with_a_nul_reach_the_execution),
         TEST(a_cancel_that_fails_holds_nothing_up),
+        TEST(hooks_that_fail_stop_no_schedule),
         TEST(an_execution_that_is_held_does_not_keep_the_others_from_their_cancels),
         TEST(a_schedule_that_cannot_be_advanced_holds_nothing_up),
         TEST(an_execution_wins_over_a_refusal_for_other_params),
