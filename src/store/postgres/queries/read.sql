@@ -239,7 +239,10 @@ SELECT json_build_object(
                                    THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END) FROM role r),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'schedules_late', (SELECT count(*) FROM :schema.schedules s
-                       WHERE NOT s.paused AND s.due_at IS NOT NULL AND greatest(s.due_at, s.retry_at) < (SELECT us FROM now) - $7),
+                       WHERE (s.expands_at IS NOT NULL OR NOT s.paused AND s.due_at IS NOT NULL)
+                         AND CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE greatest(s.due_at, s.retry_at) END
+                             < (SELECT us FROM now) - $7
+                         AND coalesce(s.expands_at, 0) < (SELECT us FROM now) - $7),
     'nodes', l.nodes, 'running', l.running, 'stuck', l.stuck, 'engine_reachable', l.engine_reachable,
     'engine_error', coalesce(:schema.engine_error(NULL), l.engine_error), 'engine_impaired_since', :schema.rfc3339(l.impaired_at),
     'engine_unreachable_since', :schema.rfc3339(l.unreachable_at),

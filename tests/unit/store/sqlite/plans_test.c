@@ -151,6 +151,25 @@ static void no_statement_scans_or_sorts_a_table_of_executions(void **state)
     (void)sqlite3_close(database);
 }
 
+/* The rows of schedules have their params. */
+static void late_schedules_are_counted_by_an_index(void **state)
+{
+    (void)state;
+    sqlite3 *database = migrated_database();
+    sqlite3_stmt *statement = NULL;
+    bool searches = false;
+    char *explain = sqlite3_mprintf("EXPLAIN QUERY PLAN %s", sqlite_queries[QUERY_STATUS_TOTALS].sql);
+    assert_int_equal(sqlite3_prepare_v2(database, explain, -1, &statement, NULL), SQLITE_OK);
+    while (sqlite3_step(statement) == SQLITE_ROW) {
+        const char *step = (const char *)sqlite3_column_text(statement, 3);
+        searches = searches || strstr(step, "SEARCH s USING INDEX schedules_due") != NULL;
+    }
+    assert_true(searches);
+    (void)sqlite3_finalize(statement);
+    sqlite3_free(explain);
+    (void)sqlite3_close(database);
+}
+
 static void every_exception_is_still_needed(void **state)
 {
     (void)state;
@@ -276,6 +295,7 @@ int main(void)
         cmocka_unit_test(the_statement_itself_takes_no_lock_that_is_held),
         SCENE_TEST(one_execution_is_found_at_once_whatever_waits),
         SCENE_TEST(a_trim_reads_each_waiting_event_of_a_hook_at_most_once),
+        cmocka_unit_test(late_schedules_are_counted_by_an_index),
         cmocka_unit_test(every_exception_is_still_needed),
         cmocka_unit_test(the_old_claims_fail_this_check),
     };
