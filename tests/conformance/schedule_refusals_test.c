@@ -153,6 +153,44 @@ static void a_trigger_for_a_time_starts_where_it_was_refused(void **state)
     assert_int_equal(counts.existing, 2);
 }
 
+/* With the planned id, as a node whose settlement is lost. */
+static void start_without_settlement(struct scene *scene)
+{
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, 1);
+    struct enqueue_request request = {
+        .workspace = firings.firings[0].workspace, .workflow = "hello", .id = firings.firings[0].planned_id};
+    assert_int_equal(scene_try(scene, &request).status, WEIR_OK);
+}
+
+/* A change finds the executions of lost settlements. They end a refusal as a settlement does. */
+static void an_execution_with_a_lost_settlement_ends_the_refusal(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    for (int later = 0; later < 2; later++) {
+        struct schedule_advance refused = fire(scene);
+        int64_t due_us = refused.due_us;
+        settle(scene, &read_firings(scene).firings[0], NULL);
+        if (later == 0) {
+            assert_int_equal(trigger_at(scene, due_us, NULL, 0).firings, 1);
+        } else {
+            (void)fire(scene);
+        }
+        start_without_settlement(scene);
+        assert_true(is_refused(scene));
+        scene_ok(scene, store_schedule_pause(scene->store, "often", true, &scene->error));
+        assert_false(is_refused(scene));
+        scene_ok(scene, store_schedule_pause(scene->store, "often", false, &scene->error));
+        end_running(scene);
+        scene_pass(scene, 1);
+        struct due_schedule due = await_due(scene);
+        struct schedule_advance advance = advance_of(&due, due.due_us + EVERY_US);
+        scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
+    }
+}
+
 static void a_refusal_stays_until_a_later_time_has_settled_everywhere(void **state)
 {
     struct scene *scene = *state;
@@ -291,6 +329,7 @@ int main(void)
         SCENE_TEST(a_firing_without_a_count_is_removed),
         SCENE_TEST(a_set_ends_the_refusals_of_workspaces_that_it_removes),
         SCENE_TEST(a_trigger_for_a_time_starts_where_it_was_refused),
+        SCENE_TEST(an_execution_with_a_lost_settlement_ends_the_refusal),
         SCENE_TEST(a_refusal_stays_until_a_later_time_has_settled_everywhere),
         SCENE_TEST(a_trigger_in_one_workspace_leaves_the_others_alone),
         SCENE_TEST(wrong_triggers_are_refused_and_change_nothing),

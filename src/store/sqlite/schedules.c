@@ -58,15 +58,38 @@ static enum weir_status count_skipped(struct write *write, int64_t id, int64_t s
                         : connection_run(write->connection, error, NULL, QUERY_COUNT_SKIPPED_FIRINGS, "ii", id, skipped);
 }
 
-/* A firing with a lost settlement has an execution. It gets it here, before waiting firings are removed. */
+/* Removes the refusals of times before this one, if it has settled in all workspaces without a refusal. */
+static enum weir_status end_refusals_before(struct write *write, int64_t id, int64_t due_us, struct weir_error *error)
+{
+    struct connection *connection = write->connection;
+    int64_t ends = 0;
+    enum weir_status status = connection_read_integer(connection, error, &ends, QUERY_ENDS_REFUSALS, "ii", id, due_us);
+    return status == WEIR_OK && ends != 0
+               ? connection_run(connection, error, NULL, QUERY_REMOVE_REFUSALS_BEFORE, "ii", id, due_us)
+               : status;
+}
+
+/* A firing with a lost settlement has an execution. It gets it here, before waiting firings are removed, and ends refusals
+ * as its settlement would. */
 static enum weir_status adopt_firings(struct write *write, const struct part *part, struct weir_error *error)
 {
+    struct connection *connection = write->connection;
+    int64_t id = part->schedule_id;
     int64_t adopted = 0;
-    enum weir_status status = connection_run(write->connection, error, &adopted, QUERY_ADOPT_FIRINGS, "iii",
-                                             part->schedule_id, part->behind, part->until);
-    return status == WEIR_OK && adopted > 0 ? connection_run(write->connection, error, NULL, QUERY_NOTE_ADOPTED_FIRINGS,
-                                                             "iii", part->schedule_id, adopted, write->now_us)
-                                            : status;
+    int64_t due_us = 0;
+    enum weir_status status =
+        connection_run(connection, error, &adopted, QUERY_ADOPT_FIRINGS, "iii", id, part->behind, part->until);
+    if (status != WEIR_OK || adopted == 0) {
+        return status;
+    }
+    status = connection_run(connection, error, NULL, QUERY_NOTE_ADOPTED_FIRINGS, "iii", id, adopted, write->now_us);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_REMOVE_ADOPTED_REFUSALS, "i", id);
+    }
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &due_us, QUERY_LAST_SETTLED_TIME, "i", id);
+    }
+    return status == WEIR_OK ? end_refusals_before(write, id, due_us, error) : status;
 }
 
 /* Counts them as skipped. */
@@ -575,7 +598,6 @@ enum weir_status sqlite_read_schedule_firings(struct store *store, struct arena 
 static enum weir_status end_refusals(struct write *write, const struct schedule_outcome *outcome, struct weir_error *error)
 {
     struct connection *connection = write->connection;
-    int64_t ends = 0;
     int64_t is_triggered = 0;
     enum weir_status status = connection_run(connection, error, NULL, QUERY_REMOVE_REFUSAL, "iii", outcome->schedule_id,
                                              outcome->workspace_id, outcome->due_us);
@@ -583,13 +605,8 @@ static enum weir_status end_refusals(struct write *write, const struct schedule_
         status = connection_read_integer(connection, error, &is_triggered, QUERY_FIRING_IS_TRIGGERED, "iii",
                                          outcome->schedule_id, outcome->workspace_id, outcome->due_us);
     }
-    if (status == WEIR_OK && is_triggered == 0) {
-        status = connection_read_integer(connection, error, &ends, QUERY_ENDS_REFUSALS, "ii", outcome->schedule_id,
-                                         outcome->due_us);
-    }
-    return status == WEIR_OK && ends != 0 ? connection_run(connection, error, NULL, QUERY_REMOVE_REFUSALS_BEFORE, "ii",
-                                                           outcome->schedule_id, outcome->due_us)
-                                          : status;
+    return status == WEIR_OK && is_triggered == 0 ? end_refusals_before(write, outcome->schedule_id, outcome->due_us, error)
+                                                  : status;
 }
 
 static enum weir_status settle_fired_firing(struct write *write, struct schedule_outcome *outcome, const char *execution_id,

@@ -1,5 +1,6 @@
 -- Removes the refusal of a time that has its execution, and those of earlier times when this one has settled in all workspaces without a
--- refusal. The caller has locked the row of the schedule. Caller: settle_schedule_firings().
+-- refusal. The caller has locked the row of the schedule. Callers: settle_schedule_firings(),
+-- adopt_firings().
 CREATE OR REPLACE FUNCTION :schema.end_refusals(of_schedule integer, in_workspace integer, due bigint, was_triggered boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN

@@ -250,6 +250,18 @@ SET fired = fired + ?2, fired_at = ?3,
                                         WHERE f.schedule_id = ?1 AND f.execution_id IS NOT NULL)
 WHERE id = ?1;
 
+-- The refusals of times that have their executions. ?1 schedule
+-- name: remove_adopted_refusals
+DELETE FROM schedule_refusals
+WHERE schedule_id = ?1
+  AND EXISTS (SELECT 1 FROM schedule_firings f
+              WHERE f.schedule_id = ?1 AND f.workspace_id = schedule_refusals.workspace_id AND f.due_at = schedule_refusals.due_at
+                AND f.execution_id IS NOT NULL);
+
+-- The last time of the schedule itself with an execution; 0 = none. ?1 schedule
+-- name: last_settled_time
+SELECT coalesce(max(due_at), 0) FROM schedule_firings WHERE schedule_id = ?1 AND execution_id IS NOT NULL AND is_triggered = 0;
+
 -- Also when the firing was removed after it had been read: its execution lives. ?4 execution
 -- name: settle_firing
 INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, planned_id, execution_id)
