@@ -435,6 +435,22 @@ static void a_firing_that_waits_for_nothing_is_late_behind_the_window(void **sta
     assert_int_equal(number_of(scene, "often", "waiting"), 0);
 }
 
+/* It was inserted late, but in the window, and then had to wait for its turn. */
+static void the_age_of_a_firing_counts_from_its_insertion(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.catch_up_us = SECONDS(600);
+    set_schedule(scene, &request);
+    (void)await_due(scene);
+    let_pass(scene, SECONDS(500));
+    (void)fire(scene);
+    let_pass(scene, SECONDS(599));
+    assert_false(read_firings(scene).firings[0].is_late);
+    let_pass(scene, SECONDS(2));
+    assert_true(read_firings(scene).firings[0].is_late);
+}
+
 static void a_late_firing_with_an_execution_is_not_dropped(void **state)
 {
     struct scene *scene = *state;
@@ -580,6 +596,7 @@ int main(void)
         SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),
         SCENE_TEST(a_firing_that_waits_for_nothing_is_late_behind_the_window),
+        SCENE_TEST(the_age_of_a_firing_counts_from_its_insertion),
         SCENE_TEST(a_late_firing_with_an_execution_is_not_dropped),
         SCENE_TEST(a_triggered_firing_is_never_late),
         SCENE_TEST(a_pause_removes_what_waits_and_keeps_executions),

@@ -304,9 +304,9 @@ static enum weir_status insert_part(struct write *write, const struct part *part
         status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "it", id, chosen.data);
     }
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiiit", id, fire->at_us,
+        status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiiiti", id, fire->at_us,
                                 (int64_t)fire->is_triggered, (int64_t)SCHEDULE_FIRINGS_MOST,
-                                id_ticks(write->now_us, fire->nth), chosen.data);
+                                id_ticks(write->now_us, fire->nth), chosen.data, write->now_us);
     }
     text_close(&chosen);
     int64_t skipped = all - existing - inserted + replaced;

@@ -344,8 +344,8 @@ static void a_firing_of_a_plan_in_a_deleted_workspace_is_removed(void **state)
     set_schedule(bench, &request);
     start_node(bench);
     pass(bench, 5 * SECOND);
-    change(bench, "INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, planned_id)"
-                  " SELECT id, 999, due_at, '019b8d3e-0000-7000-8000-000000000001' FROM schedules");
+    change(bench, "INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, created_at, planned_id)"
+                  " SELECT id, 999, due_at, due_at, '019b8d3e-0000-7000-8000-000000000001' FROM schedules");
     pass(bench, 10 * MINUTE);
     assert_int_equal(count_executions(bench, "many"), 1);
     assert_int_equal(number_of(bench, "all", "waiting"), 0);

@@ -52,8 +52,8 @@ BEGIN
         WHERE f.schedule_id = of_schedule AND f.workspace_id = ANY (targets) AND f.execution_id IS NULL;
         GET DIAGNOSTICS replaced = ROW_COUNT;
     END IF;
-    INSERT INTO :schema.schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)
-    SELECT of_schedule, t.workspace_id, at, triggered, :schema.make_id(now_us, nth)
+    INSERT INTO :schema.schedule_firings (schedule_id, workspace_id, due_at, is_triggered, created_at, planned_id)
+    SELECT of_schedule, t.workspace_id, at, triggered, now_us, :schema.make_id(now_us, nth)
     FROM unnest(targets) t (workspace_id)
     WHERE CASE s.overlap
           WHEN 'skip' THEN NOT EXISTS (SELECT 1 FROM :schema.schedule_firings f

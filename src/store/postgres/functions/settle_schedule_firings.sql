@@ -41,8 +41,8 @@ BEGIN
         END IF;
         place := o.place;
         RETURN NEXT;
-        INSERT INTO :schema.schedule_firings AS f (schedule_id, workspace_id, due_at, planned_id, execution_id)
-        SELECT s.id, o.workspace_id, o.due, execution_id, execution_id FROM :schema.schedules s WHERE s.id = o.id
+        INSERT INTO :schema.schedule_firings AS f (schedule_id, workspace_id, due_at, created_at, planned_id, execution_id)
+        SELECT s.id, o.workspace_id, o.due, o.due, execution_id, execution_id FROM :schema.schedules s WHERE s.id = o.id
         ON CONFLICT ON CONSTRAINT schedule_firings_pkey DO UPDATE SET execution_id = excluded.execution_id
         WHERE f.execution_id IS NULL
         RETURNING f.is_triggered INTO was_triggered;

@@ -51,8 +51,8 @@ ORDER BY d.due_at;
 -- name: advance_schedule
 SELECT a.is_done, a.firings, a.skipped, a.rest FROM :schema.advance_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a;
 
--- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. One that
--- waited for an execution is late since the end of that. Each kind has a limit of its own, so that none hides the other. $1 limit of those
+-- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. Its age
+-- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the other. $1 limit of those
 -- that may start, $2 executions that may wait in a workspace, $3 limit of those that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
@@ -60,9 +60,9 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.worksp
        coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = f.workspace_id), 0) >= $2, f.running,
        f.planned_id,
        f.running IS NULL AND NOT f.is_triggered
-       AND greatest(f.due_at, (SELECT max(h.finished_at)
-                               FROM :schema.schedule_firings r JOIN :schema.workflow_executions h ON h.id = r.execution_id
-                               WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id)) < n.now_us - s.catch_up,
+       AND greatest(f.created_at, (SELECT max(h.finished_at)
+                                   FROM :schema.schedule_firings r JOIN :schema.workflow_executions h ON h.id = r.execution_id
+                                   WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id)) < n.now_us - s.catch_up,
        s.plan IS NOT NULL,
        CASE WHEN f.running IS NOT NULL
             THEN coalesce((SELECT d.state FROM :schema.workflow_definitions d
@@ -70,10 +70,11 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.worksp
                            ORDER BY d.workspace_id DESC, d.version DESC LIMIT 1), 2)
             ELSE 0 END
 FROM (SELECT p.*, row_number() OVER (PARTITION BY p.running IS NULL ORDER BY p.due_at) AS place
-      FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
+      FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.created_at, o.planned_id,
                    (SELECT q.id FROM :schema.schedule_firings r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id
                     WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id LIMIT 1) AS running
-            FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id) x.schedule_id, x.workspace_id, x.due_at, x.is_triggered, x.planned_id
+            FROM (SELECT DISTINCT ON (x.schedule_id, x.workspace_id)
+                         x.schedule_id, x.workspace_id, x.due_at, x.is_triggered, x.created_at, x.planned_id
                   FROM :schema.schedule_firings x
                   WHERE x.execution_id IS NULL
                   ORDER BY x.schedule_id, x.workspace_id, x.due_at) o) p

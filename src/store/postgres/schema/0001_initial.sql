@@ -532,12 +532,13 @@ WHERE expands_at IS NOT NULL OR NOT paused AND due_at IS NOT NULL;
 
 -- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. planned_id: the
 -- id of the execution, fixed here, so that a settlement that was lost is found. execution_id: NULL = it waits to be enqueued. Of rows with
--- an execution only the last one of a schedule and workspace is kept.
+-- an execution only the last one of a schedule and workspace is kept. created_at: the age of one that waits counts from there.
 CREATE TABLE :schema.schedule_firings (
     schedule_id    integer NOT NULL,
     workspace_id   integer NOT NULL,
     due_at         bigint  NOT NULL,
     is_triggered   boolean NOT NULL DEFAULT false,
+    created_at     bigint  NOT NULL,
     planned_id     uuid    NOT NULL,
     execution_id   uuid,
     PRIMARY KEY (schedule_id, workspace_id, due_at)

@@ -159,10 +159,10 @@ WHERE schedule_id = ?1 AND workspace_id IN (SELECT i.value FROM json_each(?2) i)
   AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
 
 -- The planned id of the execution is a UUIDv7. ?1 schedule, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace,
--- ?5 now in 4096ths of a millisecond, ?6 ids of workspaces
+-- ?5 now in 4096ths of a millisecond, ?6 ids of workspaces, ?7 now
 -- name: insert_firings
-INSERT OR IGNORE INTO schedule_firings (schedule_id, workspace_id, due_at, is_triggered, planned_id)
-SELECT ?1, t.value, ?2, ?3,
+INSERT OR IGNORE INTO schedule_firings (schedule_id, workspace_id, due_at, is_triggered, created_at, planned_id)
+SELECT ?1, t.value, ?2, ?3, ?7,
        substr(printf('%015x', ?5), 1, 8) || '-' || substr(printf('%015x', ?5), 9, 4) || '-7' || substr(printf('%015x', ?5), 13) || '-'
        || substr('89ab', 1 + (random() & 3), 1)
        || substr(lower(hex(randomblob(2))), 2) || '-' || lower(hex(randomblob(6)))
@@ -189,8 +189,8 @@ DELETE FROM schedule_firings
 WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND execution_id IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
 
--- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. One that
--- waited for an execution is late since the end of that. Each kind has a limit of its own, so that none hides the other. ?1 limit of those
+-- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. Its age
+-- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the other. ?1 limit of those
 -- that may start, ?2 executions that may wait in a workspace, ?3 now, ?4 limit of those that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
@@ -198,7 +198,7 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w W
        coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = f.workspace_id), 0) >= ?2, f.running,
        f.planned_id,
        f.running IS NULL AND f.is_triggered = 0
-       AND max(f.due_at, coalesce((SELECT max(h.finished_at) FROM schedule_firings r JOIN workflow_executions h ON h.id = r.execution_id
+       AND max(f.created_at, coalesce((SELECT max(h.finished_at) FROM schedule_firings r JOIN workflow_executions h ON h.id = r.execution_id
                                    WHERE r.schedule_id = f.schedule_id AND r.workspace_id = f.workspace_id), 0)) < ?3 - s.catch_up,
        s.plan IS NOT NULL,
        CASE WHEN f.running IS NOT NULL
@@ -208,10 +208,10 @@ SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w W
                                                                             AND d.state <> 2 ORDER BY d.version DESC LIMIT 1), 2)
             ELSE 0 END
 FROM (SELECT p.*, row_number() OVER (PARTITION BY p.running IS NULL ORDER BY p.due_at) AS place
-      FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.planned_id,
+      FROM (SELECT o.schedule_id, o.workspace_id, o.due_at, o.is_triggered, o.created_at, o.planned_id,
                    (SELECT q.id FROM schedule_firings r JOIN workflow_execution_queue q ON q.id = r.execution_id
                     WHERE r.schedule_id = o.schedule_id AND r.workspace_id = o.workspace_id) AS running
-            FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered, planned_id
+            FROM (SELECT schedule_id, workspace_id, min(due_at) AS due_at, is_triggered, created_at, planned_id
                   FROM schedule_firings
                   WHERE execution_id IS NULL
                   GROUP BY schedule_id, workspace_id) o) p
@@ -264,8 +264,8 @@ SELECT coalesce(max(due_at), 0) FROM schedule_firings WHERE schedule_id = ?1 AND
 
 -- Also when the firing was removed after it had been read: its execution lives. ?4 execution
 -- name: settle_firing
-INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, planned_id, execution_id)
-SELECT s.id, ?2, ?3, ?4, ?4 FROM schedules s WHERE s.id = ?1
+INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, created_at, planned_id, execution_id)
+SELECT s.id, ?2, ?3, ?3, ?4, ?4 FROM schedules s WHERE s.id = ?1
 ON CONFLICT (schedule_id, workspace_id, due_at) DO UPDATE SET execution_id = excluded.execution_id;
 
 -- name: remove_ended_firings

@@ -400,12 +400,13 @@ WHERE expands_at IS NOT NULL OR paused = 0 AND due_at IS NOT NULL;
 
 -- Due times of schedules, one row for each workspace, inserted in the transaction that moves due_at behind them. planned_id: the
 -- id of the execution, fixed here, so that a settlement that was lost is found. execution_id: NULL = it waits to be enqueued. Of rows with
--- an execution only the last one of a schedule and workspace is kept.
+-- an execution only the last one of a schedule and workspace is kept. created_at: the age of one that waits counts from there.
 CREATE TABLE schedule_firings (
     schedule_id    INTEGER NOT NULL,
     workspace_id   INTEGER NOT NULL,
     due_at         INTEGER NOT NULL,
     is_triggered   INTEGER NOT NULL DEFAULT 0,
+    created_at     INTEGER NOT NULL,
     planned_id     TEXT    NOT NULL,
     execution_id   TEXT,
     PRIMARY KEY (schedule_id, workspace_id, due_at)
