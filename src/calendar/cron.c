@@ -319,6 +319,42 @@ static int64_t first_of_day(const struct cron *cron, int64_t from)
     return DAY;
 }
 
+/* The last fitting second of a day. */
+static int64_t last_of_day(const struct cron *cron)
+{
+    int64_t last = first_of_day(cron, 0);
+    for (int64_t next = last; next < DAY; next = first_of_day(cron, next + 1)) {
+        last = next;
+    }
+    return last;
+}
+
+/* After 28 years days have the same weekdays again. */
+static bool has_two_days_in_a_row(const struct cron *cron)
+{
+    enum { DAYS_OF_28_YEARS = 28 * 365 + 7 };
+    for (int64_t day = 0; day < DAYS_OF_28_YEARS; day++) {
+        if (fits_day(cron, day) && fits_day(cron, day + 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Two times of different days are more than a day apart, unless the days follow each other. */
+int64_t cron_least_gap(const struct cron *cron)
+{
+    INVARIANT(cron != NULL);
+    int64_t first = first_of_day(cron, 0);
+    int64_t least = has_two_days_in_a_row(cron) ? DAY - last_of_day(cron) + first : INT64_MAX;
+    int64_t before = first;
+    for (int64_t at = first_of_day(cron, first + 1); at < DAY; at = first_of_day(cron, at + 1)) {
+        least = time_earlier(least, at - before);
+        before = at;
+    }
+    return least == INT64_MAX ? TIME_NEVER : least * MICROSECONDS_PER_SECOND;
+}
+
 /* The first fitting local time in [from, until); INT64_MAX = none. */
 static int64_t first_local(const struct cron *cron, int64_t from, int64_t until)
 {

@@ -36,5 +36,8 @@ struct cron {
 WEIR_MUST_CHECK enum weir_status cron_read(const char *text, struct cron *ret_cron, struct weir_error *error);
 /* The first time after `after_us`, microseconds since 1970-01-01 UTC; TIME_NEVER behind the year 9999. */
 int64_t cron_next(const struct cron *cron, const struct time_zone *zone, int64_t after_us);
+/* The shortest time between two times, microseconds, while the clocks do not change. TIME_NEVER: it is longer than a day.
+ */
+int64_t cron_least_gap(const struct cron *cron);
 
 #endif

@@ -81,6 +81,12 @@ int64_t recurrence_next(const struct recurrence *recurrence, int64_t after_us)
     return recurrence->until_us != 0 && next_us > recurrence->until_us ? TIME_NEVER : next_us;
 }
 
+int64_t recurrence_least_gap(const struct recurrence *recurrence)
+{
+    INVARIANT(recurrence != NULL);
+    return recurrence->is_cron ? cron_least_gap(&recurrence->cron) : recurrence->every_us;
+}
+
 /* Even steps are counted by division, because after a long outage there may be millions of them. */
 int64_t recurrence_pass(const struct recurrence *recurrence, int64_t first_us, int64_t before_us, int64_t most,
                         int64_t *ret_passed)

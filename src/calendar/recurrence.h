@@ -41,6 +41,9 @@ void recurrence_close(struct recurrence *recurrence);
 
 /* The first time after `after_us`; TIME_NEVER = none. */
 int64_t recurrence_next(const struct recurrence *recurrence, int64_t after_us);
+/* The shortest time between two times, whatever limits the recurrence has and while the clocks do not change; TIME_NEVER:
+ * it is longer than a day. */
+int64_t recurrence_least_gap(const struct recurrence *recurrence);
 /* Passes over the times from `first_us`, which is one, that lie before `before_us`, at most `most` of them. Returns the
  * time behind them, or TIME_NEVER; *ret_passed is their number. */
 int64_t recurrence_pass(const struct recurrence *recurrence, int64_t first_us, int64_t before_us, int64_t most,

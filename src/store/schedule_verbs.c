@@ -139,17 +139,16 @@ static enum weir_status check_target(const struct schedule_request *request, str
     return status == WEIR_OK ? check_members(request->params, error) : status;
 }
 
-/* An execution that waits for its jitter counts as one that has not ended, so a longer one would skip most times.
- * first_us: one of the times; TIME_NEVER = none. */
+/* An execution that waits for its jitter counts as one that has not ended, so a longer one would skip times. All times
+ * count, not the next ones alone: the same schedule is refused or accepted at any time of day. */
 static enum weir_status check_jitter(const struct schedule_request *request, const struct recurrence *recurrence,
-                                     int64_t first_us, struct weir_error *error)
+                                     struct weir_error *error)
 {
-    int64_t next_us = first_us == TIME_NEVER ? TIME_NEVER : recurrence_next(recurrence, first_us);
-    if (next_us == TIME_NEVER || request->jitter_us < next_us - first_us) {
+    if (request->jitter_us == 0 || request->jitter_us < recurrence_least_gap(recurrence)) {
         return WEIR_OK;
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "the jitter of a schedule is shorter than the time between two of its times");
-    error_hint(error, "give a shorter jitter, or fewer times");
+    error_hint(error, "give a jitter that is shorter than the least of these, also over midnight; or fewer times");
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -174,7 +173,7 @@ static enum weir_status check_schedule(const struct schedule_request *request, s
     if (status == WEIR_OK) {
         status = recurrence_open(&request->when, ret_recurrence, error);
     }
-    return status == WEIR_OK ? check_jitter(request, ret_recurrence, recurrence_next(ret_recurrence, 0), error) : status;
+    return status == WEIR_OK ? check_jitter(request, ret_recurrence, error) : status;
 }
 
 /* A server has time zones that this machine may lack, and computes the times itself. */
@@ -201,7 +200,6 @@ static enum weir_status prepare_schedule(struct store *store, const struct sched
     }
     if (status == WEIR_OK) {
         *ret_due_us = recurrence_next(&recurrence, now_us);
-        status = check_jitter(ret_request, &recurrence, *ret_due_us, error);
     }
     recurrence_close(&recurrence);
     if (status == WEIR_OK && *ret_due_us == TIME_NEVER) { /* a mistake, most likely in the year */

@@ -97,6 +97,33 @@ static void wrong_requests_are_refused_and_change_nothing(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedules"), 0);
 }
 
+/* Whatever the time of day is: the shortest time between two of its times counts, also that over midnight. */
+static void jitter_is_shorter_than_the_time_between_any_two_times(void **state)
+{
+    static const char *const close[] = {"0 1,8,9 * * *", "0 8,20,21 * * *", "0 0,12,23 * * *", "0 1,23 * * 1,2",
+                                        "*/30 8 1 * *"};
+    static const char *const wide[] = {"0 1,23 * * mon", "0 1,23 * * mon,wed", "0 1,4 * * *", "0 0 29 2 *"};
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("jittery");
+    request.jitter_us = SECONDS(2 * 3600);
+    for (int quarter = 0; quarter < 4; quarter++) {
+        for (size_t i = 0; i < sizeof close / sizeof close[0]; i++) {
+            request.when = (struct recurrence_text){.cron = close[i]};
+            refuses(scene, &request, WEIR_INVALID_ARGUMENT);
+            assert_non_null(strstr(scene->error.message, "jitter"));
+        }
+        for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+            request.when = (struct recurrence_text){.cron = wide[i]};
+            scene_ok(scene, store_schedule_set(scene->store, &request, NULL, &scene->error));
+        }
+        scene_pass(scene, SECONDS(6 * 3600));
+    }
+    request.when = (struct recurrence_text){.every_us = request.jitter_us};
+    refuses(scene, &request, WEIR_INVALID_ARGUMENT);
+    request.when.every_us += SECONDS(1);
+    scene_ok(scene, store_schedule_set(scene->store, &request, NULL, &scene->error));
+}
+
 static void acts_on_an_unknown_schedule_name_the_nearest(void **state)
 {
     struct scene *scene = *state;
@@ -338,6 +365,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_schedule_is_listed_with_all_that_was_set),
         SCENE_TEST(wrong_requests_are_refused_and_change_nothing),
+        SCENE_TEST(jitter_is_shorter_than_the_time_between_any_two_times),
         SCENE_TEST(acts_on_an_unknown_schedule_name_the_nearest),
         SCENE_TEST(keys_of_schedules_are_reserved),
         SCENE_TEST(acts_go_on_record),
