@@ -101,11 +101,12 @@ struct schedule_counts {
 struct schedule_trigger {
     const char *name;              /* of the schedule */
     const char *const *workspaces; /* some of those of the schedule, each once */
-    size_t workspace_count;        /* 0: all */
+    size_t workspace_count;        /* 0: all, or with a time those in which it was refused */
     int64_t at_us;                 /* a past time; 0 = now */
 };
 /* Fires beside the times and also when the schedule is paused; the overlap policy holds. A workspace that has an execution
- * of `at_us` is not started again, so the call can be repeated. WEIR_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND;
+ * of `at_us` is not started again, so the call can be repeated; a time that is older than one
+ * which waits or runs with OVERLAP_CANCEL_RUNNING is skipped. WEIR_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND;
  * WEIR_INVALID_ARGUMENT: a time in the future, a workspace of another schedule; WEIR_ILLEGAL_STATE: firings of another time
  * are inserted in parts. */
 WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const struct schedule_trigger *trigger,

@@ -1,4 +1,6 @@
 /* Refused times of schedules, and the triggers that repeat them. */
+#include <inttypes.h>
+
 #include "conformance/schedule_scene.h"
 
 static void delete_workspace(struct scene *scene, const char *name)
@@ -137,11 +139,11 @@ static void a_trigger_for_a_time_starts_where_it_was_refused(void **state)
     json_decref(scene_rows(scene, "DELETE FROM schedule_firings")); /* the key alone remains of the execution */
     struct schedule_counts counts = trigger_at(scene, due_us, NULL, 0);
     assert_int_equal(counts.firings, 1);
-    assert_int_equal(counts.existing, 1);
+    assert_int_equal(counts.existing, 0);
     assert_int_equal(counts.skipped, 0);
     counts = trigger_at(scene, due_us, NULL, 0); /* a repetition */
     assert_int_equal(counts.firings, 0);
-    assert_int_equal(counts.existing, 2);
+    assert_int_equal(counts.existing, 1);
     struct schedule_firings firings = read_firings(scene);
     assert_int_equal(firings.count, 1);
     assert_string_equal(firings.firings[0].workspace, "big-co");
@@ -149,8 +151,70 @@ static void a_trigger_for_a_time_starts_where_it_was_refused(void **state)
     assert_true(is_refused(scene));
     start_firing(scene, &firings.firings[0]);
     assert_false(is_refused(scene));
-    counts = trigger_at(scene, due_us, NULL, 0);
+    counts = trigger_at(scene, due_us, NULL, 0); /* nothing is refused */
+    assert_int_equal(counts.firings + counts.existing, 0);
+    counts = trigger_at(scene, due_us, (const char *const[]){"pro-co", "big-co"}, 2);
+    assert_int_equal(counts.firings, 0);
     assert_int_equal(counts.existing, 2);
+}
+
+/* Not one that was skipped at that time. */
+static void a_trigger_for_a_time_leaves_out_what_was_not_refused(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_of_two();
+    set_schedule(scene, &request);
+    (void)refuse_in_big_co(scene);
+    int64_t due_us = fire(scene).due_us; /* skipped in pro-co */
+    struct schedule_firings firings = read_firings(scene);
+    assert_int_equal(firings.count, 1);
+    settle(scene, &firings.firings[0], NULL);
+    end_running(scene);
+    struct schedule_counts counts = trigger_at(scene, due_us, NULL, 0);
+    assert_int_equal(counts.firings, 1);
+    assert_int_equal(counts.existing, 0);
+    assert_string_equal(read_firings(scene).firings[0].workspace, "big-co");
+    counts = trigger_at(scene, due_us - SECONDS(3), NULL, 0); /* no time of the schedule */
+    assert_int_equal(counts.firings, 0);
+    counts = trigger_at(scene, due_us, (const char *const[]){"pro-co"}, 1); /* unless it is named */
+    assert_int_equal(counts.firings, 1);
+}
+
+static void a_trigger_for_a_time_leaves_out_what_has_the_plan_since(void **state)
+{
+    struct scene *scene = *state;
+    set_for_plan(scene, OVERLAP_SKIP);
+    struct schedule_trigger trigger = {.name = "all", .at_us = fire(scene).due_us};
+    struct schedule_counts counts = {0};
+    settle(scene, &read_firings(scene).firings[0], NULL);
+    scene_workspace(scene, "pro-two", "pro");
+    scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
+    assert_int_equal(counts.firings, 1);
+    assert_string_equal(read_firings(scene).firings[0].workspace, "pro-co");
+}
+
+/* With cancel_running the newest time counts, whether it waits or runs. */
+static void a_trigger_for_a_time_replaces_no_later_one(void **state)
+{
+    static const char *const only[] = {"pro-co"};
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    set_schedule(scene, &request);
+    int64_t due_us = fire(scene).due_us;
+    settle(scene, &read_firings(scene).firings[0], NULL);
+    int64_t later_us = fire(scene).due_us;
+    for (int i = 0; i < 2; i++) {
+        struct schedule_counts counts = trigger_at(scene, due_us, only, 1);
+        assert_int_equal(counts.firings, 0);
+        assert_int_equal(counts.skipped, 1);
+        struct schedule_firings firings = read_firings(scene);
+        assert_int_equal(firings.count, i == 0 ? 1 : 0);
+        if (i == 0) {
+            assert_int_equal(firings.firings[0].due_us, later_us);
+            (void)start(scene);
+        }
+    }
 }
 
 /* With the planned id, as a node whose settlement is lost. */
@@ -295,7 +359,7 @@ static void a_trigger_of_a_large_plan_comes_in_parts(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), SCHEDULE_PART_MOST + 4);
 }
 
-/* Also in its further parts a workspace with an execution of the time is left out. */
+/* All of them were refused. Also in its further parts a workspace with an execution of the time is left out. */
 static void a_repeated_trigger_of_a_large_plan_starts_nothing_twice(void **state)
 {
     struct scene *scene = *state;
@@ -303,22 +367,31 @@ static void a_repeated_trigger_of_a_large_plan_starts_nothing_twice(void **state
     char key[IDEMPOTENCY_KEY_MAX];
     char time[TIME_TEXT_MAX];
     char last[32];
+    char sql[256];
     const struct schedule_trigger trigger = {.name = "all", .at_us = scene_now(scene) - SECONDS(60)};
     add_workspaces(scene, SCHEDULE_PART_MOST + 3); /* beside pro-co */
     (void)snprintf(last, sizeof last, "more-%d", SCHEDULE_PART_MOST + 3);
     set_for_plan(scene, OVERLAP_SKIP);
     time_format(trigger.at_us, time);
     (void)snprintf(key, sizeof key, "schedule/all/%s", time);
+    (void)snprintf(sql, sizeof sql,
+                   "INSERT INTO schedule_refusals (schedule_id, due_at, workspace_id) SELECT s.id, %" PRId64
+                   ", w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan",
+                   trigger.at_us);
+    json_decref(scene_rows(scene, sql));
+    scene_workspace(scene, "pro-two", "pro"); /* behind all of them, and it was not refused */
     struct enqueue_request request = {
         .workspace = last, .workflow = "hello", .idempotency_key = key, .has_reserved_key = true};
     (void)scene_enqueue_request(scene, &request);
     scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
     assert_int_equal(counts.firings, SCHEDULE_PART_MOST);
+    assert_int_equal(counts.rest, 4);
     struct due_schedules due = read_due(scene);
     assert_int_equal(due.count, 1);
     struct schedule_advance advance = advance_of(&due.schedules[0], due.schedules[0].due_us);
     scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
     assert_int_equal(advance.counts.firings, 3);
+    assert_int_equal(advance.counts.rest, 0);
     assert_int_equal(advance.counts.skipped, 0);
 }
 
@@ -329,6 +402,9 @@ int main(void)
         SCENE_TEST(a_firing_without_a_count_is_removed),
         SCENE_TEST(a_set_ends_the_refusals_of_workspaces_that_it_removes),
         SCENE_TEST(a_trigger_for_a_time_starts_where_it_was_refused),
+        SCENE_TEST(a_trigger_for_a_time_leaves_out_what_was_not_refused),
+        SCENE_TEST(a_trigger_for_a_time_leaves_out_what_has_the_plan_since),
+        SCENE_TEST(a_trigger_for_a_time_replaces_no_later_one),
         SCENE_TEST(an_execution_with_a_lost_settlement_ends_the_refusal),
         SCENE_TEST(a_refusal_stays_until_a_later_time_has_settled_everywhere),
         SCENE_TEST(a_trigger_in_one_workspace_leaves_the_others_alone),

@@ -177,11 +177,13 @@ def a_trigger_for_a_refused_time_starts_what_was_refused(weir):
     assert schedule['is_refused'] and [time] == _fired(weir, 'daily'), schedule
     weir.good('workflow', 'apply', weir.write('own.yaml', own.format('other')), '-q')
     answer = weir.good('schedule', 'trigger', 'daily', '--at', time, '--json').json()
-    assert [answer[key] for key in ('firings', 'skipped', 'existing', 'rest')] == [1, 0, 1, 0], answer
+    assert [answer[key] for key in ('firings', 'skipped', 'existing', 'rest')] == [1, 0, 0, 0], answer
     wait_for('the execution', lambda: _fired(weir, 'daily', 'other') == [time])
     wait_for('the end of the refusal', lambda: not _schedule(weir, 'daily')['is_refused'])
     again = weir.good('schedule', 'trigger', 'daily', '--at', time, '-w', 'other').err
     assert '0 to start, 0 skipped by its overlap policy, 1 had this time already' in again, again
+    nothing = weir.good('schedule', 'trigger', 'daily', '--at', time).err
+    assert 'no workspace was refused' in nothing and '-w' in nothing, nothing
     assert (_fired(weir, 'daily'), _fired(weir, 'daily', 'other')) == ([time], [time])
     future = weir.run('schedule', 'trigger', 'daily', '--at', '2040-01-01T00:00:00Z')
     assert_error(future, 2, 'invalid_argument', 'has passed')

@@ -508,6 +508,11 @@ static void report_trigger(struct output *output, const struct schedule_trigger 
     if (counts->rest > 0) {
         (void)snprintf(rest, sizeof rest, ", %" PRId64 " follow", counts->rest);
     }
+    if (trigger->at_us != 0 && trigger->workspace_count == 0 && counts->firings + counts->skipped + counts->existing == 0) {
+        output_report_sign(output, SIGN_WARN, "schedule %s: no workspace was refused at %s; name those to start in with -w",
+                           output_safe(output, trigger->name), time);
+        return;
+    }
     output_report_sign(output, counts->skipped > 0 ? SIGN_WARN : SIGN_FINE,
                        "schedule %s fires %s%s: %" PRId64 " to start, %" PRId64 " skipped by its overlap policy%s%s",
                        output_safe(output, trigger->name), trigger->at_us == 0 ? "" : "for ", time, counts->firings,

@@ -252,9 +252,10 @@ static int64_t id_ticks(int64_t now_us, size_t nth)
 struct fire {
     int64_t at_us;
     bool is_triggered;
-    size_t nth;       /* of the call */
-    const char *only; /* ids of workspaces as a JSON array; NULL = all of the schedule */
-    const char *key;  /* workspaces with an execution of this key have the time already; NULL = none has */
+    size_t nth;        /* of the call */
+    const char *only;  /* ids of workspaces as a JSON array; NULL = all of the schedule */
+    const char *key;   /* workspaces with an execution of this key have the time already; NULL = none has */
+    bool refused_only; /* where the time was refused */
 };
 
 /* Those of the part that get a firing, as a JSON array, the number of all of it, and of those that have the time already.
@@ -265,8 +266,9 @@ static enum weir_status choose_workspaces(struct write *write, const struct part
 {
     struct connection *connection = write->connection;
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_CHOOSE_WORKSPACES, "iiitit", part->schedule_id,
-                                              part->behind, part->until, fire->only, fire->at_us, fire->key);
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_CHOOSE_WORKSPACES, "iiititi", part->schedule_id, part->behind, part->until,
+                        fire->only, fire->at_us, fire->key, (int64_t)fire->refused_only);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -301,7 +303,8 @@ static enum weir_status insert_part(struct write *write, const struct part *part
         status = choose_workspaces(write, part, fire, &chosen, &all, &existing, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "it", id, chosen.data);
+        status = connection_run(connection, error, &replaced, QUERY_REPLACE_WAITING_FIRINGS, "iti", id, chosen.data,
+                                fire->at_us);
     }
     if (status == WEIR_OK) {
         status = connection_run(connection, error, &inserted, QUERY_INSERT_FIRINGS, "iiiiiti", id, fire->at_us,
@@ -319,26 +322,42 @@ static enum weir_status insert_part(struct write *write, const struct part *part
     return status;
 }
 
+/* WEIR_NOT_FOUND: it is the last part. */
+static enum weir_status find_end_of_part(struct write *write, const struct fire *fire, struct part *part,
+                                         struct weir_error *error)
+{
+    int64_t others = SCHEDULE_PART_MOST - 1;
+    return fire->refused_only ? connection_read_integer(write->connection, error, &part->until, QUERY_END_OF_REFUSED_PART,
+                                                        "iiii", part->schedule_id, part->behind, others, fire->at_us)
+                              : connection_read_integer(write->connection, error, &part->until, QUERY_END_OF_PART, "iii",
+                                                        part->schedule_id, part->behind, others);
+}
+
+static enum weir_status count_rest(struct write *write, const struct fire *fire, const struct part *part, int64_t *ret_rest,
+                                   struct weir_error *error)
+{
+    return fire->refused_only ? connection_read_integer(write->connection, error, ret_rest, QUERY_COUNT_REFUSED_WORKSPACES,
+                                                        "iii", part->schedule_id, part->until, fire->at_us)
+                              : connection_read_integer(write->connection, error, ret_rest, QUERY_COUNT_SCHEDULE_WORKSPACES,
+                                                        "iii", part->schedule_id, part->until, EVERY_WORKSPACE);
+}
+
 /* The next part of the workspaces behind `behind`. What is left is noted on the schedule. */
 static enum weir_status insert_firings(struct write *write, int64_t id, int64_t behind, const struct fire *fire,
                                        struct schedule_counts *counts, struct weir_error *error)
 {
     struct connection *connection = write->connection;
     struct part part = {.schedule_id = id, .behind = behind, .until = EVERY_WORKSPACE};
-    enum weir_status status = fire->only != NULL
-                                  ? WEIR_NOT_FOUND
-                                  : connection_read_integer(connection, error, &part.until, QUERY_END_OF_PART, "iii", id,
-                                                            behind, (int64_t)SCHEDULE_PART_MOST - 1);
+    enum weir_status status = fire->only != NULL ? WEIR_NOT_FOUND : find_end_of_part(write, fire, &part, error);
     if (status == WEIR_OK || status == WEIR_NOT_FOUND) {
         status = insert_part(write, &part, fire, counts, error);
     }
     if (status == WEIR_OK && part.until != EVERY_WORKSPACE) {
-        status = connection_read_integer(connection, error, &counts->rest, QUERY_COUNT_SCHEDULE_WORKSPACES, "iii", id,
-                                         part.until, EVERY_WORKSPACE);
+        status = count_rest(write, fire, &part, &counts->rest, error);
     }
     if (status == WEIR_OK) {
-        status = counts->rest > 0 ? connection_run(connection, error, NULL, QUERY_NOTE_PART, "iiii", id, fire->at_us,
-                                                   part.until, (int64_t)fire->is_triggered)
+        status = counts->rest > 0 ? connection_run(connection, error, NULL, QUERY_NOTE_PART, "iiiii", id, fire->at_us,
+                                                   part.until, (int64_t)fire->is_triggered, (int64_t)fire->refused_only)
                                   : connection_run(connection, error, NULL, QUERY_END_PARTS, "i", id);
     }
     return status;
@@ -393,7 +412,8 @@ enum weir_status sqlite_schedule_trigger(struct store *store, const struct sched
         const struct fire fire = {.at_us = trigger->at_us == 0 ? write.now_us : trigger->at_us,
                                   .is_triggered = true,
                                   .only = ids.data,
-                                  .key = key};
+                                  .key = key,
+                                  .refused_only = trigger->at_us != 0 && trigger->workspace_count == 0};
         status = insert_firings(&write, id, 0, &fire, &counts, error);
     }
     text_close(&ids);
@@ -485,7 +505,8 @@ static enum weir_status continue_firings(struct write *write, struct schedule_ad
     }
     behind = sqlite3_column_int64(statement, 0);
     fire.is_triggered = sqlite3_column_int(statement, 1) != 0;
-    text_copy(key, sizeof key, column_text(statement, 2));
+    fire.refused_only = sqlite3_column_int(statement, 2) != 0;
+    text_copy(key, sizeof key, column_text(statement, 3));
     (void)sqlite3_reset(statement);
     return insert_firings(write, advance->id, behind, &fire, &advance->counts, error);
 }

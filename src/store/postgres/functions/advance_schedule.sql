@@ -46,14 +46,14 @@ BEGIN
     WHERE x.id = of_schedule;
     IF code IS NULL AND continues <> never THEN
         SELECT f.* INTO i
-        FROM :schema.insert_firings(of_schedule, continues, s.expands_triggered, NULL,
+        FROM :schema.insert_firings(of_schedule, continues, s.expands_triggered, NULL, s.expands_refused,
                                     'schedule/' || s.name || '/' || :schema.rfc3339(continues), s.expanded_to, 0, part, most) f;
         firings := i.firings;
         skipped := i.skipped;
         rest := i.rest;
     END IF;
     FOR t IN 1..times LOOP
-        SELECT f.* INTO i FROM :schema.insert_firings(of_schedule, fires[t], false, NULL, NULL, 0, t - 1, part, most) f;
+        SELECT f.* INTO i FROM :schema.insert_firings(of_schedule, fires[t], false, NULL, false, NULL, 0, t - 1, part, most) f;
         firings := firings + i.firings;
         skipped := skipped + i.skipped;
         rest := i.rest;

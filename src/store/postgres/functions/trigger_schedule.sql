@@ -1,5 +1,5 @@
 -- Fires a schedule, also when it is paused.
---   in_workspaces  names, {} = all of the schedule
+--   in_workspaces  names, {} = all of the schedule, or with a time those in which it was refused
 --   at, key        a time that has passed, and the key of its executions; 0 and NULL = now
 --   part, most     firings of a part, and firings that may wait in a workspace
 -- Returns 'ok' and the counts of insert_firings(), or 'not_found', 'workspace_not_found' (unknown = its name), 'invalid_argument' (the
@@ -42,7 +42,8 @@ BEGIN
     END IF;
     setting := :schema.setting_of('schedule', schedule_name, NULL);
     SELECT i.firings, i.skipped, i.existing, i.rest INTO firings, skipped, existing, rest
-    FROM :schema.insert_firings(s.id, CASE WHEN at = 0 THEN :schema.store_time() ELSE at END, true, ids, key, 0, 0, part, most) i;
+    FROM :schema.insert_firings(s.id, CASE WHEN at = 0 THEN :schema.store_time() ELSE at END, true, ids,
+                                at <> 0 AND ids IS NULL, key, 0, 0, part, most) i;
     INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 8, '{}');
     PERFORM :schema.notify_news();
     PERFORM :schema.record_act(actor, why, 'schedule trigger', schedule_name, setting, setting, 0);

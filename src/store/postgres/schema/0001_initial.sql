@@ -513,6 +513,7 @@ CREATE TABLE :schema.schedules (
     expands_at     bigint, -- the time with firings in parts; NULL = none
     expanded_to    integer, -- the last workspace that has its firing of that time
     expands_triggered boolean NOT NULL DEFAULT false,
+    expands_refused boolean NOT NULL DEFAULT false, -- only where that time was refused
     fired          bigint  NOT NULL DEFAULT 0,
     skipped        bigint  NOT NULL DEFAULT 0,
     dropped        bigint  NOT NULL DEFAULT 0,

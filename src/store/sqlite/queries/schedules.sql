@@ -100,25 +100,35 @@ UPDATE schedules SET due_at = ?2 WHERE id = ?1;
 -- name: continue_firings
 UPDATE schedules SET retry_at = nullif(?3, 0) WHERE id = ?1 AND expands_at = ?2;
 
--- The time with firings in parts: the last workspace that has its firing, 1 = triggered, and the key of its executions. ?1 id
+-- The time with firings in parts: the last workspace that has its firing, 1 = triggered, 1 = only where it was refused, and the key of its
+-- executions. ?1 id
 -- name: part_under_way
-SELECT expanded_to, expands_triggered,
+SELECT expanded_to, expands_triggered, expands_refused,
        'schedule/' || name || '/' || strftime('%Y-%m-%dT%H:%M:%S', expands_at / 1000000, 'unixepoch')
        || printf('.%06dZ', expands_at % 1000000)
 FROM schedules WHERE id = ?1;
 
--- ?1 id, ?2 time, ?3 the last workspace that has its firing, ?4 1 = triggered
+-- ?1 id, ?2 time, ?3 the last workspace that has its firing, ?4 1 = triggered, ?5 1 = only where it was refused
 -- name: note_part
-UPDATE schedules SET expands_at = ?2, expanded_to = ?3, expands_triggered = ?4 WHERE id = ?1;
+UPDATE schedules SET expands_at = ?2, expanded_to = ?3, expands_triggered = ?4, expands_refused = ?5 WHERE id = ?1;
 
 -- ?1 id
 -- name: end_parts
-UPDATE schedules SET expands_at = NULL, expanded_to = NULL, expands_triggered = 0 WHERE id = ?1 AND expands_at IS NOT NULL;
+UPDATE schedules SET expands_at = NULL, expanded_to = NULL, expands_triggered = 0, expands_refused = 0 WHERE id = ?1 AND expands_at IS NOT NULL;
 
 -- The last workspace of a part, in the order of ids; no row: fewer are left. ?1 schedule, ?2 behind this workspace, ?3 workspaces of the
 -- part without the last one
 -- name: end_of_part
 SELECT w.id FROM schedules s JOIN workspaces w ON w.plan = s.plan AND w.id > ?2 WHERE s.id = ?1 ORDER BY w.id LIMIT 1 OFFSET ?3;
+
+-- The same, of the workspaces in which a time was refused. ?4 time
+-- name: end_of_refused_part
+SELECT workspace_id FROM schedule_refusals WHERE schedule_id = ?1 AND due_at = ?4 AND workspace_id > ?2
+ORDER BY workspace_id LIMIT 1 OFFSET ?3;
+
+-- ?1 schedule, ?2 behind this workspace, ?3 time
+-- name: count_refused_workspaces
+SELECT count(*) FROM schedule_refusals WHERE schedule_id = ?1 AND due_at = ?3 AND workspace_id > ?2;
 
 -- The workspaces in which a schedule starts. ?1 schedule, ?2 behind this workspace, ?3 until that one
 -- name: count_schedule_workspaces
@@ -138,7 +148,7 @@ SELECT expands_at FROM schedules WHERE id = ?1 AND expands_at IS NOT NULL;
 
 -- The workspaces of a part without a firing of the time, as a JSON array, the number of all of the part, and of those that have one or an
 -- execution with the key. ?1 schedule, ?2 behind this workspace, ?3 until that one, ?4 of these workspaces only; NULL = of all, ?5 time,
--- ?6 key or NULL
+-- ?6 key or NULL, ?7 1 = only where the time was refused
 -- name: choose_workspaces
 WITH targets AS MATERIALIZED (
     SELECT i.value AS id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1 AND i.value > ?2 AND i.value <= ?3
@@ -147,15 +157,17 @@ WITH targets AS MATERIALIZED (
 ), part AS MATERIALIZED (
     SELECT t.id, EXISTS (SELECT 1 FROM schedule_firings f WHERE f.schedule_id = ?1 AND f.workspace_id = t.id AND f.due_at = ?5)
                  OR EXISTS (SELECT 1 FROM idempotency_keys k WHERE k.workspace_id = t.id AND k.key = ?6) AS is_known
-    FROM targets t WHERE ?4 IS NULL OR t.id IN (SELECT i.value FROM json_each(?4) i)
+    FROM targets t
+    WHERE (?4 IS NULL OR t.id IN (SELECT i.value FROM json_each(?4) i))
+      AND (?7 = 0 OR EXISTS (SELECT 1 FROM schedule_refusals r WHERE r.schedule_id = ?1 AND r.due_at = ?5 AND r.workspace_id = t.id))
 )
 SELECT (SELECT json_group_array(p.id) FROM part p WHERE NOT p.is_known), (SELECT count(*) FROM part),
        (SELECT count(*) FROM part p WHERE p.is_known);
 
--- With the policy cancel_running only the newest time waits. ?1 schedule, ?2 ids of workspaces
+-- With the policy cancel_running only the newest time waits. ?1 schedule, ?2 ids of workspaces, ?3 time
 -- name: replace_waiting_firings
 DELETE FROM schedule_firings
-WHERE schedule_id = ?1 AND workspace_id IN (SELECT i.value FROM json_each(?2) i) AND execution_id IS NULL
+WHERE schedule_id = ?1 AND workspace_id IN (SELECT i.value FROM json_each(?2) i) AND execution_id IS NULL AND due_at < ?3
   AND EXISTS (SELECT 1 FROM schedules s WHERE s.id = ?1 AND s.overlap = 'cancel_running');
 
 -- The planned id of the execution is a UUIDv7. ?1 schedule, ?2 time, ?3 1 = triggered, ?4 firings that may wait in a workspace,
@@ -177,7 +189,10 @@ WHERE s.id = ?1
                                         WHERE f.schedule_id = ?1 AND f.workspace_id = t.value AND f.execution_id IS NULL)
       WHEN 'queue_all' THEN (SELECT count(*) FROM schedule_firings f
                              WHERE f.schedule_id = ?1 AND f.workspace_id = t.value AND f.execution_id IS NULL) < ?4
-      ELSE 1 END;
+      ELSE NOT EXISTS (SELECT 1 FROM schedule_firings f
+                       WHERE f.schedule_id = ?1 AND f.workspace_id = t.value AND f.due_at > ?2
+                         AND (f.execution_id IS NULL
+                              OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = f.execution_id))) END;
 
 -- ?1 id, ?2 skipped firings
 -- name: count_skipped_firings

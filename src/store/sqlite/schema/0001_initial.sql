@@ -381,6 +381,7 @@ CREATE TABLE schedules (
     expands_at     INTEGER, -- the time with firings in parts; NULL = none
     expanded_to    INTEGER, -- the last workspace that has its firing of that time
     expands_triggered INTEGER NOT NULL DEFAULT 0,
+    expands_refused INTEGER NOT NULL DEFAULT 0, -- 1 = only where that time was refused
     fired          INTEGER NOT NULL DEFAULT 0,
     skipped        INTEGER NOT NULL DEFAULT 0,
     dropped        INTEGER NOT NULL DEFAULT 0,
