@@ -9,7 +9,7 @@
  *   2. Read the inbox, if this node does not schedule or the inbox is due. The answer shows whether the role is free.
  *   3. Run rounds, if this node has the role.
  *   4. Give back what steps 2 and 3 could not start.
- *   5. Pass cancels to the engine.
+ *   5. Pass cancels and signals to the engine.
  *   6. Send unanswered starts again.
  *
  * A step never waits, and no transaction is open while the engine is called. After a failed call of the store the next

@@ -20,7 +20,7 @@
 --    repeats the round without assignments.
 --
 -- Returns rows. Columns by tag; other columns are NULL:
---   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a cancel waits for own_node
+--   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a request waits for own_node
 --   seen         name: all news that this snapshot contains was read  timeline     name
 --   more         name, n1, n2: news is left; the position of the next round
 --   assigned, taken, locked  see assign_items(); name: its column `trace`

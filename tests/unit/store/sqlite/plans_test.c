@@ -25,6 +25,7 @@ static const struct {
     {"inbox_items", "reads what is held, never what waits"},
     {"has_requests", "reads what is held and has a signal that its node has not got"},
     {"take_signalled", "the same"},
+    {"signal_names", "sorts the steps of one definition"},
     {"list_nodes", "reads what is held, never what waits; for people"},
     {"beat_node", "only of a draining node that runs nothing: reads what is held, never what waits"},
     {"list_workspaces", "groups lanes by their workspace; for people"},
