@@ -249,7 +249,7 @@ WEIR_MUST_CHECK enum weir_status weir_cancel(struct weir *weir, const char *id, 
                                              struct weir_error *error);
 
 /* Data for a step that waits for a signal of this name (docs/definitions.md). */
-struct weir_signal {
+struct weir_signal_request {
     const char *name;
     const char *data;   /* JSON text of at most 64 KiB; NULL = null */
     const char *key;    /* the same name and key again is the same signal, however often it is sent; NULL = none */
@@ -260,7 +260,7 @@ struct weir_signal {
  * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (it has ended, or keeps 1,000 signals of the name or its share of 1 MiB of
  * data), WEIR_CONFLICT (its workflow runs on Temporal), WEIR_IDEMPOTENCY_KEY_REUSED (the key was used with other data),
  * WEIR_INVALID_ARGUMENT (also: none of its steps waits for the name). */
-WEIR_MUST_CHECK enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal *signal,
+WEIR_MUST_CHECK enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal_request *signal,
                                              int64_t *ret_number, struct weir_error *error);
 
 /* --- lists, and acts on many executions --- */

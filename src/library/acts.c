@@ -113,8 +113,8 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
     return weir_act(weir, WEIR_ACT_CANCEL, &filter, reason, NULL, error);
 }
 
-enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal *signal, int64_t *ret_number,
-                             struct weir_error *error)
+enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal_request *signal,
+                             int64_t *ret_number, struct weir_error *error)
 {
     struct store *handle = NULL;
     struct sent_signal sent = {.seq = 0};

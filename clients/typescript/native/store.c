@@ -334,7 +334,7 @@ static enum weir_status run_cancel(struct task *task)
 static enum weir_status run_signal(struct task *task)
 {
     const struct argument *arguments = task->arguments;
-    const struct weir_signal signal = {
+    const struct weir_signal_request signal = {
         .name = arguments[1].text, .data = arguments[2].text, .key = arguments[3].text, .reason = arguments[4].text};
     return weir_signal(task->store->weir, arguments[0].text, &signal, &task->number, &task->error);
 }

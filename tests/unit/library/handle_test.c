@@ -348,7 +348,7 @@ static void unknown_ids_are_not_found(void **state)
     assert_int_equal(weir_show(weir, UNKNOWN_ID, &json, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_why(weir, UNKNOWN_ID, &json, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_cancel(weir, UNKNOWN_ID, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
-    assert_int_equal(weir_signal(weir, UNKNOWN_ID, &(struct weir_signal){.name = "go"}, NULL, &error),
+    assert_int_equal(weir_signal(weir, UNKNOWN_ID, &(struct weir_signal_request){.name = "go"}, NULL, &error),
                      WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_signal(weir, UNKNOWN_ID, NULL, NULL, &error), WEIR_MISUSE);
     assert_int_equal(weir_complete(weir, UNKNOWN_ID, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
@@ -371,12 +371,13 @@ static void waiting_is_for_one_execution_and_no_other(void **state)
         assert_int_equal(weir_enqueue(weir, &request, ids[i], &error), WEIR_OK);
     }
     int64_t number = 0;
-    const struct weir_signal go = {.name = "go", .data = "{}", .key = "k", .reason = "because"};
+    const struct weir_signal_request go = {.name = "go", .data = "{}", .key = "k", .reason = "because"};
     assert_int_equal(weir_signal(weir, ids[1], &go, NULL, &error), WEIR_OK);
     assert_int_equal(weir_signal(weir, ids[1], &go, &number, &error), WEIR_OK);
     assert_int_equal(number, 1);
     assert_int_equal(weir_cancel(weir, ids[1], NULL, &error), WEIR_OK);
-    assert_int_equal(weir_signal(weir, ids[1], &(struct weir_signal){.name = "go"}, NULL, &error), WEIR_ILLEGAL_STATE);
+    assert_int_equal(weir_signal(weir, ids[1], &(struct weir_signal_request){.name = "go"}, NULL, &error),
+                     WEIR_ILLEGAL_STATE);
     (void)snprintf(start, sizeof start, "%s", ids[0]); /* of both: they were made within hours */
     const char *const wrong[] = {"", "0", "%", start, "no id at all"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

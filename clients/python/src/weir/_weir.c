@@ -458,7 +458,7 @@ static PyObject *store_signal(struct store *self, PyObject *args)
 {
     const char *id;
     int64_t number = 0;
-    struct weir_signal signal = {.name = NULL};
+    struct weir_signal_request signal = {.name = NULL};
     struct weir_error error = {.status = WEIR_OK};
     if (!PyArg_ParseTuple(args, "sszzz:signal", &id, &signal.name, &signal.data, &signal.key, &signal.reason)) {
         return NULL;

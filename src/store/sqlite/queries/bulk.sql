@@ -33,7 +33,7 @@ WHERE k.status IN ('COMPLETED', 'SKIPPED')
       WITH RECURSIVE again (step) AS (
           VALUES (coalesce(?3, ''))
           UNION
-          SELECT s.key FROM again a, workflow_definitions d, json_each(d.definition, '$.steps') s, json_each(s.value, '$.needs') n
+          SELECT p.key FROM again a, workflow_definitions d, json_each(d.definition, '$.steps') p, json_each(p.value, '$.needs') n
           WHERE d.id = ?4 AND n.value = a.step)
       SELECT a.step FROM again a);
 
