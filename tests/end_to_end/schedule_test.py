@@ -300,7 +300,7 @@ def a_change_keeps_what_it_leaves_out(weir):
     _prepare(weir)
     whole = {'cron': '30 4 * * *', 'zone': 'Europe/Berlin', 'every_us': None, 'jitter_us': 300000000,
              'starts_at': '2040-01-01T00:00:00.000000Z', 'ends_at': '2050-01-01T00:00:00.000000Z', 'workflow': 'hello',
-             'params': {'deep': [1.5, 'a']}, 'workspaces': ['tiny', 'acme'], 'plan': None, 'overlap': 'queue_one',
+             'params': {'deep': [1.5, 'a\0b']}, 'workspaces': ['tiny', 'acme'], 'plan': None, 'overlap': 'queue_one',
              'catch_up_us': 60000000}
 
     def change(*words, **wanted):
@@ -310,7 +310,7 @@ def a_change_keeps_what_it_leaves_out(weir):
         assert {key: row[key] for key in whole} == whole, (words, row)
 
     change('--cron', '30 4 * * *', '--zone', 'Europe/Berlin', '--jitter', '5m', '--from', '2040-01-01T00:00:00Z', '--until',
-           '2050-01-01T00:00:00Z', '--workflow', 'hello', '-p', '{"deep": [1.5, "a"]}', '-w', 'tiny', '-w', 'acme',
+           '2050-01-01T00:00:00Z', '--workflow', 'hello', '-p', '{"deep": [1.5, "a\\u0000b"]}', '-w', 'tiny', '-w', 'acme',
            '--overlap', 'queue_one', '--catch-up', '1m')
     change('--cron', '0 5 * * *', cron='0 5 * * *')
     change('--zone', 'UTC', zone='UTC')

@@ -1,6 +1,7 @@
 /* Schedules: the acts alone. Their times are fired by the duty of a node, and no node runs on a server as its store, so the
  * verbs of the duty are refused (http_store.c). One thread. */
 #include "base/error.h"
+#include "base/json.h"
 #include "store/http/http_verbs.h"
 
 /* A time of 0 is none. */
@@ -37,7 +38,7 @@ enum weir_status http_schedule_set(struct store *store, const struct schedule_re
     json_t *body = json_object();
     const struct recurrence_text *when = &request->when;
     remote_client_target(client_of(store), "/v1/schedules/{}", (const char *const[]){request->name});
-    json_t *params = json_loads(request->params, 0, NULL);
+    json_t *params = json_load_text(request->params, JSON_ALLOW_NUL); /* it was checked */
     bool is_fine = body != NULL && params != NULL && json_object_set(body, "params", params) == 0 &&
                    remote_add_text(body, "cron", when->cron) && remote_add_text(body, "zone", when->zone) &&
                    schedule_add_duration(body, "every_us", when->every_us) &&
