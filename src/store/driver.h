@@ -119,7 +119,8 @@ struct store_driver {
     enum weir_status (*schedule_set)(struct store *, const struct schedule_request *, int64_t, bool *, struct weir_error *);
     enum weir_status (*schedule_pause)(struct store *, const char *, bool, struct weir_error *);
     enum weir_status (*schedule_delete)(struct store *, const char *, struct weir_error *);
-    enum weir_status (*schedule_trigger)(struct store *, const struct schedule_trigger *, const char *,
+    /* The key of its time, and the arguments for the record as JSON; NULL: it fires now, in all workspaces. */
+    enum weir_status (*schedule_trigger)(struct store *, const struct schedule_trigger *, const char *, const char *,
                                          struct schedule_counts *, struct weir_error *);
     enum weir_status (*read_due_schedules)(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
     enum weir_status (*advance_schedule)(struct store *, struct schedule_advance *, struct weir_error *);

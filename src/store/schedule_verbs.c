@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/call.h"
+#include "store/refusal.h"
 
 static const char *const overlap_names[] = {[OVERLAP_SKIP] = "skip",
                                             [OVERLAP_QUEUE_ONE] = "queue_one",
@@ -284,19 +285,104 @@ static enum weir_status check_trigger(struct store *store, const struct schedule
     return status;
 }
 
+/* A list has its names, a plan those of its workspaces. */
+static enum weir_status check_trigger_workspace(struct store *store, const json_t *row, const char *schedule,
+                                                const char *workspace, struct weir_error *error)
+{
+    size_t i;
+    const json_t *name;
+    json_t *page = NULL;
+    const json_t *plan = json_object_get(row, "plan");
+    const struct list_options options = {.kind = LIST_WORKSPACES, .name = workspace, .limit = 1};
+    enum weir_status status = store_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
+    if (status == WEIR_OK) {
+        status = store_list(store, &options, &page, error);
+    }
+    const json_t *found = json_array_get(json_object_get(page, "items"), 0);
+    bool is_its_own = json_is_string(plan) && json_equal(json_object_get(found, "plan"), plan);
+    json_array_foreach(json_object_get(row, "workspaces"), i, name)
+    {
+        is_its_own = is_its_own || strcmp(json_string_value(name), workspace) == 0;
+    }
+    json_decref(page);
+    return status != WEIR_OK || is_its_own ? status : refusal_workspace_of_schedule(schedule, workspace, error);
+}
+
+enum weir_status store_schedule_trigger_check(struct store *store, const struct schedule_trigger *trigger,
+                                              struct weir_error *error)
+{
+    INVARIANT(store != NULL && trigger != NULL);
+    json_t *page = NULL;
+    const struct list_options options = {.kind = LIST_SCHEDULES, .name = trigger->name, .limit = 1};
+    enum weir_status status = check_trigger(store, trigger, error);
+    if (status == WEIR_OK) {
+        status = store_require_name(store, LIST_SCHEDULES, trigger->name, WEIR_NOT_FOUND, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_list(store, &options, &page, error);
+    }
+    const json_t *row = json_array_get(json_object_get(page, "items"), 0);
+    for (size_t i = 0; i < trigger->workspace_count && status == WEIR_OK; i++) {
+        status = check_trigger_workspace(store, row, trigger->name, trigger->workspaces[i], error);
+    }
+    json_decref(page);
+    return status;
+}
+
+/* The arguments of a trigger for its record, of the allocator. A list that is too long for a record is a number. NULL text:
+ * there are none. */
+static enum weir_status write_trigger_arguments(const struct schedule_trigger *trigger, char **ret_text,
+                                                struct weir_error *error)
+{
+    char time[TIME_TEXT_MAX];
+    json_t *arguments = json_object();
+    json_t *names = json_array();
+    size_t length = 0;
+    bool is_fine = arguments != NULL && names != NULL;
+    for (size_t i = 0; i < trigger->workspace_count && is_fine; i++) {
+        is_fine = json_array_append_new(names, json_string(trigger->workspaces[i])) == 0;
+        length += strlen(trigger->workspaces[i]) + sizeof "\"\",";
+    }
+    time_format(trigger->at_us, time);
+    is_fine = is_fine && (trigger->at_us == 0 || json_object_set_new(arguments, "at", json_string(time)) == 0);
+    if (is_fine && length > ACT_SETTING_MAX / 2) {
+        is_fine =
+            json_object_set_new(arguments, "workspace_count", json_integer((json_int_t)trigger->workspace_count)) == 0;
+    } else if (is_fine && length > 0) {
+        is_fine = json_object_set(arguments, "workspaces", names) == 0;
+    }
+    *ret_text = is_fine && json_object_size(arguments) > 0 ? json_dumps(arguments, JSON_COMPACT) : NULL;
+    is_fine = is_fine && (*ret_text != NULL || json_object_size(arguments) == 0);
+    json_decref(names);
+    json_decref(arguments);
+    return is_fine ? WEIR_OK : error_out_of_memory(error);
+}
+
 /* Without a time it is the store time, so two triggers have different keys. */
+static enum weir_status call_trigger(struct store *store, const struct schedule_trigger *trigger, const char *arguments,
+                                     struct schedule_counts *ret_counts, struct weir_error *error)
+{
+    char key[SCHEDULE_KEY_MAX];
+    const char *key_of_time = trigger->at_us == 0 ? NULL : key;
+    schedule_key(trigger->name, trigger->at_us, key);
+    CALL(store, "schedule_trigger", error,
+         store->driver->schedule_trigger(store, trigger, key_of_time, arguments, ret_counts, detail));
+}
+
 enum weir_status store_schedule_trigger(struct store *store, const struct schedule_trigger *trigger,
                                         struct schedule_counts *ret_counts, struct weir_error *error)
 {
     INVARIANT(store != NULL && trigger != NULL && ret_counts != NULL);
-    char key[SCHEDULE_KEY_MAX];
+    char *arguments = NULL;
     enum weir_status status = check_trigger(store, trigger, error);
-    if (status != WEIR_OK) {
-        return status;
+    if (status == WEIR_OK) {
+        status = write_trigger_arguments(trigger, &arguments, error);
     }
-    schedule_key(trigger->name, trigger->at_us, key);
-    CALL(store, "schedule_trigger", error,
-         store->driver->schedule_trigger(store, trigger, trigger->at_us == 0 ? NULL : key, ret_counts, detail));
+    if (status == WEIR_OK) {
+        status = call_trigger(store, trigger, arguments, ret_counts, error);
+    }
+    free(arguments);
+    return status;
 }
 
 /* Reads without a lock: the update of an advance names the due time that was read here. */

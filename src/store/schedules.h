@@ -104,6 +104,9 @@ struct schedule_trigger {
     size_t workspace_count;        /* 0: all, or with a time those in which it was refused */
     int64_t at_us;                 /* a past time; 0 = now */
 };
+/* The checks of store_schedule_trigger(), for a dry run. */
+WEIR_MUST_CHECK enum weir_status store_schedule_trigger_check(struct store *store, const struct schedule_trigger *trigger,
+                                                              struct weir_error *error);
 /* Fires beside the times and also when the schedule is paused; the overlap policy holds. A workspace that has an execution
  * of `at_us` is not started again, so the call can be repeated; a time that is older than one
  * which waits or runs with OVERLAP_CANCEL_RUNNING is skipped. WEIR_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND;

@@ -306,6 +306,9 @@ static void a_trigger_in_one_workspace_leaves_the_others_alone(void **state)
 static void refuses_trigger(struct scene *scene, const struct schedule_trigger *trigger, enum weir_status wanted)
 {
     struct schedule_counts counts;
+    if (wanted != WEIR_ILLEGAL_STATE) { /* which ends by itself */
+        assert_int_equal(store_schedule_trigger_check(scene->store, trigger, &scene->error), wanted);
+    }
     assert_int_equal(store_schedule_trigger(scene->store, trigger, &counts, &scene->error), wanted);
     assert_true(scene->error.hint[0] != '\0' || wanted == WEIR_INVALID_ARGUMENT);
 }
@@ -335,6 +338,11 @@ static void wrong_triggers_are_refused_and_change_nothing(void **state)
     set_for_plan(scene, OVERLAP_SKIP);
     trigger = (struct schedule_trigger){.name = "all", .workspaces = names, .workspace_count = 1};
     refuses_trigger(scene, &trigger, WEIR_INVALID_ARGUMENT); /* it has another plan */
+    names[0] = "pro-co";
+    scene_ok(scene, store_schedule_trigger_check(scene->store, &trigger, &scene->error));
+    trigger.name = "none";
+    refuses_trigger(scene, &trigger, WEIR_NOT_FOUND);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 0);
 }
 
 static void a_trigger_of_a_large_plan_comes_in_parts(void **state)

@@ -157,8 +157,11 @@ static void acts_go_on_record(void **state)
     scene_ok(scene, store_act_as(scene->store, "ann", "season", &scene->error));
     set_schedule(scene, &request);
     scene_ok(scene, store_schedule_pause(scene->store, "nightly", true, &scene->error));
-    scene_ok(scene,
-             store_schedule_trigger(scene->store, &(struct schedule_trigger){.name = "nightly"}, &counts, &scene->error));
+    const struct schedule_trigger trigger = {.name = "nightly",
+                                             .workspaces = (const char *const[]){"pro-co"},
+                                             .workspace_count = 1,
+                                             .at_us = scene_now(scene) - SECONDS(60)};
+    scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
     scene_ok(scene, store_schedule_pause(scene->store, "nightly", false, &scene->error));
     scene_ok(scene, store_schedule_delete(scene->store, "nightly", &scene->error));
     json_t *page = NULL;
@@ -176,6 +179,14 @@ static void acts_go_on_record(void **state)
     json_t *after = json_object_get(json_array_get(items, 4), "after");
     assert_int_equal(json_number_at(after, "every_us"), EVERY_US);
     assert_string_equal(json_text_at(after, "params"), "{}");
+    char time[TIME_TEXT_MAX];
+    time_format(trigger.at_us, time);
+    const json_t *triggered = json_array_get(items, 2);
+    after = json_object_get(triggered, "after");
+    assert_int_equal(json_number_at(triggered, "affected"), 1);
+    assert_true(json_is_null(json_object_get(triggered, "before")));
+    assert_string_equal(json_text_at(after, "at"), time);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(after, "workspaces"), 0)), "pro-co");
     json_decref(page);
 }
 

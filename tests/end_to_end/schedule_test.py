@@ -185,11 +185,12 @@ def a_trigger_for_a_refused_time_starts_what_was_refused(weir):
     nothing = weir.good('schedule', 'trigger', 'daily', '--at', time).err
     assert 'no workspace was refused' in nothing and '-w' in nothing, nothing
     assert (_fired(weir, 'daily'), _fired(weir, 'daily', 'other')) == ([time], [time])
-    future = weir.run('schedule', 'trigger', 'daily', '--at', '2040-01-01T00:00:00Z')
-    assert_error(future, 2, 'invalid_argument', 'has passed')
     weir.good('workspace', 'set', 'third', '--plan', 'pro', '-q')
-    assert_error(weir.run('schedule', 'trigger', 'daily', '-w', 'third'), 2, 'invalid_argument', 'third')
-    assert_error(weir.run('schedule', 'trigger', 'daily', '-w', 'acmr'), 3, 'workspace_not_found', 'acme')
+    for dry in ((), ('-n',)):
+        future = weir.run('schedule', 'trigger', 'daily', '--at', '2040-01-01T00:00:00Z', *dry)
+        assert_error(future, 2, 'invalid_argument', 'has passed')
+        assert_error(weir.run('schedule', 'trigger', 'daily', '-w', 'third', *dry), 2, 'invalid_argument', 'third')
+        assert_error(weir.run('schedule', 'trigger', 'daily', '-w', 'acmr', *dry), 3, 'workspace_not_found', 'acme')
 
 
 def times_of_an_outage_fire_in_the_window(weir):

@@ -530,9 +530,8 @@ static enum weir_status trigger_schedule(struct invocation *invocation, struct s
     enum weir_status status = store_time(store, &now_us, error);
     if (status == WEIR_OK) {
         trigger.at_us = invocation_time(invocation, "at", now_us, 0);
-        status = invocation_is_dry_run(invocation)
-                     ? store_require_name(store, LIST_SCHEDULES, trigger.name, WEIR_NOT_FOUND, error)
-                     : store_schedule_trigger(store, &trigger, &counts, error);
+        status = invocation_is_dry_run(invocation) ? store_schedule_trigger_check(store, &trigger, error)
+                                                   : store_schedule_trigger(store, &trigger, &counts, error);
     }
     if (status != WEIR_OK) {
         return status;

@@ -92,6 +92,6 @@ enum weir_status http_schedule_set(struct store *store, const struct schedule_re
 enum weir_status http_schedule_pause(struct store *store, const char *name, bool paused, struct weir_error *error);
 enum weir_status http_schedule_delete(struct store *store, const char *name, struct weir_error *error);
 enum weir_status http_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
-                                       struct schedule_counts *ret_counts, struct weir_error *error);
+                                       const char *arguments, struct schedule_counts *ret_counts, struct weir_error *error);
 
 #endif

@@ -74,12 +74,12 @@ enum weir_status http_schedule_delete(struct store *store, const char *name, str
 }
 
 /* Without a time each request fires once more, so the client repeats none that may have been done. The server makes the
- * key.
- */
+ * key and the record. */
 enum weir_status http_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
-                                       struct schedule_counts *ret_counts, struct weir_error *error)
+                                       const char *arguments, struct schedule_counts *ret_counts, struct weir_error *error)
 {
     (void)key;
+    (void)arguments;
     json_t *answer = NULL;
     json_t *body = json_object();
     remote_client_target(client_of(store), "/v1/schedules/{}/trigger", (const char *const[]){trigger->name});

@@ -172,7 +172,7 @@ enum weir_status postgres_schedule_set(struct store *, const struct schedule_req
                                        struct weir_error *);
 enum weir_status postgres_schedule_pause(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_schedule_delete(struct store *, const char *, struct weir_error *);
-enum weir_status postgres_schedule_trigger(struct store *, const struct schedule_trigger *, const char *,
+enum weir_status postgres_schedule_trigger(struct store *, const struct schedule_trigger *, const char *, const char *,
                                            struct schedule_counts *, struct weir_error *);
 enum weir_status postgres_read_due_schedules(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
 enum weir_status postgres_advance_schedule(struct store *, struct schedule_advance *, struct weir_error *);

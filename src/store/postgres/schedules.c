@@ -116,7 +116,8 @@ static enum weir_status refuse_trigger(struct link *link, const char *name, enum
 }
 
 enum weir_status postgres_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
-                                           struct schedule_counts *ret_counts, struct weir_error *error)
+                                           const char *arguments, struct schedule_counts *ret_counts,
+                                           struct weir_error *error)
 {
     INVARIANT(trigger != NULL && ret_counts != NULL);
     PGresult *result = NULL;
@@ -124,9 +125,9 @@ enum weir_status postgres_schedule_trigger(struct store *store, const struct sch
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link, error, &result, QUERY_TRIGGER_SCHEDULE, "tTitddtt", trigger->name, trigger->workspaces,
+        status = link_write(link, error, &result, QUERY_TRIGGER_SCHEDULE, "tTitddttt", trigger->name, trigger->workspaces,
                             trigger->workspace_count, trigger->at_us, key, (int)SCHEDULE_PART_MOST,
-                            (int)SCHEDULE_FIRINGS_MOST, store_actor(store), store_reason(store));
+                            (int)SCHEDULE_FIRINGS_MOST, store_actor(store), store_reason(store), arguments);
     }
     if (status != WEIR_OK) {
         return status;

@@ -71,6 +71,9 @@ enum weir_status act_record(struct write *write, struct weir_error *error)
                                         : act->owner,
                    act->owner == NULL ? "" : "/", act->key);
     enum weir_status status = act_read_setting(write, store->change.after, sizeof store->change.after, error);
+    if (act->arguments != NULL) {
+        text_copy(store->change.after, sizeof store->change.after, act->arguments);
+    }
     return status == WEIR_OK ? act_insert(write->connection, store, write->now_us, act->name, subject, act->affected, error)
                              : status;
 }

@@ -172,7 +172,8 @@ static enum weir_status schedule_begin_change(struct write *write, const char *n
     if (status == WEIR_NOT_FOUND) {
         return write_refuse_name(write, QUERY_SCHEDULE_NAMES, WEIR_NOT_FOUND, "schedule", name, SCHEDULE_HOW, error);
     }
-    return status == WEIR_OK ? act_begin(write, act, "schedule", name, NULL, error) : status;
+    bool has_setting = strcmp(act, "schedule trigger") != 0;
+    return status == WEIR_OK ? act_begin(write, act, has_setting ? "schedule" : NULL, name, NULL, error) : status;
 }
 
 /* A resumed schedule goes on with its next time, so firings of earlier ones do not wait for that. */
@@ -389,8 +390,16 @@ static enum weir_status refuse_while_it_expands(struct write *write, int64_t id,
     return status == WEIR_OK ? refusal_schedule_expands(name, error) : status == WEIR_NOT_FOUND ? WEIR_OK : status;
 }
 
+/* The act changes no setting. Its record has the arguments and the number of executions. */
+static void note_trigger(struct write *write, const char *arguments, const struct schedule_counts *counts)
+{
+    write->act.arguments = arguments;
+    write->act.affected = counts->firings + counts->rest;
+}
+
 enum weir_status sqlite_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
-                                         struct schedule_counts *ret_counts, struct weir_error *error)
+                                         const char *arguments, struct schedule_counts *ret_counts,
+                                         struct weir_error *error)
 {
     INVARIANT(trigger != NULL && ret_counts != NULL);
     struct write write;
@@ -417,6 +426,7 @@ enum weir_status sqlite_schedule_trigger(struct store *store, const struct sched
         status = insert_firings(&write, id, 0, &fire, &counts, error);
     }
     text_close(&ids);
+    note_trigger(&write, arguments, &counts);
     news_state(&write.news);
     status = write_end(&write, status, error);
     if (status == WEIR_OK) {

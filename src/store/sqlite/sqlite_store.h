@@ -39,11 +39,12 @@ enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue
 
 /* An act that the transaction records (audit.c). The texts are the verb's. */
 struct act {
-    const char *name;  /* "plan set"; NULL = it is none */
-    const char *kind;  /* of the setting: "plan"; NULL = it changes none */
-    const char *key;   /* the name of the subject */
-    const char *owner; /* the workspace of a workflow, or NULL */
-    int64_t affected;  /* executions */
+    const char *name;      /* "plan set"; NULL = it is none */
+    const char *kind;      /* of the setting: "plan"; NULL = it changes none */
+    const char *key;       /* the name of the subject */
+    const char *owner;     /* the workspace of a workflow, or NULL */
+    int64_t affected;      /* executions */
+    const char *arguments; /* JSON, in the place of a setting; NULL = none */
 };
 
 /* A write transaction of the handle: the writer, the time, the news that it makes. */
@@ -175,7 +176,7 @@ enum weir_status sqlite_trim_hook_events(struct store *, int64_t *, struct weir_
 enum weir_status sqlite_schedule_set(struct store *, const struct schedule_request *, int64_t, bool *, struct weir_error *);
 enum weir_status sqlite_schedule_pause(struct store *, const char *, bool, struct weir_error *);
 enum weir_status sqlite_schedule_delete(struct store *, const char *, struct weir_error *);
-enum weir_status sqlite_schedule_trigger(struct store *, const struct schedule_trigger *, const char *,
+enum weir_status sqlite_schedule_trigger(struct store *, const struct schedule_trigger *, const char *, const char *,
                                          struct schedule_counts *, struct weir_error *);
 enum weir_status sqlite_read_due_schedules(struct store *, struct arena *, struct due_schedules *, struct weir_error *);
 enum weir_status sqlite_advance_schedule(struct store *, struct schedule_advance *, struct weir_error *);

@@ -16,10 +16,10 @@ SELECT :schema.pause_schedule($1, $2, $3, $4);
 SELECT :schema.delete_schedule($1, $2, $3);
 
 -- $1 name, $2 names of workspaces, $3 time; 0 = now, $4 key or NULL, $5 firings of a part, $6 firings that may wait in a workspace,
--- $7 actor, $8 reason
+-- $7 actor, $8 reason, $9 arguments for the record or NULL
 -- name: trigger_schedule
 SELECT t.status, t.unknown, t.firings, t.skipped, t.existing, t.rest
-FROM :schema.trigger_schedule($1, $2, $3, $4, $5, $6, $7, $8) t;
+FROM :schema.trigger_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9) t;
 
 -- name: schedule_names
 SELECT name FROM :schema.schedules ORDER BY name LIMIT 1000;
