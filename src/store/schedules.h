@@ -36,7 +36,7 @@ enum {
     SCHEDULE_STARTS_READ_MOST = SCHEDULE_FIRINGS_READ_MOST - SCHEDULE_CANCELS_READ_MOST,
     SCHEDULE_FIRINGS_MOST = 1000, /* that wait, of one schedule and workspace; times of one advance */
     SCHEDULE_PART_MOST = 5000,    /* firings that one transaction inserts */
-    SCHEDULE_BACKLOG_MOST = 10000 /* executions that wait in a workspace; with more of them firings are refused */
+    SCHEDULE_BACKLOG_MOST = 10000 /* pending executions of a workspace; with so many, firings are refused */
 };
 /* Of the idempotency keys of executions that schedules start: schedule/NAME/TIME. */
 #define SCHEDULE_KEY_PREFIX "schedule/"

@@ -91,8 +91,8 @@
     .example = "weir schedule trigger nightly --reason 'the report was wrong'\n"
                "weir schedule trigger nightly --at 2026-11-26T03:30:00Z\n",
     .details = "A paused schedule fires, too. The overlap policy holds: exit code 4 when it leaves out all workspaces."
-               " With --at it starts the workspaces in which that time was refused; with --at and -w the named ones that have"
-               " no execution of that time.",
+               " With --at it starts the workspaces in which that time was refused; with --at and -w the named ones that"
+               " have no execution of that time.",
     .arguments = {{.name = "NAME", .help = "name of the schedule"}},
     .flags = {
         {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .many = true,

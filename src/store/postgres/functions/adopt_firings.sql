@@ -1,6 +1,7 @@
--- Gives the waiting firings of a schedule with a lost settlement their executions, and ends refusals as their settlement would. Called before waiting firings are removed, because an
--- execution without a firing would be hidden from the overlap policy. Of the workspaces behind `behind`, until `until`. The caller has
--- locked the row of the schedule. Callers: insert_firings(), pause_schedule(), remove_firings_beside_one().
+-- Gives the waiting firings of a schedule with a lost settlement their executions, and ends refusals as their settlement would. Called
+-- before waiting firings are removed, because an execution without a firing would be hidden from the overlap policy. Of the workspaces
+-- behind `behind`, until `until`. The caller has locked the row of the schedule. Callers: insert_firings(), pause_schedule(),
+-- remove_firings_beside_one().
 CREATE OR REPLACE FUNCTION :schema.adopt_firings(of_schedule integer, behind integer, until integer) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE

@@ -8,7 +8,8 @@
 -- Locks: its row. Caller: trigger_schedule (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.trigger_schedule(schedule_name text, in_workspaces text[], at bigint, key text, part integer,
                                                     most integer, actor text, why text, arguments text, OUT status text,
-                                                    OUT unknown text, OUT firings bigint, OUT skipped bigint, OUT existing bigint, OUT rest bigint)
+                                                    OUT unknown text, OUT firings bigint, OUT skipped bigint, OUT existing bigint,
+                                                    OUT rest bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE

@@ -52,8 +52,8 @@ ORDER BY d.due_at;
 SELECT a.is_done, a.firings, a.skipped, a.rest FROM :schema.advance_schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) a;
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. Its age
--- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the other. $1 limit of those
--- that may start, $2 executions that may wait in a workspace, $3 limit of those that need a cancel
+-- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the
+-- other. $1 limit of those that may start, $2 executions that may wait in a workspace, $3 limit of those that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, CASE WHEN f.is_triggered THEN 0 ELSE s.jitter END,

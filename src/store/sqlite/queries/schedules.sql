@@ -114,7 +114,8 @@ UPDATE schedules SET expands_at = ?2, expanded_to = ?3, expands_triggered = ?4, 
 
 -- ?1 id
 -- name: end_parts
-UPDATE schedules SET expands_at = NULL, expanded_to = NULL, expands_triggered = 0, expands_refused = 0 WHERE id = ?1 AND expands_at IS NOT NULL;
+UPDATE schedules SET expands_at = NULL, expanded_to = NULL, expands_triggered = 0, expands_refused = 0
+WHERE id = ?1 AND expands_at IS NOT NULL;
 
 -- The last workspace of a part, in the order of ids; no row: fewer are left. ?1 schedule, ?2 behind this workspace, ?3 workspaces of the
 -- part without the last one
@@ -205,8 +206,8 @@ WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND executio
   AND NOT EXISTS (SELECT 1 FROM workspaces w WHERE w.id = workspace_id);
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. Its age
--- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the other. ?1 limit of those
--- that may start, ?2 executions that may wait in a workspace, ?3 now, ?4 limit of those that need a cancel
+-- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the
+-- other. ?1 limit of those that may start, ?2 executions that may wait in a workspace, ?3 now, ?4 limit of those that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, iif(f.is_triggered, 0, s.jitter),
