@@ -261,6 +261,27 @@ static void collect_plan(void *context, const PGresult *notice)
     assert_int_equal(text_add_string(plans, PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY)), WEIR_OK);
 }
 
+/* The rows of schedules have their params. */
+static void late_schedules_are_counted_by_an_index(void **state)
+{
+    char sql[20000];
+    bool searches = false;
+    (void)state;
+    (void)snprintf(sql, sizeof sql, "PREPARE late (bigint, bigint, bigint, bigint, bigint, bigint, bigint) AS %s",
+                   address->texts[QUERY_STATUS]);
+    run(sql);
+    run("SET enable_seqscan = off; SET jit = off");
+    PGresult *result = PQexec(connection, "EXPLAIN EXECUTE late (10, 10000, 100, 20, 20, 100, 0)");
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    for (int row = 0; row + 1 < PQntuples(result); row++) {
+        searches = searches || (strstr(PQgetvalue(result, row, 0), "schedules_due") != NULL &&
+                                strstr(PQgetvalue(result, row + 1, 0), "Index Cond") != NULL);
+    }
+    PQclear(result);
+    run("RESET ALL; SET search_path = pg_catalog; SET client_min_messages = warning; DEALLOCATE ALL");
+    assert_true(searches);
+}
+
 /* Each row is compared with no other: a burst that is due together costs each of its rows once. */
 static void what_is_due_is_joined_with_nothing(void **state)
 {
@@ -449,6 +470,7 @@ int main(void)
         cmocka_unit_test(a_record_reads_its_set_and_no_backlog),
         cmocka_unit_test(a_choice_by_state_reads_only_the_table_of_that_state),
         cmocka_unit_test(parked_rows_are_passed_by_no_statement_that_is_repeated),
+        cmocka_unit_test(late_schedules_are_counted_by_an_index),
         cmocka_unit_test(what_is_due_is_joined_with_nothing),
         cmocka_unit_test(single_arguments_arrive),
         cmocka_unit_test(absent_arguments_are_null),
