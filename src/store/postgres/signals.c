@@ -33,7 +33,7 @@ static enum weir_status read_sent(const PGresult *result, const struct signal_re
         return refusal_signal_unknown(sent->id, request->name, result_text(result, 0, 4), error);
     }
     if (strcmp(outcome, "large") == 0) {
-        return refusal_signal_large(strlen(request->data), error);
+        return refusal_signal_large(strlen(request->data == NULL ? "null" : request->data), error);
     }
     return strcmp(outcome, "full") == 0
                ? refusal_signals_full(sent->id, request->name, result_int(result, 0, 2), result_int(result, 0, 3), error)

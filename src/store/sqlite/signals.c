@@ -312,7 +312,7 @@ static enum weir_status take_all(struct connection *connection, int64_t node_id,
         status = take_rows(connection, connection_bind(connection, error, QUERY_TAKE_REQUESTS, "i", node_id), arena,
                            requests, count, error);
     }
-    for (size_t i = signalled; i < *count; i++) {
+    for (size_t i = signalled; status == WEIR_OK && i < *count; i++) {
         (*requests)[i].cancels = true;
     }
     return status;
