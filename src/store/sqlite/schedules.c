@@ -164,16 +164,16 @@ enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_
     return status;
 }
 
-/* Opens the act on a schedule that exists. The caller ends the write. */
-static enum weir_status schedule_begin_change(struct write *write, const char *name, const char *act, int64_t *ret_id,
-                                              struct weir_error *error)
+/* Opens the act on a schedule that exists. `kind`: of the setting that it changes, "schedule"; NULL = it changes none. The
+ * caller ends the write. */
+static enum weir_status schedule_begin_change(struct write *write, const char *name, const char *act, const char *kind,
+                                              int64_t *ret_id, struct weir_error *error)
 {
     enum weir_status status = connection_read_integer(write->connection, error, ret_id, QUERY_FIND_SCHEDULE, "t", name);
     if (status == WEIR_NOT_FOUND) {
         return write_refuse_name(write, QUERY_SCHEDULE_NAMES, WEIR_NOT_FOUND, "schedule", name, SCHEDULE_HOW, error);
     }
-    bool has_setting = strcmp(act, "schedule trigger") != 0;
-    return status == WEIR_OK ? act_begin(write, act, has_setting ? "schedule" : NULL, name, NULL, error) : status;
+    return status == WEIR_OK ? act_begin(write, act, kind, name, NULL, error) : status;
 }
 
 /* A resumed schedule goes on with its next time, so firings of earlier ones do not wait for that. */
@@ -208,7 +208,7 @@ enum weir_status sqlite_schedule_pause(struct store *store, const char *name, bo
     if (status != WEIR_OK) {
         return status;
     }
-    status = schedule_begin_change(&write, name, paused ? "schedule pause" : "schedule resume", &id, error);
+    status = schedule_begin_change(&write, name, paused ? "schedule pause" : "schedule resume", "schedule", &id, error);
     if (status == WEIR_OK) {
         status =
             connection_run(write.connection, error, NULL, QUERY_PAUSE_SCHEDULE, "tii", name, (int64_t)paused, write.now_us);
@@ -229,7 +229,7 @@ enum weir_status sqlite_schedule_delete(struct store *store, const char *name, s
     if (status != WEIR_OK) {
         return status;
     }
-    status = schedule_begin_change(&write, name, "schedule delete", &id, error);
+    status = schedule_begin_change(&write, name, "schedule delete", "schedule", &id, error);
     if (status == WEIR_OK) {
         status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE_FIRINGS, "i", id);
     }
@@ -410,7 +410,7 @@ enum weir_status sqlite_schedule_trigger(struct store *store, const struct sched
     if (status != WEIR_OK) {
         return status;
     }
-    status = schedule_begin_change(&write, trigger->name, "schedule trigger", &id, error);
+    status = schedule_begin_change(&write, trigger->name, "schedule trigger", NULL, &id, error);
     if (status == WEIR_OK) {
         status = refuse_while_it_expands(&write, id, trigger->name, error);
     }
