@@ -169,7 +169,7 @@ OWN = {
     ('Problem', 'errors'): {'type': 'array', 'items': {
         'type': 'object', 'required': ['pointer', 'detail'],
         'properties': {'pointer': {'type': 'string'}, 'detail': {'type': 'string'}}}},
-    ('Step', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED']},
+    ('Step', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING', 'COMPLETED', 'FAILED', 'SKIPPED', 'CANCELLED']},
     ('UnfinishedStep', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING']},
     ('CompleteRequest', 'status'): {'type': 'string', 'enum': ['COMPLETED', 'FAILED', 'CANCELLED']},
     ('Refusal', 'status'): {'type': 'integer'},

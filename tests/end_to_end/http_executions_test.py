@@ -212,6 +212,12 @@ def an_execution_is_read_in_parts(weir):
     assert 'link' not in rest.head, rest.head
     assert listener.ask(f'/v1/executions/{id}/result').json() == 'hello'
     assert listener.ask(f'/v1/executions/{id}/why').json()['status'] == 'COMPLETED'
+    weir.write('end', '')
+    _gate(weir, '  never: {needs: [only], when: "${.steps.only.output == 1}", exec: ["true"]}\n')
+    skips = _enqueue(listener, 'gate')
+    _await_status(listener, skips, 'COMPLETED')
+    steps = listener.ask(f'/v1/executions/{skips}/steps').json()['items']
+    assert {step['step']: step['status'] for step in steps} == {'only': 'COMPLETED', 'never': 'SKIPPED'}, steps
     weir.good('pause', '-q')
     waits = _enqueue(listener)
     assert listener.ask(f'/v1/executions/{waits}/why').json()['pending_reason'] == 'queue_paused'
