@@ -1,4 +1,4 @@
-// What the user has chosen for this browser.
+// The choices of the user for this browser.
 import { effect, signal } from '@preact/signals';
 import type { TimeFormat } from './format.ts';
 

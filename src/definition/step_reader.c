@@ -605,8 +605,8 @@ static enum weir_status read_handler(struct definition_reader *reader, size_t in
 
 /* --- signal --- */
 
-/* What the step has as its output when no signal has come in time. It holds no expression, because an evaluation can fail,
- * and the end of a wait must not. */
+/* The output of the step when no signal has come in time. It holds no expression, because an evaluation can fail, and the
+ * end of a wait must not. */
 static enum weir_status read_signal_default(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                             struct step_signal *signal)
 {

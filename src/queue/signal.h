@@ -14,7 +14,7 @@
 struct signal_record {
     int64_t seq;
     char name[SIGNAL_NAME_MAX + 1];
-    const char *data; /* JSON text, never NULL; whose memory it is, the holder says */
+    const char *data; /* JSON text, never NULL; the holder says to which memory it belongs */
     size_t data_length;
 };
 

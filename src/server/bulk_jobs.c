@@ -109,9 +109,8 @@ static void *run_job(void *context)
     while (goes_on) {
         struct bulk_result result = {.matched = 0};
         const struct bulk_order *order = &job->order;
-        status = order->act == BULK_RETRY
-                     ? store_retry(job->store, &order->retry, &order->filter, after, BULK_CHUNK, &result, &error)
-                     : store_bulk(job->store, order->act, &order->filter, after, BULK_CHUNK, &result, &error);
+        status =
+            store_bulk_ordered(job->store, order->act, &order->retry, &order->filter, after, BULK_CHUNK, &result, &error);
         memcpy(after, result.last_id, sizeof after);
         goes_on = status == WEIR_OK && bulk_job_take_chunk(job, &result);
     }

@@ -349,8 +349,9 @@ static enum weir_status take_reason(struct store *store, int count, sqlite3_valu
     return store_act_as(store, actor, reason, error);
 }
 
-/* An act on one execution. A refusal is an error of the statement. */
-static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what)
+/* An act on one execution. A refusal is an error of the statement. `order`: of a retry that takes a step as its second
+ * argument; NULL = there is no such argument. */
+static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what, struct retry_order *order)
 {
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
@@ -360,11 +361,14 @@ static void act(sqlite3_context *context, int count, sqlite3_value **values, enu
         return;
     }
     enum weir_status status = need_text(count, values, 0, "execution_id", &filter.id, &error);
-    if (status == WEIR_OK) {
-        status = take_reason(store, count, values, 1, &error);
+    if (status == WEIR_OK && order != NULL) {
+        status = take_text(count, values, 1, "from_step", &order->from, &error);
     }
     if (status == WEIR_OK) {
-        status = store_bulk_one(store, what, NULL, &filter, &result, &error);
+        status = take_reason(store, count, values, order == NULL ? 1 : 2, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_bulk_one(store, what, order, &filter, &result, &error);
     }
     store_close(store);
     if (status != WEIR_OK) {
@@ -376,17 +380,17 @@ static void act(sqlite3_context *context, int count, sqlite3_value **values, enu
 
 static void cancel(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    act(context, count, values, BULK_CANCEL);
+    act(context, count, values, BULK_CANCEL, NULL);
 }
 
 static void release(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    act(context, count, values, BULK_RELEASE);
+    act(context, count, values, BULK_RELEASE, NULL);
 }
 
 static void retry(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    act(context, count, values, BULK_RETRY);
+    act(context, count, values, BULK_RETRY, NULL);
 }
 
 /* weir_signal(execution_id, name, data, key, reason): the number of the signal. */
@@ -426,30 +430,8 @@ static void signal_one(sqlite3_context *context, int count, sqlite3_value **valu
 /* A step that is NULL, or not given: no finished step runs again. */
 static void retry_from(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    struct execution_filter filter = {.id = NULL};
     struct retry_order order = {.keeps_finished = true};
-    struct bulk_result result = {.matched = 0};
-    struct weir_error error = {.status = WEIR_OK};
-    struct store *store = open_store(context);
-    if (store == NULL) {
-        return;
-    }
-    enum weir_status status = need_text(count, values, 0, "execution_id", &filter.id, &error);
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 1, "from_step", &order.from, &error);
-    }
-    if (status == WEIR_OK) {
-        status = take_reason(store, count, values, 2, &error);
-    }
-    if (status == WEIR_OK) {
-        status = store_bulk_one(store, BULK_RETRY, &order, &filter, &result, &error);
-    }
-    store_close(store);
-    if (status != WEIR_OK) {
-        answer_error(context, status, &error);
-    } else {
-        answer_text(context, result.new_id);
-    }
+    act(context, count, values, BULK_RETRY, &order);
 }
 
 static void set_paused(sqlite3_context *context, int count, sqlite3_value **values, int paused)

@@ -65,13 +65,13 @@ struct retry_order {
     bool keeps_finished; /* the finished steps of the ended execution are kept with their outputs, and the others run */
     const char *from;    /* of the finished steps, this one and all that need it run again; NULL = none of them */
 };
-/* BULK_RETRY with an order. An execution is refused with WEIR_INVALID_ARGUMENT whose workflow has no steps, or not this
- * one. */
-WEIR_MUST_CHECK enum weir_status store_retry(struct store *store, const struct retry_order *order,
-                                             const struct execution_filter *filter, const char *after, size_t limit,
-                                             struct bulk_result *ret_result, struct weir_error *error);
+/* store_bulk() with an order for BULK_RETRY; the other acts ignore it. NULL = a retry begins anew. An execution of a
+ * workflow without steps, or without this one, is refused with WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct retry_order *order,
+                                                    const struct execution_filter *filter, const char *after, size_t limit,
+                                                    struct bulk_result *ret_result, struct weir_error *error);
 
-/* store_bulk() of the one execution filter->id, or store_retry() when `order` is not NULL, if the other conditions match
+/* store_bulk_ordered() of the one execution filter->id, if the other conditions match
  * it. A refusal is the status: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE, WEIR_CONFLICT. */
 WEIR_MUST_CHECK enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct retry_order *order,
                                                 const struct execution_filter *filter, struct bulk_result *ret_result,

@@ -11,13 +11,21 @@
 #include "queue/name.h"
 #include "store/call.h"
 
-static enum weir_status act_on_chunk(struct store *store, enum bulk_act act, const struct retry_order *order,
-                                     const struct execution_filter *filter, const char *after, size_t limit,
-                                     struct bulk_result *ret_result, struct weir_error *error)
+enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct retry_order *order,
+                                    const struct execution_filter *filter, const char *after, size_t limit,
+                                    struct bulk_result *ret_result, struct weir_error *error)
 {
-    INVARIANT(ret_result != NULL && order != NULL);
+    static const struct retry_order anew = {.keeps_finished = false};
+    INVARIANT(ret_result != NULL);
+    order = order == NULL || act != BULK_RETRY ? &anew : order;
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
+    }
+    if (order->from != NULL && !order->keeps_finished) {
+        return error_set(error, WEIR_MISUSE, "a retry from a step keeps the finished steps before it");
+    }
+    if (order->from != NULL && !name_is_valid(order->from)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a step", order->from);
     }
     CALL(store, bulk_act_name(act), error,
          store->driver->bulk(store, act, order, filter, after, limit, ret_result, detail));
@@ -26,20 +34,7 @@ static enum weir_status act_on_chunk(struct store *store, enum bulk_act act, con
 enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                             const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
 {
-    static const struct retry_order anew = {.keeps_finished = false};
-    return act_on_chunk(store, act, &anew, filter, after, limit, ret_result, error);
-}
-
-enum weir_status store_retry(struct store *store, const struct retry_order *order, const struct execution_filter *filter,
-                             const char *after, size_t limit, struct bulk_result *ret_result, struct weir_error *error)
-{
-    INVARIANT(order != NULL);
-    if (order->from != NULL && (!order->keeps_finished || !name_is_valid(order->from))) {
-        return !order->keeps_finished
-                   ? error_set(error, WEIR_MISUSE, "a retry from a step keeps the finished steps before it")
-                   : error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a step", order->from);
-    }
-    return act_on_chunk(store, BULK_RETRY, order, filter, after, limit, ret_result, error);
+    return store_bulk_ordered(store, act, NULL, filter, after, limit, ret_result, error);
 }
 
 enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct retry_order *order,
@@ -47,9 +42,7 @@ enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const st
                                 struct weir_error *error)
 {
     INVARIANT(filter != NULL && filter->id != NULL);
-    INVARIANT(order == NULL || act == BULK_RETRY);
-    enum weir_status status = order == NULL ? store_bulk(store, act, filter, "", 1, ret_result, error)
-                                            : store_retry(store, order, filter, "", 1, ret_result, error);
+    enum weir_status status = store_bulk_ordered(store, act, order, filter, "", 1, ret_result, error);
     if (status == WEIR_OK && ret_result->matched == 0) {
         return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", filter->id);
     }

@@ -432,3 +432,19 @@ const char *json_text_at(const json_t *object, const char *key)
     }
     return json_string_value(value);
 }
+
+void scene_assert_events(struct scene *scene, const char *id, const char *expected)
+{
+    char text[400] = "";
+    json_t *shown = NULL;
+    json_t *event;
+    size_t i;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    json_array_foreach(json_object_get(shown, "events"), i, event)
+    {
+        size_t used = strlen(text);
+        (void)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", json_text_at(event, "event"));
+    }
+    json_decref(shown);
+    assert_string_equal(text, expected);
+}

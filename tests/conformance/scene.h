@@ -77,7 +77,7 @@ struct work_ahead scene_look_as(struct scene *scene, int64_t node);
 struct claimed_item scene_claim_one(struct scene *scene);
 size_t scene_count_of(const struct claim_result *claim, const char *workspace);
 
-/* What waits for the node, all of it; so many must be there. */
+/* All requests that wait for the node; so many must be there. */
 struct node_request *scene_take_requests(struct scene *scene, int64_t node, size_t expected);
 
 /* A record of the scene's node, its own status answered. */
@@ -98,8 +98,10 @@ void scene_check(struct scene *scene);
 /* Held items of a workspace, by its rows. */
 int64_t scene_held(struct scene *scene, const char *workspace);
 
+/* The events of an execution, as "enqueue claim dispatch ...". */
+void scene_assert_events(struct scene *scene, const char *id, const char *expected);
+
 /* Members of answers. */
 json_int_t json_number_at(const json_t *object, const char *key);
 const char *json_text_at(const json_t *object, const char *key);
-
 #endif

@@ -97,7 +97,8 @@ static void wrong_requests_are_refused_and_change_nothing(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedules"), 0);
 }
 
-/* Whatever the time of day is: the shortest time between two of its times counts, also that over midnight. */
+/* The answer must not depend on the time of day: the shortest time between two of its times counts, also that over
+ * midnight. */
 static void jitter_is_shorter_than_the_time_between_any_two_times(void **state)
 {
     static const char *const close[] = {"0 1,8,9 * * *", "0 8,20,21 * * *", "0 0,12,23 * * *", "0 1,23 * * 1,2",

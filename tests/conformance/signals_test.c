@@ -137,22 +137,6 @@ static void assert_signals(struct scene *scene, const char *id, const char *expe
     assert_string_equal(text, expected);
 }
 
-static void assert_events(struct scene *scene, const char *id, const char *expected)
-{
-    char text[400] = "";
-    json_t *shown = NULL;
-    json_t *event;
-    size_t i;
-    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
-    json_array_foreach(json_object_get(shown, "events"), i, event)
-    {
-        size_t used = strlen(text);
-        (void)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", json_text_at(event, "event"));
-    }
-    json_decref(shown);
-    assert_string_equal(text, expected);
-}
-
 static bool requests_wait(struct scene *scene, int64_t node)
 {
     struct inbox inbox;
@@ -407,7 +391,7 @@ static void a_signal_wakes_an_execution_that_waits_for_it(void **state)
     assert_true(again.steps[0].due_in_us == TIME_NEVER);
     assert_true(again.woken_at_us > 0);
     assert_false(requests_wait(scene, scene->node));
-    assert_events(scene, item.id, "enqueue claim dispatch step_start park signal wake claim");
+    scene_assert_events(scene, item.id, "enqueue claim dispatch step_start park signal wake claim");
 }
 
 static void another_signal_leaves_it_waiting(void **state)
@@ -459,7 +443,7 @@ static void a_park_behind_an_unseen_signal_ends_at_once(void **state)
     scene_check(scene);
     struct claimed_item again = scene_claim_one(scene);
     assert_int_equal(again.signal_count, 1);
-    assert_events(scene, item.id, "enqueue claim dispatch step_start signal park wake claim");
+    scene_assert_events(scene, item.id, "enqueue claim dispatch step_start signal park wake claim");
     park(scene, &again, "other", AN_HOUR, 1);
     assert_string_equal(scene_status_of(scene, item.id), "WAITING");
     scene_check(scene);

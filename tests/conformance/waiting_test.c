@@ -57,23 +57,6 @@ static json_int_t usage_of(struct scene *scene, const char *workspace, const cha
     return value;
 }
 
-/* The events of an execution after its creation, as "claim dispatch ...". */
-static void assert_events(struct scene *scene, const char *id, const char *expected)
-{
-    char text[400] = "";
-    json_t *shown = NULL;
-    json_t *event;
-    size_t i;
-    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
-    json_array_foreach(json_object_get(shown, "events"), i, event)
-    {
-        size_t used = strlen(text);
-        (void)snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : " ", json_text_at(event, "event"));
-    }
-    json_decref(shown);
-    assert_string_equal(text, expected);
-}
-
 static void a_parked_execution_uses_no_slot(void **state)
 {
     struct scene *scene = *state; /* free-co has one slot */
@@ -193,7 +176,7 @@ static void a_cancel_ends_a_waiting_execution_and_its_steps_at_once(void **state
         "CANCELLED");
     assert_int_equal(usage_of(scene, "free-co", "waiting"), 0);
     assert_int_equal(usage_of(scene, "free-co", "cancelled"), 1);
-    assert_events(scene, item.id, "enqueue claim dispatch step_start park cancel step_end cancelled");
+    scene_assert_events(scene, item.id, "enqueue claim dispatch step_start park cancel step_end cancelled");
 }
 
 /* The cancel was requested while the node was about to park it. */
@@ -337,8 +320,9 @@ static void the_history_has_each_park_and_wake(void **state)
     end.taken_over = true;
     end.dispatched_first = true;
     assert_int_equal(scene_record_full(scene, scene->node, end), WEIR_OK);
-    assert_events(scene, item.id,
-                  "enqueue claim dispatch step_start park wake claim dispatch park wake claim dispatch step_end complete");
+    scene_assert_events(
+        scene, item.id,
+        "enqueue claim dispatch step_start park wake claim dispatch park wake claim dispatch step_end complete");
     assert_string_equal(scene_text(scene,
                                    "SELECT reason FROM workflow_execution_events WHERE execution_id = '%s'"
                                    " AND event = 'park' ORDER BY at DESC LIMIT 1",

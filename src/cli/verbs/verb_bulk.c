@@ -116,9 +116,7 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
     while (result.more) {
         memset(&result, 0, sizeof result);
         enum weir_status status =
-            bulk->act == BULK_RETRY
-                ? store_retry(bulk->store, &bulk->order, &bulk->filter, after, BULK_CHUNK, &result, error)
-                : store_bulk(bulk->store, bulk->act, &bulk->filter, after, BULK_CHUNK, &result, error);
+            store_bulk_ordered(bulk->store, bulk->act, &bulk->order, &bulk->filter, after, BULK_CHUNK, &result, error);
         if (status != WEIR_OK) {
             error_prefix(error, "%" PRId64 " of %" PRId64 " %s, then", bulk->changed, bulk->matches.matched,
                          bulk->done_text);
@@ -159,8 +157,7 @@ static enum weir_status act_on_id(struct bulk *bulk, const char *id, struct weir
     struct execution_filter filter = {.id = whole};
     enum weir_status status = execution_complete_id(bulk->store, id, whole, error);
     if (status == WEIR_OK) {
-        status =
-            store_bulk_one(bulk->store, bulk->act, bulk->act == BULK_RETRY ? &bulk->order : NULL, &filter, &result, error);
+        status = store_bulk_one(bulk->store, bulk->act, &bulk->order, &filter, &result, error);
     }
     if (status != WEIR_OK && weir_status_exit(status) >= 5) {
         return status;

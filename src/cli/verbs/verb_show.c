@@ -138,7 +138,7 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
     table_close(&table);
 }
 
-/* Who has sent which signals, and which step has consumed each. */
+/* The signals with their senders, and the step that has consumed each. */
 static void print_signals(struct output *output, const json_t *signals)
 {
     static const struct column columns[] = {

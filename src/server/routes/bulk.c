@@ -281,7 +281,7 @@ void answer_begin_bulk(struct api *api, struct store *store, struct http_request
     json_decref(body);
 }
 
-/* One refusal for an act of another node, one that is forgotten, and one that the one who asks may not see. */
+/* One refusal for an act of another node, one that is forgotten, and one that the caller may not see. */
 static enum weir_status refuse_bulk(const struct api *api, const char *id, struct weir_error *error)
 {
     const char *node = name_of_process(api);

@@ -78,8 +78,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     if (status == WEIR_OK) {
         at_fault = NULL;
         order.keeps_finished = keeps_finished != 0 || order.from != NULL;
-        status = act == BULK_RETRY ? store_retry(store, &order, &filter, after, (size_t)limit, &result, &error)
-                                   : store_bulk(store, act, &filter, after, (size_t)limit, &result, &error);
+        status = store_bulk_ordered(store, act, &order, &filter, after, (size_t)limit, &result, &error);
     }
     if (status == WEIR_OK) {
         json_t *refusal = result.first_refusal == WEIR_OK ? json_null() : problem_of_refusal(&result.refusal);

@@ -1,4 +1,4 @@
--- What the records of a set that took effect mean for signals.
+-- Marks the signals that steps of the records have consumed, and wakes what was parked behind a signal.
 --   done                 the places of these records
 --   ids, kinds           the arguments of record()
 --   seen                 of kind 10: the number of the last signal that the engine had got

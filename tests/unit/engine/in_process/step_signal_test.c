@@ -281,7 +281,7 @@ static void the_park_names_the_signal_and_the_first_time(void **state)
     assert_int_equal(parked->signals_seen, 7);
 }
 
-/* What the next claim finds on record. */
+/* The record that the next claim finds. */
 static struct engine_start restart(struct step_record *step, const struct signal_record *signals, size_t count)
 {
     struct engine_start start = engine_fixture_start_of(1, "{\"name\":\"t\",\"steps\":{" ASK "}}", "{}");
