@@ -5,9 +5,10 @@ import { useRead } from '../live.ts';
 import type { Act, FailureGroup, Hook, Lock, Node, Schedule, Status, Token } from '../model.ts';
 import { Empty, Id, Loaded, Panel, State, Time, WorkflowLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
+import { Find } from '../parts/find.tsx';
 import { Table, useList } from '../parts/table.tsx';
 import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
-import { go, place, to, where } from '../router.ts';
+import { place, where } from '../router.ts';
 import { type Theme, theme, themes, timeFormat, timeFormats } from '../settings.ts';
 import { texts } from '../texts.ts';
 import { QueuePause } from './overview.tsx';
@@ -393,27 +394,9 @@ export function Tokens() {
 export function Audit() {
   const subject = place.value.query.get('subject');
   const [read, pager] = useList<Act>('v1/audit', { limit: '50', subject });
-  const apply = (event: SubmitEvent) => {
-    event.preventDefault();
-    go(to('audit', null, { subject: String(new FormData(event.currentTarget as HTMLFormElement).get('subject')).trim() }));
-  };
   return (
     <>
-      <form class="filter" role="search" aria-label={texts.pages.audit} onSubmit={apply}>
-        <input
-          key={subject}
-          name="subject"
-          type="search"
-          class="find"
-          aria-label={texts.audit.filter}
-          placeholder={texts.audit.filter}
-          defaultValue={subject ?? ''}
-          autoComplete="off"
-        />
-        <button type="submit" class="main">
-          {texts.executions.apply}
-        </button>
-      </form>
+      <Find page="audit" name="subject" hint={texts.audit.filter} />
       <Loaded read={read}>
         {(page) => (
           <>

@@ -6,8 +6,9 @@ import { useRead } from '../live.ts';
 import type { Execution, Page, Plan, Workspace } from '../model.ts';
 import { Command, Empty, Loaded, Panel, Slots, State, Time } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
+import { Find } from '../parts/find.tsx';
 import { Table, useList } from '../parts/table.tsx';
-import { go, place, to, where } from '../router.ts';
+import { place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
 import { ExecutionTable } from './executions.tsx';
 import { Overview, stateOf, WorkspaceTable } from './overview.tsx';
@@ -19,29 +20,9 @@ export function Workspaces() {
 function AllWorkspaces() {
   const prefix = place.value.query.get('prefix');
   const [read, pager] = useList<Workspace>('v1/workspaces', { prefix });
-  const find = (event: SubmitEvent) => {
-    event.preventDefault();
-    go(
-      to('workspaces', null, { prefix: String(new FormData(event.currentTarget as HTMLFormElement).get('prefix')).trim() }),
-    );
-  };
   return (
     <>
-      <form class="filter" role="search" aria-label={texts.pages.workspaces} onSubmit={find}>
-        <input
-          key={prefix}
-          name="prefix"
-          type="search"
-          class="find"
-          aria-label={texts.workspaces.find}
-          placeholder={texts.workspaces.find}
-          defaultValue={prefix ?? ''}
-          autoComplete="off"
-        />
-        <button type="submit" class="main">
-          {texts.executions.apply}
-        </button>
-      </form>
+      <Find page="workspaces" name="prefix" hint={texts.workspaces.find} />
       <Loaded read={read}>
         {(page) => (
           <>
