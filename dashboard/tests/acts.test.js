@@ -50,6 +50,30 @@ test('a failed execution is retried, and its new one is opened', async () => {
   assert.equal(scene.json('show', made).retry_of, ids.failed);
 });
 
+test('a retry keeps finished steps, or begins with one of them', async () => {
+  scene.publish('half', { first: ['echo', 'kept'], second: ['false'] });
+  const id = scene.enqueue('globex', 'half');
+  assert.throws(() => scene.weir('wait', id));
+  await show(page, `#/execution/${id}`, 'Execution');
+  const retry = async (choice) => {
+    await page.locator('section.why', { hasText: 'Why it failed' }).waitFor();
+    const shown = await page.locator('h1 code').textContent();
+    await button('Retry').click();
+    const dialog = page.locator('dialog[open]');
+    await dialog.getByLabel('Begin').selectOption({ label: choice });
+    await dialog.getByRole('button', { name: 'Retry' }).click();
+    await page.waitForFunction((old) => document.querySelector('h1 code')?.textContent !== old, shown);
+    const made = await page.locator('h1 code').textContent();
+    assert.throws(() => scene.weir('wait', made));
+    return scene.json('show', made).steps.find((step) => step.step === 'first');
+  };
+  const kept = await retry('where it ended: finished steps keep their outputs');
+  const first = scene.json('show', id).steps.find((step) => step.step === 'first');
+  assert.equal(kept.finished_at, first.finished_at);
+  const anew = await retry('with first, and the steps that need it');
+  assert.ok(anew.finished_at > first.finished_at);
+});
+
 test('an execution is started before its time', async () => {
   const id = scene.enqueue('globex', 'quick', '--run-at', '+3h');
   await show(page, `#/execution/${id}`, 'Execution');
@@ -201,6 +225,22 @@ test('all that match are counted, asked for, and retried', async () => {
   await dialog.getByRole('button', { name: 'Close' }).click();
   assert.equal(lastAct('retry').reason, 'crm is back');
   scene.until(() => scene.json('list', '--where', 'workspace=initech status=FAILED').items.length === 6);
+});
+
+test('a bulk retry keeps finished steps when that is chosen', async () => {
+  const id = scene.enqueue('globex', 'half');
+  assert.throws(() => scene.weir('wait', id));
+  await show(page, `#/executions?where=id%3D${id}`, 'Executions');
+  await button('Retry').click();
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByLabel('Keep finished steps').check();
+  await dialog.getByRole('button', { name: 'Retry 1' }).click();
+  await dialog.getByText('Done: 1 of 1 changed').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  const first = (of) => scene.json('show', of).steps.find((step) => step.step === 'first');
+  scene.until(() => scene.json('list', '--where', 'workflow=half').items.some((item) => item.retry_of === id));
+  const made = scene.json('list', '--where', 'workflow=half').items.find((item) => item.retry_of === id).id;
+  assert.equal(first(made).finished_at, first(id).finished_at);
 });
 
 test('a bulk act is stopped, and what it has changed by then stays changed', async () => {

@@ -46,6 +46,17 @@ export class Scene {
     return this.weir('enqueue', '-w', workspace, workflow, '-q', ...words);
   }
 
+  /** A workflow whose steps, programs and their arguments, need each other one by one. */
+  publish(name, steps) {
+    const names = Object.keys(steps);
+    const made = names.map((step, place) => [
+      step,
+      { exec: steps[step], needs: names.slice(Math.max(0, place - 1), place) },
+    ]);
+    this.write(`${name}.json`, JSON.stringify({ name, steps: Object.fromEntries(made) }));
+    this.weir('workflow', 'apply', `${name}.json`, '-q');
+  }
+
   /** An empty store and a node. */
   async start(words = []) {
     if (this.port === 0) this.weir('store', 'init');

@@ -299,6 +299,32 @@ function Result({ id }: { id: string }) {
   );
 }
 
+/** Where a retry begins. Without a finished step there is no choice. */
+function RetryStart({ steps }: { steps: Step[] }) {
+  const finished = steps.filter((step) => step.status === 'COMPLETED' || step.status === 'SKIPPED');
+  if (finished.length === 0) return null;
+  return (
+    <label class="field">
+      <span>{texts.act.retryStart}</span>
+      <select name="start">
+        <option value="">{texts.act.retryAll}</option>
+        <option value="finished">{texts.act.retryKeep}</option>
+        {finished.map(({ step }) => (
+          <option key={step} value={`step ${step}`}>
+            {texts.act.retryFrom(step)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function retryOrder(form: FormData): unknown {
+  const start = String(form.get('start') ?? '');
+  if (start === 'finished') return { keep_finished: true };
+  return start.startsWith('step ') ? { from_step: start.slice('step '.length) } : {};
+}
+
 function Acts({ execution }: { execution: WholeExecution }) {
   const path = (act: string) => `v1/executions/${segment(execution.id)}/${act}`;
   const isFinal = final.includes(execution.status);
@@ -322,8 +348,11 @@ function Acts({ execution }: { execution: WholeExecution }) {
           ask={texts.act.ask.retry}
           method="POST"
           path={path('retry')}
+          read={retryOrder}
           done={open}
-        />
+        >
+          <RetryStart steps={execution.steps} />
+        </ActButton>
       )}
       {!isFinal && (
         <ActButton

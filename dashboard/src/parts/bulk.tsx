@@ -156,8 +156,15 @@ function Question({ action, filter }: { action: Action; filter: string }) {
     isSent.current = true;
     setBusy(true);
     setProblem(null);
-    const given = String(new FormData(event.currentTarget as HTMLFormElement).get('reason') ?? '');
-    const body = { action, filter, expect: matched.matched, ...(given ? { reason: given } : {}) };
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const given = String(form.get('reason') ?? '');
+    const body = {
+      action,
+      filter,
+      expect: matched.matched,
+      ...(given ? { reason: given } : {}),
+      ...(form.has('keep_finished') ? { keep_finished: true } : {}),
+    };
     try {
       const job = await ask<BulkJob>('v1/bulk', { method: 'POST', body });
       begun.value = { action, filter, job, lost: 0, problem: null };
@@ -178,6 +185,13 @@ function Question({ action, filter }: { action: Action; filter: string }) {
         <code>{filter || texts.executions.all}</code>
       </p>
       {matched?.matched === 0 && <p>{texts.act.bulkNone}</p>}
+      {isAsked && action === 'retry' && (
+        <div class="choice">
+          <label>
+            <input type="checkbox" name="keep_finished" /> {texts.act.keepFinished}
+          </label>
+        </div>
+      )}
       {isAsked && (
         <label class="field">
           <span>{texts.act.reason}</span>
