@@ -50,6 +50,7 @@
 #define STREAM_INTERVAL_US (STREAM_KEEP_US / 10)
 #define STUCK_CHECK_US (1 * MICROSECONDS_PER_SECOND)
 
+#define ID_CLOCK_AHEAD_US (24 * 3600 * MICROSECONDS_PER_SECOND)
 enum { CAPACITY_WORKSPACES = 100, RETENTION_PART = 100 };
 
 void maintenance_init(struct node *node, int64_t now_us)
@@ -333,8 +334,11 @@ static enum weir_status purge_chunk(struct node *node, size_t limit, struct bulk
     if (status != WEIR_OK || retention_us <= 0 || filter.finished_before_us <= 0) {
         return status;
     }
-    /* Ids begin with their time, and an execution that was made later cannot have ended before. */
+    /* Ids begin with their time, and an execution that was made later cannot have ended before. Without the bound each
+     * look at a store with nothing to purge would pass its whole history. The clock of the program that made the id may be
+     * ahead of the store's: by at most a day, or the execution is kept for as much longer. */
     filter.created_before_us = filter.finished_before_us;
+    filter.ids_before_us = time_add(filter.finished_before_us, ID_CLOCK_AHEAD_US);
     status = store_bulk(store, BULK_PURGE, &filter, node->maintenance.purged_to, limit, result, error);
     if (status == WEIR_OK && result->changed > 0) {
         struct event event = {.type = EVENT_RETENTION_PURGED, .count = (int64_t)result->changed, .node = node->name};

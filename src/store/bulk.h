@@ -36,6 +36,7 @@ struct execution_filter {
     int64_t created_since_us;
     int64_t created_before_us;
     int64_t finished_before_us;
+    int64_t ids_before_us; /* executions whose id has this time or a later one are not read; no condition of a user */
 };
 
 enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_PURGE };

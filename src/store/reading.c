@@ -1,8 +1,9 @@
 /* Reading for people, the part that both drivers share: pages, cursors, ids given in part, and pieces of JSON answers.
  *
- * A list of executions is sorted by id, newest first, and a page continues below the last id that was read. With a filter
- * by reason the page is filled from several reads, because the reason is computed from the row and no index has it. The
- * other lists continue after a name. Events continue after a number, because an event history grows at its end only.
+ * A list of executions is sorted by id, newest first, and a page continues below the last id that was examined. It is
+ * filled from several reads: one for each window, and with a filter by reason, which is computed from the row and in no
+ * index, one for each `limit` rows. The other lists continue after a name. Events continue after a number, because an event
+ * history grows at its end only.
  *
  * Nothing here reads a database or keeps state; every function runs in the thread of the caller.
  */
@@ -10,12 +11,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "store/filter.h"
 
 enum weir_status reading_return_json(json_t *value, json_t **ret_value, struct weir_error *error)
 {
@@ -101,6 +104,30 @@ bool reading_has_reason(const json_t *row, const char *reason)
     return reason == NULL || (its != NULL && strcmp(its, reason) == 0);
 }
 
+unsigned reading_states(const struct execution_filter *filter)
+{
+    const unsigned held = 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED;
+    unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
+    states &= filter->stuck == CONDITION_YES ? held : ITEM_STATES_ALL;
+    states &= filter->waiting_for != NULL ? 1U << ITEM_WAITING : ITEM_STATES_ALL;
+    states &= filter->reason != NULL ? held | 1U << ITEM_PENDING : ITEM_STATES_ALL;
+    states &= filter->retried == CONDITION_YES || filter->finished_before_us != 0 ? ITEM_STATES_ENDED : ITEM_STATES_ALL;
+    return states;
+}
+
+bool reading_has_windows(const struct execution_filter *filter)
+{
+    return filter->id == NULL && !filter_is_empty(filter);
+}
+
+void reading_first_id(int64_t time_us, char ret_id[UUID_TEXT_MAX])
+{
+    INVARIANT(time_us >= 0);
+    uint64_t ms = (uint64_t)time_us / 1000;
+    (void)snprintf(ret_id, UUID_TEXT_MAX, "%08" PRIx64 "-%04" PRIx64 "-0000-0000-000000000000", ms >> 16 & 0xffffffff,
+                   ms & 0xffff);
+}
+
 /* Adds the rows that have the reason to the page until it is full; the cursor follows the last row that was examined. */
 static enum weir_status add_rows(const json_t *rows, const char *reason, size_t limit, json_t *items, char *cursor,
                                  bool *ret_more, struct weir_error *error)
@@ -121,25 +148,63 @@ static enum weir_status add_rows(const json_t *rows, const char *reason, size_t 
     return WEIR_OK;
 }
 
-/* Fills one page. A filter by reason may need several reads, each of `limit` rows, until the page is full or the list ends.
- * A read that does not move the cursor is the last: its ids were altered, and no row was found for them. */
+/* Fills one page from several reads: one for each window, and of a filter by reason each of `limit` rows. A read that does
+ * not move the cursor is the last: its ids were altered, and no row was found for them. */
 static enum weir_status fill_execution_page(const struct execution_rows *rows, const struct list_options *options,
-                                            size_t limit, json_t *items, char *cursor, bool *ret_more,
-                                            struct weir_error *error)
+                                            json_t *items, char *cursor, bool *ret_more, struct weir_error *error)
 {
+    const struct execution_filter *filter = &options->filter;
+    size_t limit = options->limit;
+    size_t examined = 0;
     enum weir_status status = WEIR_OK;
+    bool may_read = true;
     *ret_more = true;
-    while (status == WEIR_OK && *ret_more && json_array_size(items) < limit) {
+    while (status == WEIR_OK && *ret_more && may_read && json_array_size(items) < limit) {
         json_t *read = NULL;
         char before[UUID_TEXT_MAX];
+        char next[UUID_TEXT_MAX] = "";
         text_copy(before, sizeof before, cursor);
-        status = rows->read(rows->context, &options->filter, cursor, limit, &read, ret_more, error);
+        status = rows->read(rows->context, filter, cursor, limit, &read, ret_more, next, error);
         if (status == WEIR_OK) {
-            status = add_rows(read, options->filter.reason, limit, items, cursor, ret_more, error);
+            size_t count = json_array_size(read);
+            status = add_rows(read, filter->reason, limit, items, cursor, ret_more, error);
+            bool is_whole = json_array_size(items) < limit;
+            examined += count;
+            may_read = !options->is_bounded || (filter->reason != NULL && count == limit && examined < REASONS_MOST);
+            if (*ret_more && is_whole) {
+                text_copy(cursor, UUID_TEXT_MAX, next);
+            }
         }
         json_decref(read);
         *ret_more = *ret_more && strcmp(before, cursor) != 0;
     }
+    return status;
+}
+
+/* Counts window by window. Reasons are slow to compute, so a bounded list computes few of them. */
+static enum weir_status count_executions(const struct execution_rows *rows, const struct list_options *options,
+                                         json_int_t *ret_count, bool *ret_exact, struct weir_error *error)
+{
+    const struct execution_filter *filter = &options->filter;
+    size_t most = options->is_bounded && filter->reason != NULL ? REASONS_MOST : LIST_COUNT_MOST;
+    enum weir_status status = WEIR_OK;
+    struct execution_count part = {.more = true};
+    char below[UUID_TEXT_MAX];
+    size_t examined = 0;
+    size_t matched = 0;
+    text_copy(part.next, sizeof part.next, rows->newest_bound);
+    for (size_t windows = 0; status == WEIR_OK && part.more && examined < most; windows++) {
+        if (options->is_bounded && windows == COUNT_WINDOWS_MOST) {
+            break;
+        }
+        text_copy(below, sizeof below, part.next);
+        status = rows->count(rows->context, filter, below, most - examined, &part, error);
+        part.more = part.more && strcmp(part.next, below) != 0;
+        examined += part.examined;
+        matched += part.matched;
+    }
+    *ret_count = (json_int_t)matched;
+    *ret_exact = !part.more;
     return status;
 }
 
@@ -158,7 +223,7 @@ enum weir_status reading_list_executions(const struct execution_rows *rows, cons
                                          json_t **ret_page, struct weir_error *error)
 {
     INVARIANT(rows->read != NULL && rows->count != NULL && rows->newest_bound != NULL && ret_page != NULL);
-    size_t limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
+    INVARIANT(options->limit > 0);
     char cursor[UUID_TEXT_MAX];
     bool more = false;
     bool exact = false;
@@ -169,10 +234,10 @@ enum weir_status reading_list_executions(const struct execution_rows *rows, cons
         status = read_execution_cursor(rows, options->cursor, cursor, error);
     }
     if (status == WEIR_OK) {
-        status = fill_execution_page(rows, options, limit, items, cursor, &more, error);
+        status = fill_execution_page(rows, options, items, cursor, &more, error);
     }
     if (status == WEIR_OK && options->count) {
-        status = rows->count(rows->context, &options->filter, &count, &exact, error);
+        status = count_executions(rows, options, &count, &exact, error);
     }
     if (status != WEIR_OK) {
         json_decref(items);

@@ -40,18 +40,38 @@ enum weir_status reading_refuse_missing(const char *id, struct weir_error *error
 
 /* --- lists of executions --- */
 
-/* The rows of a driver for a list of executions. Both functions run inside one state of the store. */
+/* Executions are examined in windows of WINDOW_ROWS rows, each by a statement of its own: a filter without an index may
+ * pass a million rows before it matches one, and no statement may take that long. A filter without a condition, or by an
+ * id, needs no window. */
+
+struct execution_count {
+    size_t examined; /* that match the filter without its reason */
+    size_t matched;
+    bool more; /* others follow, below `next` */
+    char next[UUID_TEXT_MAX];
+};
+
+/* The rows of a driver for a list of executions. Both functions run inside one state of the store. They examine the ids
+ * below `below`, newest first, which is `newest_bound` at first. */
 struct execution_rows {
-    /* Rows of the view `executions` with ids less than `below`, newest first, at most `limit`; *ret_more: there are others.
-     * The filter's reason is not applied. `below` is `newest_bound` for the first page. */
+    /* Rows of the view `executions`, at most `limit`. The filter's reason is not applied. *ret_more: there may be others,
+     * below `ret_next`. */
     enum weir_status (*read)(void *context, const struct execution_filter *filter, const char *below, size_t limit,
-                             json_t **ret_rows, bool *ret_more, struct weir_error *error);
-    /* Counts the executions of the whole filter, up to LIST_COUNT_MOST. */
-    enum weir_status (*count)(void *context, const struct execution_filter *filter, json_int_t *ret_count, bool *ret_exact,
-                              struct weir_error *error);
+                             json_t **ret_rows, bool *ret_more, char ret_next[UUID_TEXT_MAX], struct weir_error *error);
+    /* Counts the executions of one window that match the whole filter, of at most `limit` that match without its reason. */
+    enum weir_status (*count)(void *context, const struct execution_filter *filter, const char *below, size_t limit,
+                              struct execution_count *ret_count, struct weir_error *error);
     void *context;
     const char *newest_bound; /* a text that is greater than every id */
 };
+
+/* The states that a match can have: those of the filter, less the ones that its other conditions rule out. 0 = nothing can
+ * match. */
+unsigned reading_states(const struct execution_filter *filter);
+/* Whether the executions of the filter are examined in windows. */
+bool reading_has_windows(const struct execution_filter *filter);
+/* The first id of a time, a bound for the ids before it. */
+void reading_first_id(int64_t time_us, char ret_id[UUID_TEXT_MAX]);
 
 /* Whether a row of the view `executions` has the pending reason; true for a reason of NULL. */
 bool reading_has_reason(const json_t *row, const char *reason);

@@ -40,6 +40,29 @@ static void open_outputs(json_t *steps)
     }
 }
 
+/* A server examines one window for each request. What a call in this process returns is whole, so the rest of the page is
+ * requested until it is full. */
+static enum weir_status complete_page(struct store *store, struct list_options *options, json_t *page,
+                                      struct weir_error *error)
+{
+    json_t *items = json_object_get(page, "items");
+    enum weir_status status = WEIR_OK;
+    size_t limit = options->limit;
+    options->count = false;
+    while (status == WEIR_OK && json_array_size(items) < limit && json_is_string(json_object_get(page, "next_cursor"))) {
+        json_t *next = NULL;
+        options->cursor = json_string_value(json_object_get(page, "next_cursor"));
+        options->limit = limit - json_array_size(items);
+        status = store->driver->list(store, options, &next, error);
+        if (status == WEIR_OK && (json_array_extend(items, json_object_get(next, "items")) != 0 ||
+                                  json_object_set(page, "next_cursor", json_object_get(next, "next_cursor")) != 0)) {
+            status = error_out_of_memory(error);
+        }
+        json_decref(next);
+    }
+    return status;
+}
+
 enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                             struct weir_error *error)
 {
@@ -60,9 +83,18 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
     struct list_options checked = *options;
     checked.limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     struct call call = call_begin(store, "list", error);
-    enum weir_status status = store->driver->list(store, &checked, ret_page, &call.own);
+    json_t *page = NULL;
+    enum weir_status status = store->driver->list(store, &checked, &page, &call.own);
+    if (status == WEIR_OK && options->kind == LIST_EXECUTIONS && !options->is_bounded) {
+        status = complete_page(store, &checked, page, &call.own);
+    }
     if (status == WEIR_OK && options->kind == LIST_STEPS && !is_server(store)) {
-        open_outputs(json_object_get(*ret_page, "items"));
+        open_outputs(json_object_get(page, "items"));
+    }
+    if (status == WEIR_OK) {
+        *ret_page = page;
+    } else {
+        json_decref(page);
     }
     return call_end(&call, status);
 }

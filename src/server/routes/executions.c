@@ -126,7 +126,8 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
 {
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
-    struct list_options options = {.kind = LIST_EXECUTIONS, .cursor = request_argument(request, "cursor")};
+    struct list_options options = {
+        .kind = LIST_EXECUTIONS, .cursor = request_argument(request, "cursor"), .is_bounded = true};
     const char *at_fault = NULL;
     int64_t limit = LIST_LIMIT_DEFAULT;
     json_t *page = NULL;

@@ -15,10 +15,12 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
+#include "store/postgres/read.h"
 #include "store/reading.h"
 #include "store/refusal.h"
 
 #define FIRST_ID "00000000-0000-0000-0000-000000000000"
+#define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 struct bulk {
     struct store *store;
@@ -37,12 +39,14 @@ enum { BULK_BYTES_MAX = 64 * 1024 * 1024 };
 
 /* --- the choice --- */
 
-/* Copies the ids of one chunk. An id more than the limit means that more executions match. */
-static enum weir_status copy_bulk_ids(struct bulk *bulk, const PGresult *result, size_t limit, struct weir_error *error)
+/* Copies the ids of one chunk. An id more than the limit means that more executions match. `window_end`: "" or the last id
+ * that was examined. */
+static enum weir_status copy_bulk_ids(struct bulk *bulk, const PGresult *result, size_t limit, const char *window_end,
+                                      struct weir_error *error)
 {
     size_t count = (size_t)PQntuples(result);
     bool failed = false;
-    bulk->result.more = count > limit;
+    bulk->result.more = count > limit || window_end[0] != '\0';
     bulk->count = count > limit ? limit : count;
     bulk->ids = arena_allocate(&bulk->arena, (bulk->count + 1) * sizeof *bulk->ids);
     for (size_t i = 0; i < bulk->count && bulk->ids != NULL; i++) {
@@ -51,10 +55,35 @@ static enum weir_status copy_bulk_ids(struct bulk *bulk, const PGresult *result,
     if (bulk->ids == NULL || failed) {
         return error_out_of_memory(error);
     }
-    if (bulk->count > 0) {
+    if (count <= limit && window_end[0] != '\0') {
+        text_copy(bulk->result.last_id, sizeof bulk->result.last_id, window_end);
+    } else if (bulk->count > 0) {
         text_copy(bulk->result.last_id, sizeof bulk->result.last_id, bulk->ids[bulk->count - 1]);
     }
     return WEIR_OK;
+}
+
+/* The last id that the chunk may have: that of the filter, or of its window. */
+static enum weir_status find_last_id(struct link *link, const struct execution_filter *filter, const char *after,
+                                     unsigned states, char ret_last[UUID_TEXT_MAX], char ret_window_end[UUID_TEXT_MAX],
+                                     struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    text_copy(ret_last, UUID_TEXT_MAX, LAST_ID);
+    ret_window_end[0] = '\0';
+    if (filter->ids_before_us != 0) {
+        reading_first_id(filter->ids_before_us, ret_last);
+    }
+    if (reading_has_windows(filter)) {
+        status = postgres_find_window_end(link, QUERY_WINDOW_ASCENDING, after, states, ret_window_end, error);
+    }
+    if (strcmp(ret_window_end, ret_last) >= 0) {
+        ret_window_end[0] = '\0'; /* the ids of the filter end before the window does */
+    }
+    if (ret_window_end[0] != '\0') {
+        text_copy(ret_last, UUID_TEXT_MAX, ret_window_end);
+    }
+    return status;
 }
 
 /* Step 1. */
@@ -63,24 +92,29 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
 {
     const struct execution_filter *filter = bulk->filter;
     char one[UUID_TEXT_MAX];
+    char last[UUID_TEXT_MAX];
+    char window_end[UUID_TEXT_MAX];
     PGresult *result = NULL;
     enum weir_status status = WEIR_OK;
-    unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
-    states &= filter->finished_before_us == 0 ? ITEM_STATES_ALL : ITEM_STATES_ENDED;
+    unsigned states = reading_states(filter);
+    after = after[0] == '\0' ? FIRST_ID : after;
     /* The beginning of an id must name one execution: an act on one must not become an act on several. */
     if (filter->id != NULL) {
         status = postgres_find_execution(link, filter->id, one, error);
     }
     if (status == WEIR_OK) {
-        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddt", after[0] == '\0' ? FIRST_ID : after,
-                           filter->workspace, (int)states, filter->workflow, filter->group, filter->error_code,
-                           filter->idempotency_key, filter->created_since_us,
-                           filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
-                           filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
-                           filter->id == NULL ? NULL : one, (int)filter->retried, (int)filter->stuck, filter->waiting_for);
+        status = find_last_id(link, filter, after, states, last, window_end, error);
     }
     if (status == WEIR_OK) {
-        status = copy_bulk_ids(bulk, result, limit, error);
+        status =
+            link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddtu", after, filter->workspace, (int)states,
+                      filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+                      filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
+                      filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
+                      filter->id == NULL ? NULL : one, (int)filter->retried, (int)filter->stuck, filter->waiting_for, last);
+    }
+    if (status == WEIR_OK) {
+        status = copy_bulk_ids(bulk, result, limit, window_end, error);
     }
     PQclear(result);
     return status;
@@ -97,7 +131,7 @@ static enum weir_status filter_by_reason(struct link *link, struct bulk *bulk, s
         link_read(link, error, &result, QUERY_WITH_REASON, "Ut", bulk->ids, bulk->count, bulk->filter->reason);
     if (status == WEIR_OK) {
         struct bulk_result before = bulk->result;
-        status = copy_bulk_ids(bulk, result, bulk->count, error);
+        status = copy_bulk_ids(bulk, result, bulk->count, "", error);
         bulk->result = before;
     }
     PQclear(result);

@@ -88,22 +88,54 @@ struct bounds {
     int states;
     int64_t created_before_us;
     int64_t finished_before_us;
+    char window_end[UUID_TEXT_MAX]; /* "" = the list ends with the ids of the filter */
 };
 
 /* False: the filter names something that is not the beginning of an id, so no execution matches. */
 static bool fill_bounds(const struct execution_filter *filter, struct bounds *ret_bounds)
 {
     const char *prefix = filter->id == NULL ? "" : filter->id;
-    ret_bounds->states = filter->states == 0 ? ITEM_STATES_ALL : (int)filter->states;
+    ret_bounds->states = (int)reading_states(filter);
     ret_bounds->created_before_us = filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us;
     ret_bounds->finished_before_us = filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us;
+    ret_bounds->window_end[0] = '\0';
     return reading_complete_id(prefix, FIRST_ID, ret_bounds->first) &&
            reading_complete_id(prefix, LAST_ID, ret_bounds->last);
 }
 
+enum weir_status postgres_find_window_end(struct link *link, enum postgres_query query, const char *from, unsigned states,
+                                          char ret_end[UUID_TEXT_MAX], struct weir_error *error)
+{
+    INVARIANT(link != NULL && from != NULL && ret_end != NULL);
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, query, "uid", from, (int64_t)WINDOW_ROWS - 1, (int)states);
+    ret_end[0] = '\0';
+    if (status == WEIR_OK && !PQgetisnull(result, 0, 0)) {
+        text_copy(ret_end, UUID_TEXT_MAX, result_text(result, 0, 0));
+    }
+    PQclear(result);
+    return status;
+}
+
+/* Ends the list with its window, whose last id is a part of it. */
+static enum weir_status end_with_window(struct link *link, const struct execution_filter *filter, const char *below,
+                                        struct bounds *bounds, struct weir_error *error)
+{
+    if (!reading_has_windows(filter)) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        postgres_find_window_end(link, QUERY_WINDOW_DESCENDING, below, (unsigned)bounds->states, bounds->window_end, error);
+    if (bounds->window_end[0] != '\0') {
+        text_copy(bounds->first, sizeof bounds->first, bounds->window_end);
+    }
+    return status;
+}
+
 /* struct execution_rows, read: one row more than `limit` shows that the list continues. */
 static enum weir_status read_chosen_executions(void *context, const struct execution_filter *filter, const char *below,
-                                               size_t limit, json_t **ret_rows, bool *ret_more, struct weir_error *error)
+                                               size_t limit, json_t **ret_rows, bool *ret_more,
+                                               char ret_next[UUID_TEXT_MAX], struct weir_error *error)
 {
     struct bounds bounds;
     PGresult *result = NULL;
@@ -111,44 +143,57 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
     if (!fill_bounds(filter, &bounds)) {
         return reading_return_json(json_array(), ret_rows, error);
     }
-    enum weir_status status =
-        link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddt", below, bounds.first, bounds.last,
-                  filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code,
-                  filter->idempotency_key, filter->created_since_us, bounds.created_before_us, bounds.finished_before_us,
-                  (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck, filter->waiting_for);
+    enum weir_status status = end_with_window(context, filter, below, &bounds, error);
+    if (status == WEIR_OK) {
+        status = link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddt", below, bounds.first,
+                           bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
+                           filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
+                           bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
+                           filter->waiting_for);
+    }
     if (status == WEIR_OK) {
         status = result_rows_json(result, ret_rows, error);
     }
-    if (status == WEIR_OK && json_array_size(*ret_rows) > limit) {
-        *ret_more = true;
-        (void)json_array_remove(*ret_rows, limit);
+    if (status == WEIR_OK) {
+        const char *next = bounds.window_end;
+        *ret_more = next[0] != '\0';
+        if (json_array_size(*ret_rows) > limit) {
+            (void)json_array_remove(*ret_rows, limit);
+            next = json_string_value(json_object_get(json_array_get(*ret_rows, limit - 1), "id"));
+            *ret_more = true;
+        }
+        text_copy(ret_next, UUID_TEXT_MAX, next == NULL ? "" : next);
     }
     return status;
 }
 
-/* struct execution_rows, count: at most LIST_COUNT_MOST; a larger number is not exact. */
-static enum weir_status count_chosen_executions(void *context, const struct execution_filter *filter, json_int_t *ret_count,
-                                                bool *ret_exact, struct weir_error *error)
+/* struct execution_rows, count. One more than the limit is chosen, and not examined: it shows that others follow. */
+static enum weir_status count_chosen_executions(void *context, const struct execution_filter *filter, const char *below,
+                                                size_t limit, struct execution_count *ret_count, struct weir_error *error)
 {
     struct bounds bounds;
     PGresult *result = NULL;
-    *ret_count = 0;
-    *ret_exact = true;
+    *ret_count = (struct execution_count){.more = false};
     if (!fill_bounds(filter, &bounds)) {
         return WEIR_OK;
     }
-    enum weir_status status = link_read(
-        context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtt", LAST_ID, bounds.first, bounds.last,
-        filter->workspace, bounds.states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
-        filter->created_since_us, bounds.created_before_us, bounds.finished_before_us, (int64_t)LIST_COUNT_MOST + 1,
-        (int)filter->retried, (int)filter->stuck, filter->waiting_for, filter->reason);
+    enum weir_status status = end_with_window(context, filter, below, &bounds, error);
     if (status == WEIR_OK) {
-        json_int_t seen = result_int(result, 0, 0);
-        json_int_t count = result_int(result, 0, 1);
-        *ret_exact = seen <= LIST_COUNT_MOST;
-        *ret_count = count < LIST_COUNT_MOST ? count : LIST_COUNT_MOST;
-        PQclear(result);
+        status = link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtt", below, bounds.first,
+                           bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
+                           filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
+                           bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
+                           filter->waiting_for, filter->reason);
     }
+    if (status == WEIR_OK) {
+        size_t examined = (size_t)result_int(result, 0, 0);
+        bool is_cut = examined > limit;
+        ret_count->examined = is_cut ? limit : examined;
+        ret_count->matched = (size_t)result_int(result, 0, 1);
+        ret_count->more = is_cut || bounds.window_end[0] != '\0';
+        text_copy(ret_count->next, sizeof ret_count->next, is_cut ? result_text(result, 0, 2) : bounds.window_end);
+    }
+    PQclear(result);
     return status;
 }
 

@@ -15,6 +15,12 @@ typedef enum weir_status (*snapshot_body)(struct link *link, const void *request
 WEIR_MUST_CHECK enum weir_status snapshot_read(struct link *link, snapshot_body body, const void *request,
                                                json_t **ret_value, struct weir_error *error);
 
+/* The last id of the window (store/reading.h) that begins behind `from`, by window_descending or window_ascending; "" when
+ * no more rows follow than a window has. `states`: bits as in execution_filter. */
+WEIR_MUST_CHECK enum weir_status postgres_find_window_end(struct link *link, enum postgres_query query, const char *from,
+                                                          unsigned states, char ret_end[UUID_TEXT_MAX],
+                                                          struct weir_error *error);
+
 /* The row of the view `executions` as an object; NULL without an error when there is none. */
 WEIR_MUST_CHECK enum weir_status postgres_read_execution(struct link *link, const char *id, json_t **ret_execution,
                                                          struct weir_error *error);

@@ -275,23 +275,6 @@ static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir
 
 /* --- the verb --- */
 
-static enum weir_status has_reason(struct connection *connection, const char *id, const char *reason, bool *ret_has,
-                                   struct weir_error *error)
-{
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_REASON_OF, "t", id);
-    enum weir_status status = WEIR_OK;
-    *ret_has = false;
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    if (connection_step(connection, statement, &status, error)) {
-        const char *its = column_text(statement, 0);
-        *ret_has = its != NULL && strcmp(its, reason) == 0;
-        (void)sqlite3_reset(statement);
-    }
-    return status;
-}
-
 static enum weir_status act_on(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     switch (bulk->act) {
@@ -315,13 +298,16 @@ static enum weir_status act_on_all(struct bulk *bulk, const struct selection *se
     for (size_t i = 0; i < selection->count && status == WEIR_OK; i++) {
         bool has = true;
         if (filter->reason != NULL) {
-            status = has_reason(bulk->write.connection, selection->ids[i], filter->reason, &has, error);
+            status = filter_has_reason(bulk->write.connection, selection->ids[i], filter->reason, &has, error);
         }
         if (status == WEIR_OK && has) {
             bulk->result->matched++;
             status = act_on(bulk, selection->ids[i], error);
         }
         text_copy(bulk->result->last_id, sizeof bulk->result->last_id, selection->ids[i]);
+    }
+    if (status == WEIR_OK && selection->more) {
+        text_copy(bulk->result->last_id, sizeof bulk->result->last_id, selection->next);
     }
     return status;
 }

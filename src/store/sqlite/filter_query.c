@@ -1,8 +1,10 @@
 /* Selects executions by a filter, in the order of their ids, from the queue and from the history.
  *
- *   1. Read at most limit + 1 ids from each of the two tables, in the direction of the walk, behind the cursor.
- *   2. Merge the two sorted runs and cut them at the limit. One id more than the limit proves that the list continues.
- *   3. A filter by the beginning of an id moves the cursor next to that beginning, because SQLite starts its walk at
+ *   1. Find the end of the window (store/reading.h): that of the arm whose window is nearer. Both arms end there, so that
+ *      the next call goes on behind it.
+ *   2. Read at most limit + 1 ids from each of the two tables, in the direction of the walk, behind the cursor.
+ *   3. Merge the two sorted runs and cut them at the limit. One id more than the limit proves that the list continues.
+ *   4. A filter by the beginning of an id moves the cursor next to that beginning, because SQLite starts its walk at
  *      the first bound of the key that a statement has; otherwise one look-up would pass over all older executions.
  *
  * An execution is in one of the two tables within a snapshot, so that no id appears twice. It only reads, in the
@@ -19,29 +21,93 @@
 /* Behind every hex digit and dash. */
 #define LAST_ID "~"
 
-/* Reads ids of one table, queue or history. */
-static enum weir_status read_arm(struct connection *connection, enum sqlite_query query,
-                                 const struct execution_filter *filter, int64_t workspace_id, unsigned states,
-                                 const char *after, size_t limit, char (*ids)[UUID_TEXT_MAX], size_t *ret_count,
-                                 struct weir_error *error)
+/* One read of ids. */
+struct walk {
+    const struct execution_filter *filter;
+    bool descending;
+    unsigned states;
+    int64_t workspace_id;            /* 0 = any */
+    const char *after;               /* always a bound of the walk: never "" when it descends */
+    char from[UUID_TEXT_MAX + 2];    /* the ids from here on, */
+    char below[UUID_TEXT_MAX + 2];   /* and below this */
+    char window_end[UUID_TEXT_MAX];  /* no id behind it is read; "" = the walk has no end before that of the store */
+    char nearest[UUID_TEXT_MAX + 2]; /* the text of `after`, if the filter moves it */
+};
+
+/* The queries of an arm, by the direction of the walk: ascending, descending. */
+enum arm_kind { ARM_LIVING, ARM_HELD, ARM_ENDED, ARM_FAILED };
+static const struct arm {
+    enum sqlite_query ids[2];
+    enum sqlite_query window[2];
+    bool has_window;
+} arms[] = {
+    [ARM_LIVING] = {{QUERY_LIVE_IDS_ASCENDING, QUERY_LIVE_IDS_DESCENDING},
+                    {QUERY_LIVE_WINDOW_ASCENDING, QUERY_LIVE_WINDOW_DESCENDING},
+                    true},
+    [ARM_HELD] = {{QUERY_HELD_IDS_ASCENDING, QUERY_HELD_IDS_DESCENDING}, {0, 0}, false},
+    [ARM_ENDED] = {{QUERY_ENDED_IDS_ASCENDING, QUERY_ENDED_IDS_DESCENDING},
+                   {QUERY_ENDED_WINDOW_ASCENDING, QUERY_ENDED_WINDOW_DESCENDING},
+                   true},
+    [ARM_FAILED] = {{QUERY_FAILED_IDS_ASCENDING, QUERY_FAILED_IDS_DESCENDING},
+                    {QUERY_FAILED_WINDOW_ASCENDING, QUERY_FAILED_WINDOW_DESCENDING},
+                    true},
+};
+
+/* There may be few held ones beside many that wait, so they have arms of their own, as have failed ones. */
+static const struct arm *living_arm(const struct walk *walk)
 {
-    const char *prefix = filter->id == NULL ? "" : filter->id;
-    char below[UUID_TEXT_MAX + 2];
-    text_copy(below, UUID_TEXT_MAX, prefix);
-    size_t end = strlen(below);
-    memcpy(below + end, LAST_ID, sizeof LAST_ID);
+    bool all_held = walk->filter->id == NULL && (walk->states & (1U << ITEM_PENDING | 1U << ITEM_WAITING)) == 0;
+    return &arms[all_held ? ARM_HELD : ARM_LIVING];
+}
+
+static const struct arm *ended_arm(const struct walk *walk)
+{
+    return &arms[(walk->states & ITEM_STATES_ENDED) == 1U << ITEM_FAILED ? ARM_FAILED : ARM_ENDED];
+}
+
+static bool is_behind(const struct walk *walk, const char *id, const char *other)
+{
+    return walk->descending ? strcmp(id, other) < 0 : strcmp(id, other) > 0;
+}
+
+/* Moves the end of the window to that of the arm, if this one is nearer. */
+static enum weir_status end_window(struct connection *connection, const struct arm *arm, struct walk *walk,
+                                   struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = !arm->has_window ? NULL
+                                               : connection_bind(connection, error, arm->window[walk->descending], "ti",
+                                                                 walk->after, (int64_t)WINDOW_ROWS);
+    if (statement == NULL) {
+        return arm->has_window ? statement_failure(error) : WEIR_OK;
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        const char *id = column_text(statement, 0);
+        if (walk->window_end[0] == '\0' || is_behind(walk, walk->window_end, id)) {
+            text_copy(walk->window_end, sizeof walk->window_end, id);
+        }
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+/* Reads ids of one arm. */
+static enum weir_status read_arm(struct connection *connection, const struct arm *arm, const struct walk *walk,
+                                 size_t limit, char (*ids)[UUID_TEXT_MAX], size_t *ret_count, struct weir_error *error)
+{
+    const struct execution_filter *filter = walk->filter;
     enum weir_status status = WEIR_OK;
     size_t count = 0;
     sqlite3_stmt *statement =
-        connection_bind(connection, error, query, "tidttttiittiiddt", after, workspace_id, (int)states, filter->workflow,
-                        filter->group, filter->error_code, filter->idempotency_key, filter->created_since_us,
-                        filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, prefix, below,
-                        filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit,
-                        (int)filter->retried, (int)filter->stuck, filter->waiting_for);
+        connection_bind(connection, error, arm->ids[walk->descending], "tidttttiittiiddt", walk->after, walk->workspace_id,
+                        (int)walk->states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+                        filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
+                        walk->from, walk->below, filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us,
+                        (int64_t)limit, (int)filter->retried, (int)filter->stuck, filter->waiting_for);
     if (statement == NULL) {
         return statement_failure(error);
     }
-    if (workspace_id == 0) {
+    if (walk->workspace_id == 0) {
         (void)sqlite3_bind_null(statement, 2);
     }
     while (count < limit && connection_step(connection, statement, &status, error)) {
@@ -50,15 +116,6 @@ static enum weir_status read_arm(struct connection *connection, enum sqlite_quer
     (void)sqlite3_reset(statement);
     *ret_count = count;
     return status;
-}
-
-/* Of the queue. */
-static enum sqlite_query query_of_living(const struct execution_filter *filter, unsigned states, bool descending)
-{
-    bool all_held = filter->id == NULL && (states & (1U << ITEM_PENDING | 1U << ITEM_WAITING)) == 0;
-    return all_held     ? descending ? QUERY_HELD_IDS_DESCENDING : QUERY_HELD_IDS_ASCENDING
-           : descending ? QUERY_LIVE_IDS_DESCENDING
-                        : QUERY_LIVE_IDS_ASCENDING;
 }
 
 /* Merges two sorted runs in place of the first; at most `limit` remain. */
@@ -89,53 +146,90 @@ static const char *before_prefix(const char *prefix, bool descending, char *to, 
     return to;
 }
 
+/* The bounds that follow from the filter alone. */
+static enum weir_status begin_walk(struct connection *connection, struct walk *walk, struct weir_error *error)
+{
+    const struct execution_filter *filter = walk->filter;
+    const char *prefix = filter->id == NULL ? "" : filter->id;
+    walk->states = reading_states(filter);
+    walk->after = walk->descending && walk->after[0] == '\0' ? LAST_ID : walk->after;
+    text_copy(walk->from, UUID_TEXT_MAX, prefix);
+    text_copy(walk->below, UUID_TEXT_MAX, prefix);
+    (void)strcat(walk->below, LAST_ID);
+    if (prefix[0] != '\0') {
+        const char *bound = before_prefix(prefix, walk->descending, walk->nearest, sizeof walk->nearest);
+        walk->after = is_behind(walk, bound, walk->after) ? bound : walk->after;
+    } else if (filter->ids_before_us != 0) {
+        reading_first_id(filter->ids_before_us, walk->below);
+    }
+    if (filter->workspace == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(connection, error, &walk->workspace_id, QUERY_FIND_WORKSPACE, "t", filter->workspace);
+    walk->states = status == WEIR_NOT_FOUND ? 0 : walk->states;
+    return status == WEIR_NOT_FOUND ? WEIR_OK : status;
+}
+
+/* Ends the walk with its window. The bounds include the last id of it. */
+static enum weir_status bound_walk(struct connection *connection, bool has_living, bool has_ended, struct walk *walk,
+                                   struct weir_error *error)
+{
+    enum weir_status status = has_living ? end_window(connection, living_arm(walk), walk, error) : WEIR_OK;
+    if (status == WEIR_OK && has_ended) {
+        status = end_window(connection, ended_arm(walk), walk, error);
+    }
+    if (!walk->descending && strcmp(walk->window_end, walk->below) >= 0) {
+        walk->window_end[0] = '\0'; /* the ids of the filter end before the window does */
+    }
+    if (walk->window_end[0] != '\0' && walk->descending) {
+        text_copy(walk->from, sizeof walk->from, walk->window_end);
+    } else if (walk->window_end[0] != '\0') {
+        text_copy(walk->below, UUID_TEXT_MAX, walk->window_end);
+        (void)strcat(walk->below, LAST_ID);
+    }
+    return status;
+}
+
 enum weir_status filter_select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
                                    bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error)
 {
     INVARIANT(filter != NULL && after != NULL && limit > 0 && ret_selection != NULL);
-    int64_t workspace_id = 0;
-    enum weir_status status = WEIR_OK;
-    unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
+    struct walk walk = {.filter = filter, .descending = descending, .after = after};
     struct selection selection = {0};
-    if (filter->workspace != NULL) {
-        status = connection_read_integer(connection, error, &workspace_id, QUERY_FIND_WORKSPACE, "t", filter->workspace);
-        if (status == WEIR_NOT_FOUND) {
-            *ret_selection = selection;
-            return WEIR_OK;
-        }
-    }
     size_t arm = limit + 1;
-    after = descending && after[0] == '\0' ? LAST_ID : after; /* so that the key is always a bound of the walk */
-    char nearest[UUID_TEXT_MAX + 2];
-    if (filter->id != NULL && filter->id[0] != '\0') {
-        const char *bound = before_prefix(filter->id, descending, nearest, sizeof nearest);
-        bool is_nearer = descending ? strcmp(bound, after) < 0 : strcmp(bound, after) > 0;
-        after = is_nearer ? bound : after;
-    }
-    char(*ids)[UUID_TEXT_MAX] = calloc(3 * arm, UUID_TEXT_MAX);
     size_t live = 0;
     size_t ended = 0;
+    enum weir_status status = begin_walk(connection, &walk, error);
+    bool has_living = (walk.states & ~(unsigned)ITEM_STATES_ENDED) != 0;
+    bool has_ended = (walk.states & ITEM_STATES_ENDED) != 0;
+    if (status == WEIR_OK && reading_has_windows(filter)) {
+        status = bound_walk(connection, has_living, has_ended, &walk, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    char(*ids)[UUID_TEXT_MAX] = calloc(3 * arm, UUID_TEXT_MAX);
     if (ids == NULL) {
         return error_out_of_memory(error);
     }
-    if (status == WEIR_OK && (states & ~(unsigned)ITEM_STATES_ENDED) != 0 && filter->finished_before_us == 0) {
-        status = read_arm(connection, query_of_living(filter, states, descending), filter, workspace_id, states, after, arm,
-                          ids, &live, error);
+    if (has_living) {
+        status = read_arm(connection, living_arm(&walk), &walk, arm, ids, &live, error);
     }
-    if (status == WEIR_OK && (states & ITEM_STATES_ENDED) != 0) {
-        enum sqlite_query query = descending ? QUERY_ENDED_IDS_DESCENDING : QUERY_ENDED_IDS_ASCENDING;
-        status = read_arm(connection, query, filter, workspace_id, states, after, arm, ids + arm, &ended, error);
+    if (status == WEIR_OK && has_ended) {
+        status = read_arm(connection, ended_arm(&walk), &walk, arm, ids + arm, &ended, error);
     }
-    if (status == WEIR_OK) {
-        selection.count = merge(ids, live, ids + arm, ended, descending, limit, ids + 2 * arm);
-        selection.more = live + ended > limit;
-        memmove(ids, ids + 2 * arm, selection.count * UUID_TEXT_MAX);
-        selection.ids = ids;
-        *ret_selection = selection;
-    } else {
+    if (status != WEIR_OK) {
         free(ids);
+        return status;
     }
-    return status;
+    selection.count = merge(ids, live, ids + arm, ended, descending, limit, ids + 2 * arm);
+    memmove(ids, ids + 2 * arm, selection.count * UUID_TEXT_MAX);
+    selection.ids = ids;
+    selection.more = live + ended > limit || walk.window_end[0] != '\0';
+    text_copy(selection.next, sizeof selection.next, live + ended > limit ? ids[limit - 1] : walk.window_end);
+    *ret_selection = selection;
+    return WEIR_OK;
 }
 
 enum weir_status filter_find_id(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error)
@@ -161,6 +255,24 @@ enum weir_status filter_find_id(struct connection *connection, const char *prefi
         memcpy(ret_id, selection.ids[0], UUID_TEXT_MAX);
     }
     free(selection.ids);
+    return status;
+}
+
+enum weir_status filter_has_reason(struct connection *connection, const char *id, const char *reason, bool *ret_has,
+                                   struct weir_error *error)
+{
+    INVARIANT(reason != NULL && ret_has != NULL);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_REASON_OF, "t", id);
+    enum weir_status status = WEIR_OK;
+    *ret_has = false;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        const char *its = column_text(statement, 0);
+        *ret_has = its != NULL && strcmp(its, reason) == 0;
+        (void)sqlite3_reset(statement);
+    }
     return status;
 }
 

@@ -43,7 +43,8 @@ static enum weir_status append_execution(struct connection *connection, const ch
 
 /* struct execution_rows, read: selects ids, then reads their rows. */
 static enum weir_status read_execution_rows(void *context, const struct execution_filter *filter, const char *below,
-                                            size_t limit, json_t **ret_rows, bool *ret_more, struct weir_error *error)
+                                            size_t limit, json_t **ret_rows, bool *ret_more, char ret_next[UUID_TEXT_MAX],
+                                            struct weir_error *error)
 {
     struct connection *connection = context;
     struct selection selection = {0};
@@ -61,31 +62,38 @@ static enum weir_status read_execution_rows(void *context, const struct executio
         return status;
     }
     *ret_more = selection.more;
+    text_copy(ret_next, UUID_TEXT_MAX, selection.next);
     *ret_rows = rows;
     return WEIR_OK;
 }
 
-/* struct execution_rows, count. Without a reason the ids are counted; with one each row must be read. */
-static enum weir_status count_execution_rows(void *context, const struct execution_filter *filter, json_int_t *ret_count,
-                                             bool *ret_exact, struct weir_error *error)
+/* Counts the ids that have the reason. Their rows must be read, one by one, because an array of them has no bound. */
+static enum weir_status count_reasons(struct connection *connection, const struct selection *selection, const char *reason,
+                                      size_t *ret_count, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    *ret_count = 0;
+    for (size_t i = 0; i < selection->count && status == WEIR_OK; i++) {
+        bool has = false;
+        status = filter_has_reason(connection, selection->ids[i], reason, &has, error);
+        *ret_count += has;
+    }
+    return status;
+}
+
+/* struct execution_rows, count. */
+static enum weir_status count_execution_rows(void *context, const struct execution_filter *filter, const char *below,
+                                             size_t limit, struct execution_count *ret_count, struct weir_error *error)
 {
     struct connection *connection = context;
     struct selection selection = {0};
-    enum weir_status status = filter_select_ids(connection, filter, NEWEST_BOUND, true, LIST_COUNT_MOST, &selection, error);
-    size_t count = selection.count;
+    enum weir_status status = filter_select_ids(connection, filter, below, true, limit, &selection, error);
+    *ret_count = (struct execution_count){.examined = selection.count, .matched = selection.count, .more = selection.more};
+    text_copy(ret_count->next, sizeof ret_count->next, selection.next);
     if (status == WEIR_OK && filter->reason != NULL) {
-        json_t *items = json_array();
-        for (size_t i = 0; i < selection.count && status == WEIR_OK; i++) {
-            status = append_execution(connection, selection.ids[i], filter->reason, items, error);
-        }
-        count = json_array_size(items);
-        json_decref(items);
+        status = count_reasons(connection, &selection, filter->reason, &ret_count->matched, error);
     }
     free(selection.ids);
-    if (status == WEIR_OK) {
-        *ret_count = (json_int_t)count;
-        *ret_exact = !selection.more;
-    }
     return status;
 }
 

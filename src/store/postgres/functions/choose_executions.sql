@@ -1,5 +1,5 @@
 -- The ids of the executions of a list, newest first. One arm reads the living ones and one the ended ones, each along its primary key.
--- Held ones alone are found by `claims`: there may be few of them beside many that are parked.
+-- Held ones alone are found by `claims`, and FAILED ones alone by executions_failed: there may be few of them beside many others.
 -- NULL or the bounds of bigint = no condition. retried (enum filter_condition): 1 = only those that another execution repeats, 2 = only
 -- the remaining ones; stuck likewise. The parameters are those of page_of_executions (queries/read.sql).
 -- Locks: none. Callers: page_of_executions, count_executions (queries/read.sql).
@@ -26,7 +26,10 @@ LANGUAGE sql STABLE AS $$
            AND ($16 IS NULL OR q.waiting_for = $16)
          ORDER BY q.id DESC LIMIT $13)
         UNION ALL
-        (SELECT h.id FROM :schema.workflow_executions h
+        (SELECT h.id
+         FROM (SELECT e.* FROM :schema.workflow_executions e WHERE $5 & 112 <> 32
+               UNION ALL
+               SELECT f.* FROM :schema.workflow_executions f WHERE $5 & 112 = 32 AND f.status = 'FAILED') h
          WHERE h.id < $1 AND h.id >= $2 AND h.id <= $3
            AND ($4 IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
            AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $5 <> 0

@@ -20,15 +20,34 @@ WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $
                                                                     $16) c(id)))
 ORDER BY e.id DESC;
 
--- The same choice, counted up to the limit. $17 pending_reason or NULL.
+-- The same choice, counted: how many were chosen, how many of these but the last of $13 match, and the last of these. $17 pending_reason
+-- or NULL.
 -- name: count_executions
 WITH chosen AS MATERIALIZED (
     SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) c(id)
-)
+), examined AS MATERIALIZED (SELECT c.id FROM chosen c ORDER BY c.id DESC LIMIT $13 - 1)
 SELECT (SELECT count(*) FROM chosen),
-       CASE WHEN $17 IS NULL THEN (SELECT count(*) FROM chosen)
+       CASE WHEN $17 IS NULL THEN (SELECT count(*) FROM examined)
             ELSE (SELECT count(*) FROM :schema.executions e
-                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM chosen c)) AND e.pending_reason = $17) END;
+                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM examined c)) AND e.pending_reason = $17) END,
+       (SELECT c.id FROM examined c ORDER BY c.id LIMIT 1);
+
+-- The end of a window of $2 + 1 rows below $1: the nearer one of the queue's and of the history's, or NULL. $3 state bits: FAILED ones
+-- alone, of which there may be few, have an index of their own, and so have held ones, which need no window.
+-- name: window_descending
+SELECT greatest((SELECT q.id FROM :schema.workflow_execution_queue q WHERE $3 & 9 <> 0 AND q.id < $1 ORDER BY q.id DESC LIMIT 1 OFFSET $2),
+                (SELECT h.id FROM :schema.workflow_executions h WHERE $3 & 112 NOT IN (0, 32) AND h.id < $1
+                 ORDER BY h.id DESC LIMIT 1 OFFSET $2),
+                (SELECT f.id FROM :schema.workflow_executions f WHERE $3 & 112 = 32 AND f.status = 'FAILED' AND f.id < $1
+                 ORDER BY f.id DESC LIMIT 1 OFFSET $2));
+
+-- The same above $1.
+-- name: window_ascending
+SELECT least((SELECT q.id FROM :schema.workflow_execution_queue q WHERE $3 & 9 <> 0 AND q.id > $1 ORDER BY q.id LIMIT 1 OFFSET $2),
+             (SELECT h.id FROM :schema.workflow_executions h WHERE $3 & 112 NOT IN (0, 32) AND h.id > $1
+              ORDER BY h.id LIMIT 1 OFFSET $2),
+             (SELECT f.id FROM :schema.workflow_executions f WHERE $3 & 112 = 32 AND f.status = 'FAILED' AND f.id > $1
+              ORDER BY f.id LIMIT 1 OFFSET $2));
 
 -- Executions with this beginning of the id: at most two. $1 the first possible id, $2 the last one.
 -- name: ids_that_begin

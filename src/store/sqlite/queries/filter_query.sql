@@ -72,3 +72,47 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
 ORDER BY id LIMIT ?13;
+
+-- FAILED ones alone: there may be few of them beside many that have completed. Index: executions_failed.
+-- name: failed_ids_descending
+SELECT id FROM workflow_executions INDEXED BY executions_failed
+WHERE status = 'FAILED' AND id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND ?3 = 32
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
+  AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
+                               OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
+ORDER BY id DESC LIMIT ?13;
+
+-- name: failed_ids_ascending
+SELECT id FROM workflow_executions INDEXED BY executions_failed
+WHERE status = 'FAILED' AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND ?3 = 32
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
+  AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
+                               OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
+ORDER BY id LIMIT ?13;
+
+-- The end of a window: the last of the ?2 rows of an arm behind ?1. No row: the arm has no more than that.
+-- name: live_window_descending
+SELECT id FROM workflow_execution_queue WHERE id < ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 - 1;
+
+-- name: live_window_ascending
+SELECT id FROM workflow_execution_queue WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2 - 1;
+
+-- name: ended_window_descending
+SELECT id FROM workflow_executions WHERE id < ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 - 1;
+
+-- name: ended_window_ascending
+SELECT id FROM workflow_executions WHERE id > ?1 ORDER BY id LIMIT 1 OFFSET ?2 - 1;
+
+-- name: failed_window_descending
+SELECT id FROM workflow_executions INDEXED BY executions_failed WHERE status = 'FAILED' AND id < ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 - 1;
+
+-- name: failed_window_ascending
+SELECT id FROM workflow_executions INDEXED BY executions_failed WHERE status = 'FAILED' AND id > ?1 ORDER BY id LIMIT 1 OFFSET ?2 - 1;
