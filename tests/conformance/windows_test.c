@@ -171,10 +171,8 @@ static void a_bound_of_ids_ends_an_act(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(a_match_behind_a_window_is_listed),
-        SCENE_TEST(an_act_ends_with_its_window_and_goes_on_behind_it),
-        SCENE_TEST(failed_ones_need_no_window),
-        SCENE_TEST(a_bounded_list_computes_few_reasons),
+        SCENE_TEST(a_match_behind_a_window_is_listed), SCENE_TEST(an_act_ends_with_its_window_and_goes_on_behind_it),
+        SCENE_TEST(failed_ones_need_no_window),        SCENE_TEST(a_bounded_list_computes_few_reasons),
         SCENE_TEST(a_bound_of_ids_ends_an_act),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

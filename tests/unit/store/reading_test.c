@@ -50,7 +50,7 @@ struct rows {
 };
 
 static enum weir_status read_rows(void *context, const struct execution_filter *filter, const char *below, size_t limit,
-                                  json_t **ret_rows, bool *ret_more, struct weir_error *error)
+                                  json_t **ret_rows, bool *ret_more, char ret_next[UUID_TEXT_MAX], struct weir_error *error)
 {
     (void)filter;
     struct rows *rows = context;
@@ -65,17 +65,23 @@ static enum weir_status read_rows(void *context, const struct execution_filter *
         assert_int_equal(json_array_append_new(page, row), 0);
     }
     *ret_more = next >= 0;
+    (void)snprintf(ret_next, UUID_TEXT_MAX, "01939b7e-7a5c-7c3e-8b3a-00000000%04d", next + 1);
     *ret_rows = page;
     return WEIR_OK;
 }
 
-static enum weir_status count_rows(void *context, const struct execution_filter *filter, json_int_t *ret_count,
-                                   bool *ret_exact, struct weir_error *error)
+/* Windows of ten. */
+static enum weir_status count_rows(void *context, const struct execution_filter *filter, const char *below, size_t limit,
+                                   struct execution_count *ret_count, struct weir_error *error)
 {
     (void)filter;
     (void)error;
-    *ret_count = ((struct rows *)context)->total;
-    *ret_exact = true;
+    size_t left =
+        below[0] == '~' ? (size_t)((struct rows *)context)->total : (size_t)strtol(below + strlen(ID) - 4, NULL, 10);
+    size_t count = left < 10 ? left : 10;
+    count = count < limit ? count : limit;
+    *ret_count = (struct execution_count){.examined = count, .matched = (count + 2) / 3, .more = count < left};
+    (void)snprintf(ret_count->next, sizeof ret_count->next, "01939b7e-7a5c-7c3e-8b3a-00000000%04d", (int)(left - count));
     return WEIR_OK;
 }
 
@@ -114,6 +120,27 @@ static void pages_of_a_list_hold_each_row_once(void **state)
     }
 }
 
+static void assert_counted(const struct list_options *options, json_int_t expected, bool is_exact)
+{
+    struct rows rows = {.total = 95};
+    const struct execution_rows source = {.read = read_rows, .count = count_rows, .context = &rows, .newest_bound = "~"};
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *page = NULL;
+    assert_int_equal(reading_list_executions(&source, options, &page, &error), WEIR_OK);
+    assert_int_equal(json_integer_value(json_object_get(page, "count")), expected);
+    assert_int_equal(json_is_true(json_object_get(page, "count_is_exact")), is_exact);
+    json_decref(page);
+}
+
+static void a_count_ends_with_the_list_or_with_its_windows(void **state)
+{
+    (void)state;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 1, .count = true};
+    assert_counted(&options, 9 * 4 + 2, true);
+    options.is_bounded = true;
+    assert_counted(&options, COUNT_WINDOWS_MOST * 4, false);
+}
+
 static void a_text_that_is_no_cursor_is_refused(void **state)
 {
     (void)state;
@@ -134,11 +161,12 @@ static void a_text_that_is_no_cursor_is_refused(void **state)
 
 /* As for ids that were altered: the list of ids has them, and no row is found for one. */
 static enum weir_status read_no_rows(void *context, const struct execution_filter *filter, const char *below, size_t limit,
-                                     json_t **ret_rows, bool *ret_more, struct weir_error *error)
+                                     json_t **ret_rows, bool *ret_more, char ret_next[UUID_TEXT_MAX],
+                                     struct weir_error *error)
 {
     (void)filter;
-    (void)below;
     (void)limit;
+    text_copy(ret_next, UUID_TEXT_MAX, below);
     ((struct rows *)context)->reads++;
     *ret_more = true;
     return reading_return_json(json_array(), ret_rows, error);
@@ -165,6 +193,7 @@ int main(void)
         cmocka_unit_test(an_id_that_is_too_short_is_refused_with_the_least_length),
         cmocka_unit_test(pages_of_a_list_hold_each_row_once),
         cmocka_unit_test(a_list_ends_at_a_read_without_rows),
+        cmocka_unit_test(a_count_ends_with_the_list_or_with_its_windows),
         cmocka_unit_test(a_text_that_is_no_cursor_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

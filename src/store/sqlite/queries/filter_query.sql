@@ -77,7 +77,7 @@ ORDER BY id LIMIT ?13;
 -- name: failed_ids_descending
 SELECT id FROM workflow_executions INDEXED BY executions_failed
 WHERE status = 'FAILED' AND id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
-  AND ?3 = 32
+  AND ?3 & 32
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
@@ -89,7 +89,7 @@ ORDER BY id DESC LIMIT ?13;
 -- name: failed_ids_ascending
 SELECT id FROM workflow_executions INDEXED BY executions_failed
 WHERE status = 'FAILED' AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
-  AND ?3 = 32
+  AND ?3 & 32
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
