@@ -259,6 +259,16 @@ test('a bulk act is stopped, and what it has changed by then stays changed', asy
   assert.ok(left > 0);
 });
 
+test('executions behind many others are found', async () => {
+  const line = `${JSON.stringify({ workspace: 'globex', workflow: 'hold', run_at: '2099-01-01T00:00:00Z' })}\n`;
+  for (let number = 0; number < 12; number += 1) scene.weirWith(line.repeat(1000), 'enqueue', '-', '-q');
+  await show(page, '#/executions?where=workspace%3Dinitech%20workflow%3Dbroken', 'Executions');
+  await page.getByText('6 executions', { exact: true }).waitFor();
+  assert.equal(await page.locator('main tbody tr').count(), 6);
+  await show(page, '#/executions?where=workspace%3Dinitech%20error_code%3Dexit_9', 'Executions');
+  await page.getByText('No execution matches').waitFor();
+});
+
 test('a bulk act that is pressed twice is sent once', async () => {
   scene.weir('workspace', 'set', 'twice', '--plan', 'free', '-q');
   for (let number = 0; number < 2; number += 1) scene.enqueue('twice', 'quick', '--run-at', '+3h');

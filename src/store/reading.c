@@ -1,9 +1,9 @@
 /* Reading for people, the part that both drivers share: pages, cursors, ids given in part, and pieces of JSON answers.
  *
  * A list of executions is sorted by id, newest first, and a page continues below the last id that was examined. It is
- * filled from several reads: one for each window, and with a filter by reason, which is computed from the row and in no
- * index, one for each `limit` rows. The other lists continue after a name. Events continue after a number, because an event
- * history grows at its end only.
+ * filled from several reads: one for each window, and more with a filter by reason, which is computed from the row and in
+ * no index. The other lists continue after a name. Events continue after a number, because an event history grows at its
+ * end only.
  *
  * Nothing here reads a database or keeps state; every function runs in the thread of the caller.
  */
@@ -89,6 +89,8 @@ enum weir_status reading_refuse_missing(const char *id, struct weir_error *error
     return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
+enum { REASONS_OF_READ = 200 }; /* at least so many rows of a filter by reason are read at once */
+
 static enum weir_status refuse_cursor(const char *cursor, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a cursor", cursor);
@@ -148,13 +150,14 @@ static enum weir_status add_rows(const json_t *rows, const char *reason, size_t 
     return WEIR_OK;
 }
 
-/* Fills one page from several reads: one for each window, and of a filter by reason each of `limit` rows. A read that does
+/* Fills one page from several reads: one for each window, and more of a filter by reason. A read that does
  * not move the cursor is the last: its ids were altered, and no row was found for them. */
 static enum weir_status fill_execution_page(const struct execution_rows *rows, const struct list_options *options,
                                             json_t *items, char *cursor, bool *ret_more, struct weir_error *error)
 {
     const struct execution_filter *filter = &options->filter;
     size_t limit = options->limit;
+    size_t asked = filter->reason != NULL && limit < REASONS_OF_READ ? REASONS_OF_READ : limit;
     size_t examined = 0;
     enum weir_status status = WEIR_OK;
     bool may_read = true;
@@ -164,13 +167,13 @@ static enum weir_status fill_execution_page(const struct execution_rows *rows, c
         char before[UUID_TEXT_MAX];
         char next[UUID_TEXT_MAX] = "";
         text_copy(before, sizeof before, cursor);
-        status = rows->read(rows->context, filter, cursor, limit, &read, ret_more, next, error);
+        status = rows->read(rows->context, filter, cursor, asked, &read, ret_more, next, error);
         if (status == WEIR_OK) {
             size_t count = json_array_size(read);
             status = add_rows(read, filter->reason, limit, items, cursor, ret_more, error);
             bool is_whole = json_array_size(items) < limit;
             examined += count;
-            may_read = !options->is_bounded || (filter->reason != NULL && count == limit && examined < REASONS_MOST);
+            may_read = !options->is_bounded || (filter->reason != NULL && count == asked && examined < REASONS_MOST);
             if (*ret_more && is_whole) {
                 text_copy(cursor, UUID_TEXT_MAX, next);
             }

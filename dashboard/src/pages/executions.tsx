@@ -6,6 +6,7 @@ import { type Read, useRead } from '../live.ts';
 import type { Execution, Page } from '../model.ts';
 import { Empty, Id, Loaded, State, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { bulk } from '../parts/bulk.tsx';
+import { searchExecutions } from '../parts/search.ts';
 import { useWorkspaceNames } from '../parts/suggest.ts';
 import { Table, useList } from '../parts/table.tsx';
 import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx';
@@ -182,7 +183,11 @@ export function Executions() {
   const text = query.get('where') ?? '';
   const cursor = query.get('cursor');
   const { workspace, condition } = requestOf(text);
-  const [read, pager] = useList<Execution>('v1/executions', { where: condition || null, workspace, limit: LIMIT });
+  const [read, pager] = useList<Execution>(
+    'v1/executions',
+    { where: condition || null, workspace, limit: LIMIT },
+    searchExecutions,
+  );
   const counted = useCount(read, condition, workspace);
   const conditions = conditionsOf(text);
   const status = conditions.find(({ key }) => key === 'status')?.value ?? null;
@@ -227,7 +232,9 @@ export function Executions() {
                 </div>
               )}
             </div>
-            {page.items.length === 0 ? (
+            {page.items.length === 0 && page.next_cursor !== null ? (
+              <p class="quiet">{texts.executions.noneYet}</p>
+            ) : page.items.length === 0 ? (
               <Empty text={texts.executions.empty} command={texts.executions.emptyCommand} />
             ) : (
               <ExecutionTable rows={page.items} label={texts.pages.executions} />

@@ -3,10 +3,11 @@ import { useEffect, useState } from 'preact/hooks';
 import { ask, hasAllWorkspaces, may, segment, session, withQuery } from '../api.ts';
 import { count } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { Execution, Page, Plan, Workspace } from '../model.ts';
+import type { Page, Plan, Workspace } from '../model.ts';
 import { Command, Empty, Loaded, Panel, Slots, State, Time } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Find } from '../parts/find.tsx';
+import { useExecutions } from '../parts/search.ts';
 import { Table, useList } from '../parts/table.tsx';
 import { place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
@@ -44,12 +45,16 @@ function AllWorkspaces() {
 
 function Some({ workspace, status, title, none }: { workspace: string; status: string; title: string; none: string }) {
   const filter = { workspace, status };
-  const read = useRead<Page<Execution>>(withQuery('v1/executions', { workspace, status, limit: '10' }));
+  const read = useExecutions({ workspace, status, limit: '10' });
   return (
     <Panel title={title} aside={<a href={where(filter)}>{texts.workspace.all}</a>}>
       <Loaded read={read}>
         {(page) =>
-          page.items.length === 0 ? <p class="quiet">{none}</p> : <ExecutionTable rows={page.items} label={title} isShort />
+          page.items.length === 0 ? (
+            <p class="quiet">{page.next_cursor === null ? none : texts.executions.noneYet}</p>
+          ) : (
+            <ExecutionTable rows={page.items} label={title} isShort />
+          )
         }
       </Loaded>
     </Panel>

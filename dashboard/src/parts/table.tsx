@@ -53,17 +53,23 @@ export function Table<T>({ label, rows, id, columns }: Props<T>) {
   );
 }
 
-/** A list of the node, and the links to its other pages. The address keeps the cursor beside the rest of its query. */
-export function useList<T>(path: string, query: Record<string, string | null> = {}): [Read<Page<T>>, ComponentChildren] {
+/** A list of the node, and the links to its other pages. The address keeps the cursor beside the rest of its query. `load`: in place
+ * of one request for the page. */
+export function useList<T>(
+  path: string,
+  query: Record<string, string | null> = {},
+  load?: (query: Record<string, string | null>, signal: AbortSignal) => Promise<Page<T>>,
+): [Read<Page<T>>, ComponentChildren] {
   const { page, query: address } = place.value;
   const cursor = address.get('cursor');
-  const read = useRead<Page<T>>(withQuery(path, { limit: '100', ...query, cursor }));
+  const whole = { limit: '100', ...query, cursor };
+  const read = useRead<Page<T>>(withQuery(path, whole), load && { load: (signal) => load(whole, signal) });
   const { cursor: _, ...kept } = Object.fromEntries(address);
   const next = read.data?.next_cursor ?? null;
   const pager = (
     <Pager
       first={cursor === null ? null : to(page, null, kept)}
-      next={next === null || read.data?.items.length === 0 ? null : to(page, null, { ...kept, cursor: next })}
+      next={next === null ? null : to(page, null, { ...kept, cursor: next })}
     />
   );
   return [read, pager];
