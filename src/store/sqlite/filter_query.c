@@ -12,6 +12,7 @@
  */
 #include "store/sqlite/filter_query.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,8 +155,7 @@ static enum weir_status begin_walk(struct connection *connection, struct walk *w
     walk->states = reading_states(filter);
     walk->after = walk->descending && walk->after[0] == '\0' ? LAST_ID : walk->after;
     text_copy(walk->from, UUID_TEXT_MAX, prefix);
-    text_copy(walk->below, UUID_TEXT_MAX, prefix);
-    (void)strcat(walk->below, LAST_ID);
+    (void)snprintf(walk->below, sizeof walk->below, "%s" LAST_ID, prefix);
     if (prefix[0] != '\0') {
         const char *bound = before_prefix(prefix, walk->descending, walk->nearest, sizeof walk->nearest);
         walk->after = is_behind(walk, bound, walk->after) ? bound : walk->after;
@@ -185,8 +185,7 @@ static enum weir_status bound_walk(struct connection *connection, bool has_livin
     if (walk->window_end[0] != '\0' && walk->descending) {
         text_copy(walk->from, sizeof walk->from, walk->window_end);
     } else if (walk->window_end[0] != '\0') {
-        text_copy(walk->below, UUID_TEXT_MAX, walk->window_end);
-        (void)strcat(walk->below, LAST_ID);
+        (void)snprintf(walk->below, sizeof walk->below, "%s" LAST_ID, walk->window_end);
     }
     return status;
 }
