@@ -66,7 +66,7 @@ static const struct arm *ended_arm(const struct walk *walk)
     return &arms[(walk->states & ITEM_STATES_ENDED) == 1U << ITEM_FAILED ? ARM_FAILED : ARM_ENDED];
 }
 
-static bool is_behind(const struct walk *walk, const char *id, const char *other)
+static bool is_behind_id(const struct walk *walk, const char *id, const char *other)
 {
     return walk->descending ? strcmp(id, other) < 0 : strcmp(id, other) > 0;
 }
@@ -84,7 +84,7 @@ static enum weir_status end_window(struct connection *connection, const struct a
     }
     if (connection_step(connection, statement, &status, error)) {
         const char *id = column_text(statement, 0);
-        if (walk->window_end[0] == '\0' || is_behind(walk, walk->window_end, id)) {
+        if (walk->window_end[0] == '\0' || is_behind_id(walk, walk->window_end, id)) {
             text_copy(walk->window_end, sizeof walk->window_end, id);
         }
     }
@@ -158,7 +158,7 @@ static enum weir_status begin_walk(struct connection *connection, struct walk *w
     (void)snprintf(walk->below, sizeof walk->below, "%s" LAST_ID, prefix);
     if (prefix[0] != '\0') {
         const char *bound = before_prefix(prefix, walk->descending, walk->nearest, sizeof walk->nearest);
-        walk->after = is_behind(walk, bound, walk->after) ? bound : walk->after;
+        walk->after = is_behind_id(walk, bound, walk->after) ? bound : walk->after;
     } else if (filter->ids_before_us != 0) {
         reading_first_id(filter->ids_before_us, walk->below);
     }
