@@ -2,7 +2,7 @@
  *
  * 1. Read the execution. The end of an ended one is compared: the same end again is no failure, because a worker repeats a
  * call whose answer was lost.
- * 2. Refuse an execution that runs inside a node: only that node knows when its steps have ended.
+ * 2. Refuse an execution that runs inside a node: only that node knows when its steps have ended. Refuse one that waits.
  * 3. Compare fence and run, if the worker names them, so that the worker of an older run cannot end the present one.
  * 4. Record the end under the fence that was read. The record decides: with another fence it changes nothing.
  * 5. After a lost race, read again and repeat, at most TRIES_MAX times: a handover between reading and recording changes
@@ -182,15 +182,13 @@ static enum weir_status may_end(struct store *store, const json_t *execution, co
     const char *state = text_at(execution, "status");
     *ret_has_ended = !json_is_null(json_object_get(execution, "finished_at"));
     enum weir_status status = *ret_has_ended ? WEIR_OK : need_outside(store, execution, error);
-    status = status == WEIR_OK ? compare_runs(execution, completion, *ret_has_ended, error) : status;
-    if (status == WEIR_OK && *ret_has_ended) {
-        return compare_ends(execution, completion->kind, error);
-    }
+    /* Before the runs are compared: an execution that waits has no run, and the same call again would not help. */
     if (status == WEIR_OK && state != NULL && strcmp(state, item_state_name(ITEM_PENDING)) == 0) {
         status = error_set(error, WEIR_ILLEGAL_STATE, "the execution has not been started");
         error_hint(error, "`weir why %s` says what it waits for; `weir cancel` ends what waits", completion->id);
     }
-    return status;
+    status = status == WEIR_OK ? compare_runs(execution, completion, *ret_has_ended, error) : status;
+    return status == WEIR_OK && *ret_has_ended ? compare_ends(execution, completion->kind, error) : status;
 }
 
 /* *ret_outcome is the result when the status is fine: WEIR_OK, or the status of a record that came too late, after which

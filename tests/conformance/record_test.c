@@ -804,14 +804,15 @@ static void a_worker_ends_neither_what_waits_nor_what_a_node_runs(void **state)
     struct claimed_item own = item_in_state(scene, ITEM_DISPATCHED);
     struct claimed_item item = claimed_outside(scene);
     struct enqueue_request request = {.workspace = "solo", .workflow = "outside"};
-    const char *waiting = scene_enqueue_request(scene, &request);
+    struct completion waiting = {.id = scene_enqueue_request(scene, &request), .kind = RECORD_COMPLETED, .run_id = "now"};
     assert_int_equal(complete(scene, own.id, RECORD_COMPLETED, NULL), WEIR_ILLEGAL_STATE);
-    assert_int_equal(complete(scene, waiting, RECORD_COMPLETED, NULL), WEIR_ILLEGAL_STATE);
+    assert_int_equal(complete(scene, waiting.id, RECORD_COMPLETED, NULL), WEIR_ILLEGAL_STATE);
+    assert_int_equal(store_complete(scene->store, &waiting, &scene->error), WEIR_ILLEGAL_STATE);
     assert_int_equal(complete(scene, item.id, RECORD_COMPLETED, "{oops"), WEIR_INVALID_ARGUMENT);
     assert_int_equal(complete(scene, "01a00000-0000-7000-8000-000000000000", RECORD_COMPLETED, NULL),
                      WEIR_EXECUTION_NOT_FOUND);
     assert_string_equal(scene_status_of(scene, own.id), "DISPATCHED");
-    assert_string_equal(scene_status_of(scene, waiting), "PENDING");
+    assert_string_equal(scene_status_of(scene, waiting.id), "PENDING");
     assert_string_equal(scene_status_of(scene, item.id), "CLAIMED");
 }
 

@@ -4,6 +4,7 @@
 usage: http_executions_test.py BINARY [TEST ...] [--postgres]
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -382,6 +383,43 @@ def a_node_takes_signals_and_no_completions(weir):
     _await_status(listener, id, 'COMPLETED')
     problem(listener.ask(path, 'POST', body={'name': 'go'}), 409, 'illegal_state')
     assert [act['subject'] for act in weir.items('audit', '--act', 'signal')] == [id]
+    listener.stop()
+
+
+def _dispatch_outside(weir, run):
+    """An execution on Temporal, which a node has dispatched with this run on record. No service is needed for it: the rows
+    are written as the node would, before the scheduler begins."""
+    weir.environment.pop('WEIR_STORE', None)
+    weir.make_store()
+    weir.write('outside.yaml', 'name: outside\ntemporal: {task_queue: q}\n')
+    weir.good('workflow', 'apply', 'outside.yaml', '-q')
+    id = weir.enqueue('-w', 'acme', 'outside')
+    with contextlib.closing(weir.database()) as database:
+        database.execute("UPDATE workflow_execution_queue SET status = 'DISPATCHED', phase = 2, fence = 7,"
+                         " claimed_at = created_at, dispatched_at = created_at WHERE id = ?", (id,))
+        database.execute('INSERT INTO workflow_node_executions (execution_id, step, status, attempt, failures, started_at,'
+                         " node_id, fence, variables) VALUES (?, 'workflow', 'RUNNING', 1, 0, 1, 1, 7, ?)",
+                         (id, json.dumps({'run_id': run}).encode()))
+    return id
+
+
+def a_worker_ends_its_own_run_over_http_and_no_other(weir):
+    id = _dispatch_outside(weir, 'own')
+    listener = Listener(weir).ready()
+    path = f'/v1/executions/{id}/complete'
+    for of in ({'run_id': 'another'}, {'fence': 8}, {'run_id': 'own', 'fence': 8}):
+        problem(listener.ask(path, 'POST', body={'result': 1, **of}), 409, 'conflict')
+    # The command line on this server passes both on.
+    remote = {'WEIR_STORE': f'http://localhost:{listener.port}'}
+    for words in (('--run-id', 'another'), ('--fence', '8')):
+        refused = weir.run('complete', id, *words, env=remote)
+        assert refused.code == 4 and 'conflict' in refused.err, refused
+    assert _await_status(listener, id, 'DISPATCHED')['error_code'] is None
+    ended = listener.ask(path, 'POST', body={'result': {'n': 7}, 'run_id': 'own', 'fence': 7})
+    assert (ended.status, ended.json()) == (202, {'id': id, 'status': 'COMPLETED'}), ended
+    assert listener.ask(f'/v1/executions/{id}/result').json() == {'n': 7}
+    weir.good('complete', id, '--run-id', 'own', env=remote)  # the same end again
+    problem(listener.ask(path, 'POST', body={'run_id': 'another'}), 409, 'conflict')
     listener.stop()
 
 

@@ -76,7 +76,13 @@ def a_worker_may_tell_the_end_before_the_service_does(weir):
     assert weir.run('complete', first, '--error', 'oops').code == 2
     assert f'would end {first}' in weir.good('complete', first, '-n', '--result', '{"invoice": 7}').err
     assert weir.run('complete', second, '-n').code == 4
-    weir.good('complete', first, '--result', '{"invoice": 7}')
+    assert weir.run('complete', second, '--run-id', 'another').code == 4  # it waits, and has no run
+    run, fence = the_step(show(weir, first))['variables']['run_id'], show(weir, first)['fence']
+    for of in (('--run-id', 'another'), ('--fence', str(fence + 1)), ('--run-id', run, '--fence', str(fence + 1))):
+        refused = weir.run('complete', first, '--result', '0', *of)
+        assert refused.code == 4 and 'conflict' in refused.err, refused
+    weir.good('complete', first, '--run-id', run, '--fence', str(fence), '--result', '{"invoice": 7}')
+    assert weir.run('complete', first, '--run-id', 'another').code == 4
     assert 'nothing would change' in weir.good('complete', first, '-n').err
     ended(weir, second, 'COMPLETED')  # the slot is free though the workflow is still open
     server.ask('terminate', 'execution-' + first)

@@ -1,6 +1,7 @@
 """Enqueue inside the caller's own transaction on SQLite, by the loadable extension of the package."""
 
 import contextlib
+import json
 import os
 import pathlib
 import sqlite3
@@ -45,6 +46,33 @@ def exists(store, id):
         return store.show(id)['workspace'] == 'acme'
     except weir.ExecutionNotFound:
         return False
+
+
+def test_a_worker_ends_its_own_run_and_no_other(store, connection):
+    """A run on record, as a node on Temporal writes it."""
+    definition = {'name': 'outside', 'temporal': {'task_queue': 'q'}}
+    store.publish(json.dumps(definition))
+    id = store.enqueue('acme', 'outside')
+    with pytest.raises(weir.Error) as problem:
+        store.complete(id, 'own')
+    assert problem.value.status == 'illegal_state'  # it has not been started
+    with connection:
+        connection.execute(
+            "UPDATE workflow_execution_queue SET status = 'DISPATCHED', phase = 2, fence = 7, claimed_at = created_at,"
+            ' dispatched_at = created_at WHERE id = ?',
+            (id,),
+        )
+        connection.execute(
+            'INSERT INTO workflow_node_executions (execution_id, step, status, attempt, failures, started_at, node_id,'
+            " fence, variables) VALUES (?, 'workflow', 'RUNNING', 1, 0, 1, 1, 7, ?)",
+            (id, json.dumps({'run_id': 'own'}).encode()),
+        )
+    for run, fence in (('another', 0), ('own', 8)):
+        with pytest.raises(weir.Error) as problem:
+            store.complete(id, run, result=1, fence=fence)
+        assert problem.value.status == 'conflict'
+    store.complete(id, 'own', result={'n': 7}, fence=7)
+    assert store.result(id) == {'n': 7}
 
 
 def test_an_enqueue_takes_part_in_the_transaction(store, connection):

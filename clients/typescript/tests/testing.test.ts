@@ -119,3 +119,22 @@ ${end};`;
   assert.equal((await store.show(kept)).status, 'PENDING');
   await assert.rejects(store.show(lost));
 });
+
+test('a worker ends its own run and no other', async (t) => {
+  const store = await makeStore(t);
+  await store.publish(JSON.stringify({ name: 'outside', temporal: { task_queue: 'q' } }));
+  const id = await store.enqueue({ workspace: 'acme', workflow: 'outside' });
+  await assert.rejects(store.complete(id, 'own'), { status: 'illegal_state' }); // it has not been started
+  // A run on record, as a node on Temporal writes it.
+  const sql = `BEGIN IMMEDIATE;
+UPDATE workflow_execution_queue SET status = 'DISPATCHED', phase = 2, fence = 7, claimed_at = created_at,
+  dispatched_at = created_at WHERE id = '${id}';
+INSERT INTO workflow_node_executions (execution_id, step, status, attempt, failures, started_at, node_id, fence, variables)
+  VALUES ('${id}', 'workflow', 'RUNNING', 1, 0, 1, 1, 7, CAST('{"run_id":"own"}' AS BLOB));
+COMMIT;`;
+  execFileSync('sqlite3', [store.url.slice('sqlite:'.length)], { input: sql });
+  await assert.rejects(store.complete(id, 'another', { result: 1 }), { status: 'conflict' });
+  await assert.rejects(store.complete(id, 'own', { result: 1, fence: 8 }), { status: 'conflict' });
+  await store.complete(id, 'own', { result: { n: 7 }, fence: 7 });
+  assert.deepEqual(await store.result(id), { n: 7 });
+});

@@ -27,21 +27,20 @@ BEGIN
     WHERE q.id = item FOR NO KEY UPDATE OF q;
     SELECT convert_from(s.variables, 'UTF8')::jsonb INTO recorded
     FROM :schema.execution_steps s WHERE s.execution_id = item AND s.step = 'workflow';
-    IF run_id IS NOT NULL AND recorded ->> 'run_id' IS NULL AND held.status IN ('CLAIMED', 'DISPATCHED') AND held.is_outside THEN
+    IF NOT held.is_outside THEN
+        PERFORM :schema.refuse_act(item, held.status, 'its workflow runs inside a node, which reports its end itself');
+    ELSIF held.status = 'PENDING' THEN
+        PERFORM :schema.refuse_act(item, held.status, 'it has not been started');
+    ELSIF run_id IS NOT NULL AND recorded ->> 'run_id' IS NULL AND held.fence IS NOT NULL THEN
         PERFORM :schema.refuse('store_busy', 'the run of the execution is not on record yet; repeat the call', NULL);
     ELSIF run_id NOT IN (recorded ->> 'run_id', coalesce(recorded ->> 'first_run_id', recorded ->> 'run_id')) THEN
         PERFORM :schema.refuse('conflict', format('the execution runs as run %s, not as %s', recorded ->> 'run_id', run_id), NULL);
-    END IF;
-    IF held.fence IS NULL THEN
+    ELSIF held.fence IS NULL THEN
         SELECT h.status INTO ended FROM :schema.workflow_executions h WHERE h.id = item;
         IF ended IS DISTINCT FROM step_state THEN
             PERFORM :schema.refuse_act(item, coalesce(ended, 'gone'), 'it has ended already');
         END IF;
         RETURN;
-    ELSIF NOT held.is_outside THEN
-        PERFORM :schema.refuse_act(item, held.status, 'its workflow runs inside a node, which reports its end itself');
-    ELSIF held.status = 'PENDING' THEN
-        PERFORM :schema.refuse_act(item, held.status, 'it has not been started');
     END IF;
     FOR answer IN
         SELECT r.outcome
