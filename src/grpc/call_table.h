@@ -25,6 +25,7 @@ struct call {
     enum grpc_class class;
     bool wait_for_connection;
     bool was_refused; /* at least once */
+    bool is_pinned;   /* for one connection: it goes on no other */
     int64_t deadline_us;
     size_t heap_at;
     grpc_done *done;

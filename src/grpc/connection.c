@@ -26,6 +26,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "grpc/examination.h"
 #include "grpc/session.h"
 
 enum {
@@ -110,6 +111,7 @@ struct connection *grpc_connection_adopt(const struct connection_settings *setti
 void grpc_connection_free(struct connection *connection)
 {
     INVARIANT(connection->call_count == 0);
+    grpc_examination_detach(connection);
     if (connection->transport.fd >= 0) {
         grpc_transport_close(&connection->transport);
     }

@@ -38,7 +38,10 @@ struct connection_settings {
     int64_t connect_timeout_us;
     int64_t keepalive_us;
     int64_t keepalive_timeout_us;
+    unsigned examination_round; /* counts the examinations that were ordered; 0: none was */
 };
+
+struct examination_call;
 
 struct connection {
     struct connection *next; /* of the client */
@@ -61,9 +64,11 @@ struct connection {
     uint64_t answered; /* calls with a status */
     bool got_goaway;
     bool flooded;
-    bool was_asked_to_calm;     /* GOAWAY with ENHANCE_YOUR_CALM */
-    bool was_noted;             /* the pool's: that it opened */
-    unsigned credentials_round; /* the pool's: with which secrets it was made */
+    bool was_asked_to_calm;               /* GOAWAY with ENHANCE_YOUR_CALM */
+    bool was_noted;                       /* the pool's: that it opened */
+    unsigned credentials_round;           /* the pool's: with which secrets it was made */
+    unsigned examined_round;              /* the last examination that it has passed */
+    struct examination_call *examination; /* under way; NULL: none */
 
     uint8_t *output; /* OUTPUT_BYTES */
     size_t output_start;

@@ -45,6 +45,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "grpc/examination.h"
 #include "grpc/framing.h"
 #include "grpc/pool.h"
 
@@ -474,6 +475,7 @@ int64_t grpc_client_step(struct grpc_client *client)
     poll_connections(client, &lookup_ready);
     end_overdue_calls(client);
     step_credentials(client);
+    size_t reported = 0;
     for (int round = 0; round < ROUNDS_PER_STEP; round++) {
         due_us = step_lookup(client, lookup_ready);
         lookup_ready = false;
@@ -481,11 +483,12 @@ int64_t grpc_client_step(struct grpc_client *client)
             due_us = time_earlier(due_us, grpc_pool_step(client, &client->pools[i]));
         }
         due_us = time_earlier(due_us, service_connections(client));
-        if (report_finished_calls(client) == 0 && due_us > client->now_us) {
+        reported = report_finished_calls(client);
+        if (reported == 0 && due_us > client->now_us) {
             break;
         }
     }
-    if (client->table.finished.count > 0) {
+    if (client->table.finished.count > 0 || reported > 0) { /* an answer may have opened or ended a connection */
         due_us = client->now_us;
     }
     if (is_any_pool_wanted(client) || client->connections != NULL) {
@@ -595,6 +598,7 @@ void grpc_client_close(struct grpc_client *client)
         grpc_call_table_close(&client->table);
     }
     grpc_credentials_close(&client->credentials);
+    grpc_examination_close(client);
     free(client->headers);
     free(client->targets_text);
     free(client->authority);
@@ -610,7 +614,7 @@ bool grpc_client_is_silent(const struct grpc_client *client)
     bool is_silent = false;
     for (const struct connection *connection = client->connections; connection != NULL; connection = connection->next) {
         bool is_short = connection->class == GRPC_SHORT_CALL;
-        if (is_short && connection->state == CONNECTION_OPEN) {
+        if (is_short && connection->state == CONNECTION_OPEN && grpc_examination_is_passed(connection)) {
             return false;
         }
         is_silent = is_silent || (is_short && connection->is_silent && connection->call_count > 0);

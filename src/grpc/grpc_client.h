@@ -14,8 +14,8 @@
  * How it connects: each address that the targets resolve to gets one connection per class of call (enum grpc_class),
  * dialled when a call first wants it; calls go to the connection with the fewest of them. A connection carries calls only
  * after the server's first SETTINGS frame, so a server without HTTP/2, or one that refuses our certificate, never sees a
- * call. A connection that is about to age is replaced before it ends; after a GOAWAY its calls run on while the next one is
- * dialled.
+ * call. The owner may examine it further (grpc_client_examine()). A connection that is about to age is replaced before it
+ * ends; after a GOAWAY its calls run on while the next one is dialled.
  *
  * While no address can be reached, calls end at once as GRPC_NOT_SENT with the reason (unless `wait_for_connection`), and
  * dialling goes on with a growing, random distance for as long as calls come: a dial begins at most GRPC_DIAL_EVERY_US
@@ -106,6 +106,7 @@ const char *grpc_outcome_name(enum grpc_outcome outcome);
     X(GRPC_CAUSE_CONNECTION_LOST, "connection_lost") /* ended or reset while the call was under way */                     \
     X(GRPC_CAUSE_SILENT, "silent")                   /* no answer to a keepalive PING: lost as well */                     \
     X(GRPC_CAUSE_PROTOCOL, "protocol")               /* the peer broke HTTP/2, or flooded us; lost as well */              \
+    X(GRPC_CAUSE_NOT_EXPECTED, "not_expected")       /* the examination was not passed; lost as well */                    \
     X(GRPC_CAUSE_STREAM_RESET, "stream_reset")       /* RST_STREAM, other than REFUSED_STREAM */                           \
     X(GRPC_CAUSE_STREAM_REFUSED, "stream_refused")   /* REFUSED_STREAM or GOAWAY, more than GRPC_RESENDS_MAX times */      \
     X(GRPC_CAUSE_NO_STATUS, "no_status")             /* the answer ended without grpc-status */                            \
@@ -290,6 +291,30 @@ void grpc_client_cancel(struct grpc_client *client, grpc_call_id id);
 
 /* Forgets the distance to the next dial, so that a call that follows tries every address at once: for probes. */
 void grpc_client_dial_now(struct grpc_client *client);
+
+/* --- examination --- */
+
+/* A call that each connection must answer as its owner expects before it carries other calls: a server that takes the place
+ * of the expected one never sees a call that was meant for that one. */
+struct grpc_examination {
+    const char *path;
+    const void *message;
+    size_t message_length;
+    int64_t timeout_us;
+    /* Judges a result of any outcome. False: fills the error. Called from inside grpc_client_step(), and must not call the
+     * client. */
+    bool (*accepts)(void *context, const struct grpc_result *result, struct weir_error *error);
+    void *context;
+};
+
+/* Path and message are copied. From now on each connection is examined, those that are open too. Calls that are made
+ * meanwhile wait, as they do for a connection; those under way go on. A connection that does not pass ends
+ * (GRPC_CAUSE_NOT_EXPECTED): its calls under way are GRPC_UNKNOWN, and waiting ones are GRPC_NOT_SENT with the error of
+ * `accepts`. It is dialled anew as after any other failure. Once for each client. WEIR_OUT_OF_MEMORY. */
+WEIR_MUST_CHECK enum weir_status grpc_client_examine(struct grpc_client *client, const struct grpc_examination *examination,
+                                                     struct weir_error *error);
+/* Every open connection is examined once more. No effect before grpc_client_examine(). */
+void grpc_client_examine_again(struct grpc_client *client);
 
 /* --- facts --- */
 

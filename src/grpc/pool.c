@@ -7,6 +7,8 @@
  *    ^                   |    every second a `next` is dialled beside it                            | opened
  *    +-----failed, or ended-------+                                                current := next, the old one drains
  *
+ * Opened means: the server has greeted us, and has passed the examination (examination.c), if there is one.
+ *
  *   1. update_route() promotes an open `next` and lets go of draining connections.
  *   2. step_route() dials when no connection exists and the distance to the last failure has passed. The distance grows
  *      with each failure and has a random part, so that a fleet does not dial a returning server at one moment.
@@ -23,6 +25,7 @@
 #include <sys/epoll.h>
 
 #include "base/error.h"
+#include "grpc/examination.h"
 
 /* For so long after the last call a lost connection is dialled again by itself. */
 #define WANTED_FOR_US (60 * MICROSECONDS_PER_SECOND)
@@ -48,10 +51,16 @@ static bool is_open(const struct connection *connection)
     return connection != NULL && connection->state == CONNECTION_OPEN;
 }
 
+/* Open, and the owner knows that it is the expected server. */
+static bool is_ready(const struct connection *connection)
+{
+    return is_open(connection) && grpc_examination_is_passed(connection);
+}
+
 bool grpc_pool_has_open(const struct pool *pool)
 {
     for (size_t i = 0; i < pool->route_count; i++) {
-        if (is_open(pool->routes[i].current)) {
+        if (is_ready(pool->routes[i].current)) {
             return true;
         }
     }
@@ -93,7 +102,8 @@ static void fail_to_connect(struct grpc_client *client, struct pool *pool, struc
 static void plan_next_dial(struct grpc_client *client, struct pool *pool, struct route *route,
                            const struct connection *connection)
 {
-    bool useful = connection->answered > 0 || client->now_us - connection->opened_us >= STABLE_AFTER_US;
+    bool is_expected = connection->cause != GRPC_CAUSE_NOT_EXPECTED;
+    bool useful = is_expected && (connection->answered > 0 || client->now_us - connection->opened_us >= STABLE_AFTER_US);
     if (useful) {
         route->failures = 0;
         route->dial_us = client->now_us;
@@ -235,14 +245,14 @@ static void update_route(struct grpc_client *client, struct pool *pool, struct r
     if (route->next != NULL && route->next->state == CONNECTION_DRAINING) {
         route->next = NULL;
     }
-    if (route->next != NULL && (is_open(route->next) || route->current == NULL)) {
+    if (route->next != NULL && (is_ready(route->next) || route->current == NULL)) {
         if (route->current != NULL) {
             grpc_connection_retire(route->current);
         }
         route->current = route->next;
         route->next = NULL;
     }
-    if (is_open(route->current) && !route->current->was_noted) {
+    if (is_ready(route->current) && !route->current->was_noted) {
         route->current->was_noted = true;
         note_opened(client, route);
     }
@@ -276,7 +286,7 @@ static int64_t step_route(struct grpc_client *client, struct pool *pool, struct 
     if (wanted && is_dialling(route->current) && !grpc_pool_has_open(pool)) {
         return dial_beside(client, pool, route);
     }
-    bool replace = is_open(route->current) &&
+    bool replace = is_ready(route->current) &&
                    (client->now_us >= route->replace_us || route->current->credentials_round != client->credentials_round);
     if (replace && !wanted && route->current->call_count == 0) {
         grpc_connection_retire(route->current);
@@ -288,7 +298,7 @@ static int64_t step_route(struct grpc_client *client, struct pool *pool, struct 
         }
         return route->next == NULL ? route->dial_us : TIME_NEVER;
     }
-    return is_open(route->current) && !replace ? route->replace_us : TIME_NEVER;
+    return is_ready(route->current) && !replace ? route->replace_us : TIME_NEVER;
 }
 
 /* --- calls --- */
@@ -299,7 +309,7 @@ static struct connection *choose_connection(const struct pool *pool)
     struct connection *best = NULL;
     for (size_t i = 0; i < pool->route_count; i++) {
         struct connection *connection = pool->routes[i].current;
-        if (is_open(connection) && grpc_connection_free_streams(connection) > 0 &&
+        if (is_ready(connection) && grpc_connection_free_streams(connection) > 0 &&
             (best == NULL || connection->call_count < best->call_count)) {
             best = connection;
         }
@@ -311,6 +321,12 @@ static void send_waiting_calls(struct grpc_client *client, struct pool *pool)
 {
     struct call_list *waiting = &client->table.waiting[pool->class];
     while (waiting->first != NULL) {
+        if (waiting->first->is_pinned) { /* its connection takes no calls any more */
+            struct weir_error error;
+            (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "the connection ended before it was examined");
+            grpc_call_finish_unsent(&client->table, waiting->first, GRPC_CAUSE_CONNECTION_LOST, &error);
+            continue;
+        }
         struct connection *connection = choose_connection(pool);
         if (connection == NULL) {
             return;
@@ -321,6 +337,12 @@ static void send_waiting_calls(struct grpc_client *client, struct pool *pool)
     }
 }
 
+/* A connection may come up here: it is dialled or examined. */
+static bool is_coming(const struct connection *connection)
+{
+    return is_dialling(connection) || is_open(connection);
+}
+
 /* A route that is open, that is dialled, or that has not failed yet gives hope to waiting calls. */
 static bool may_become_reachable(const struct grpc_client *client, const struct pool *pool)
 {
@@ -329,8 +351,8 @@ static bool may_become_reachable(const struct grpc_client *client, const struct 
     }
     for (size_t i = 0; i < pool->route_count; i++) {
         const struct route *route = &pool->routes[i];
-        bool dialling = !pool->gave_up && (is_dialling(route->current) || is_dialling(route->next));
-        if (is_open(route->current) || dialling || route->failures == 0) {
+        bool is_hopeful = !pool->gave_up && (is_coming(route->current) || is_coming(route->next));
+        if (is_ready(route->current) || is_hopeful || route->failures == 0) {
             return true;
         }
     }
@@ -364,7 +386,9 @@ int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool)
     bool wanted = grpc_pool_is_wanted(client, pool);
     for (size_t i = 0; i < pool->route_count; i++) {
         int64_t route_us = step_route(client, pool, &pool->routes[i], wanted);
-        due_us = route_us < due_us ? route_us : due_us;
+        int64_t examine_us = time_earlier(grpc_examination_step(client, pool->routes[i].current),
+                                          grpc_examination_step(client, pool->routes[i].next));
+        due_us = time_earlier(due_us, time_earlier(route_us, examine_us));
     }
     send_waiting_calls(client, pool);
     end_unreachable_calls(client, pool);

@@ -64,6 +64,7 @@ struct grpc_client {
     int64_t credentials_us;     /* when to look for a change */
 
     struct connection_settings settings; /* owns its texts */
+    struct grpc_examination examination; /* owns path and message */
     struct grpc_header *headers;
     char *user_agent;
     char *authority;
@@ -90,7 +91,7 @@ int64_t grpc_pool_step(struct grpc_client *client, struct pool *pool);
 void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, struct connection *connection);
 /* The addresses are these now. */
 void grpc_pool_set_addresses(struct pool *pool, const struct addresses *addresses);
-/* Whether one of its connections carries calls. */
+/* Whether one of its connections takes calls: it is open, and has passed the examination. */
 bool grpc_pool_has_open(const struct pool *pool);
 /* A connection that was given up as silent lives: those that follow are given more time. */
 void grpc_pool_note_haste(struct grpc_client *client, struct pool *pool, const struct connection *connection);

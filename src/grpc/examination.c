@@ -1,0 +1,135 @@
+/* The examination of connections.
+ *
+ * The address of a server may lead to another one while the client lives: by DNS, a load balancer, or a namespace of the
+ * server that was removed and made again. A call that was meant for the first server must not reach the second, and an
+ * answer of the second proves nothing about the first. One TCP connection leads to one server, so:
+ *
+ *   1. Each connection that opens first carries the call of the examination, and no other one.
+ *   2. The owner judges its result. A connection that passes carries calls.
+ *   3. Any other one ends. The pool dials again with growing distances, and each new connection is examined.
+ *   4. A proxy may pass calls of one connection to different servers. So the owner can order a new examination of all
+ *      connections when an answer shows a change; until they pass it they take no call.
+ *
+ * The call of an examination is pinned: it must never go on another connection than the one that it examines. */
+#include "grpc/examination.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* The table of calls is full: the examination is tried again. */
+#define EXAMINATION_RETRY_US (100 * MICROSECONDS_PER_MS)
+
+/* The context of its call. */
+struct examination_call {
+    struct grpc_client *client;
+    struct connection *connection; /* NULL: it was freed */
+    unsigned round;
+};
+
+bool grpc_examination_is_passed(const struct connection *connection)
+{
+    return connection->examined_round == connection->settings->examination_round;
+}
+
+/* Steps 2 and 3. A connection that takes no calls any more needs no judgement. */
+static void handle_examination(void *context, const struct grpc_result *result)
+{
+    struct examination_call *own = context;
+    struct grpc_client *client = own->client;
+    struct connection *connection = own->connection;
+    struct weir_error error = {.status = WEIR_OK};
+    unsigned round = own->round;
+    free(own);
+    if (connection == NULL) {
+        return;
+    }
+    connection->examination = NULL;
+    if (connection->state != CONNECTION_OPEN || round != client->settings.examination_round) {
+        return;
+    }
+    if (client->examination.accepts(client->examination.context, result, &error)) {
+        connection->examined_round = round;
+    } else {
+        grpc_connection_end(connection, GRPC_CAUSE_NOT_EXPECTED, &error);
+    }
+}
+
+int64_t grpc_examination_step(struct grpc_client *client, struct connection *connection)
+{
+    INVARIANT(client != NULL);
+    if (connection == NULL || connection->state != CONNECTION_OPEN || connection->examination != NULL ||
+        grpc_examination_is_passed(connection)) {
+        return TIME_NEVER;
+    }
+    const struct grpc_examination *examination = &client->examination;
+    struct examination_call *own = malloc(sizeof *own);
+    struct grpc_request request = {.path = examination->path,
+                                   .message = examination->message,
+                                   .message_length = examination->message_length,
+                                   .timeout_us = examination->timeout_us,
+                                   .class = connection->class,
+                                   .done = handle_examination,
+                                   .context = own};
+    struct weir_error error;
+    grpc_call_id id = 0;
+    if (own == NULL || grpc_call_table_take(&client->table, &request, client->now_us, &id, &error) != WEIR_OK) {
+        free(own);
+        return time_add(client->now_us, EXAMINATION_RETRY_US);
+    }
+    *own =
+        (struct examination_call){.client = client, .connection = connection, .round = client->settings.examination_round};
+    connection->examination = own;
+    struct call *call = grpc_call_table_find(&client->table, id);
+    call->is_pinned = true;
+    connection->now_us = client->now_us;
+    (void)grpc_connection_begin_call(connection, call); /* false: the pool ends the call */
+    return TIME_NEVER;
+}
+
+void grpc_examination_detach(struct connection *connection)
+{
+    if (connection->examination != NULL) {
+        connection->examination->connection = NULL;
+        connection->examination = NULL;
+    }
+}
+
+enum weir_status grpc_client_examine(struct grpc_client *client, const struct grpc_examination *examination,
+                                     struct weir_error *error)
+{
+    INVARIANT(client != NULL && examination != NULL && examination->accepts != NULL && examination->timeout_us > 0);
+    INVARIANT(client->settings.examination_round == 0);
+    char *path = strdup(examination->path);
+    void *message = malloc(examination->message_length + 1);
+    if (path == NULL || message == NULL) {
+        free(path);
+        free(message);
+        return error_out_of_memory(error);
+    }
+    if (examination->message_length > 0) {
+        memcpy(message, examination->message, examination->message_length);
+    }
+    client->examination = *examination;
+    client->examination.path = path;
+    client->examination.message = message;
+    client->settings.examination_round = 1;
+    return WEIR_OK;
+}
+
+/* 0 is left out when the count begins again: it means that no examination was ordered. */
+void grpc_client_examine_again(struct grpc_client *client)
+{
+    INVARIANT(client != NULL);
+    unsigned *round = &client->settings.examination_round;
+    if (*round != 0) {
+        *round = *round + 1 == 0 ? 1 : *round + 1;
+    }
+}
+
+void grpc_examination_close(struct grpc_client *client)
+{
+    free((char *)(uintptr_t)client->examination.path);
+    free((void *)(uintptr_t)client->examination.message);
+}
