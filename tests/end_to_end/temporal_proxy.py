@@ -127,7 +127,7 @@ class Proxy:
     loses          share of the starts whose answer is lost
     holds          no start gets to the service; everything else does
     delay_seconds  most that a piece of bytes is held back
-    refuses        new connections are ended at once
+    refuses        new connections are ended at once; `taken` are those that were not
     swallows       no byte comes through, and a connection of that time is lost for ever
     """
 
@@ -135,7 +135,7 @@ class Proxy:
         self.server_port, self.chance, self.fates = server_port, random.Random(seed), fates
         self.loses, self.delay_seconds, self.refuses, self.swallows, self.holds = 0.0, 0.0, False, False, False
         self.mark = START_MARK
-        self.starts, self.lost, self.dealt = 0, collections.Counter(), []
+        self.starts, self.taken, self.lost, self.dealt = 0, 0, collections.Counter(), []
         self.links = set()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
@@ -159,6 +159,7 @@ class Proxy:
         except OSError:
             writer.transport.abort()
             return
+        self.taken += 1
         link = Link(self, writer, server_writer)
         self.links.add(link)
         await asyncio.gather(link.pump(reader, server_writer, link.from_client, True),
@@ -171,6 +172,11 @@ class Proxy:
             for link in list(self.links):
                 link.cut()
         self.call(cut_all())
+
+    def lead_to(self, server_port):
+        """To another service from now on, as after a change of DNS or of a load balancer."""
+        self.server_port = server_port
+        self.cut()
 
     def half_open(self):
         """Nothing comes through any more on the connections that are open now, and nobody is told."""

@@ -16,6 +16,7 @@ import history
 from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
 from temporal_parts import Server, skip_unless_installed
+from temporal_proxy import Proxy
 from temporal_scene import (all_items, await_all, drain, ended, enqueue, enqueue_many, let_go, prepare, prepare_settings,
                             serve, shared, show, the_step)
 from waiting import wait_for
@@ -233,6 +234,44 @@ def another_service_touches_nothing_of_the_old_one(weir):
     let_go(weir, ids)
     drain(weir, [*ids, next])
     assert another.runs() == []
+    another.close()
+
+
+def a_service_that_is_replaced_behind_its_address_starts_and_ends_nothing(weir):
+    """While a node lives, its address leads to another service. One execution runs; the start of another got no answer."""
+    server, another = two_namespaces(), Server()
+    another.worker('q')
+    proxy = Proxy(server.port, SEED, fates=('silence',))
+    prepare(weir, server, address=proxy.address, workspaces=('acme', 'beta'))
+    _cap(weir, 1)
+    serve(weir)
+    ids = _running(weir, 1)
+    proxy.loses = 1.0
+    ids.append(enqueue(weir, 'signalled', workspace='beta'))
+    wait_for('a start without an answer', lambda: proxy.lost['silence'] > 0)
+    proxy.loses = 0.0
+    next = enqueue(weir, 'noop')
+    proxy.lead_to(another.port)
+
+    def words():
+        told = why(weir, ids[0])
+        return told if 'another service answers at' in (told.get('engine_error') or '') else None
+    told = wait_for('the words', words)
+    assert proxy.address in told['engine_error'] and 'expected' in told['engine_error'], told
+    assert told['engine_unreachable_since'], told
+    taken = proxy.taken
+    wait_for('further tries', lambda: proxy.taken >= taken + 10)  # of a dial each second
+    assert [show(weir, id)['finished_at'] for id in ids] == [None, None]
+    assert show(weir, ids[0])['status'] == 'DISPATCHED' and show(weir, next)['status'] == 'PENDING'
+    assert another.runs() == []
+    proxy.lead_to(server.port)
+    wait_for('the way back', lambda: why(weir, ids[0])['engine_unreachable_since'] is None)
+    let_go(weir, ids)
+    drain(weir, [*ids, next])
+    server.check_one_chain_each([*ids, next])
+    assert another.runs() == []
+    weir.close()
+    proxy.close()
     another.close()
 
 

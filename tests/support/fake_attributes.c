@@ -1,4 +1,4 @@
-/* The search attributes of a fake namespace.
+/* A fake namespace and its search attributes.
  *
  * The list keeps the caller's names. A start with another attribute gets the message of a real service, because the engine
  * under test recognises the refusal by it. One thread.
@@ -28,6 +28,20 @@ void fake_attributes_fill(const struct fake_attributes *attributes, struct fake_
     }
     ret_list->reply.custom_attributes = ret_list->list;
     ret_list->reply.n_custom_attributes = attributes->count;
+}
+
+void fake_namespace_fill(const char *id, struct fake_namespace *ret_namespace)
+{
+    temporal_api__describe_namespace_response__init(&ret_namespace->reply);
+    temporal_api__namespace_info__init(&ret_namespace->info);
+    temporal_api__namespace_config__init(&ret_namespace->config);
+    temporal_api__duration__init(&ret_namespace->retention);
+    ret_namespace->retention.seconds = 24 * 3600;
+    ret_namespace->info.state = 1;
+    ret_namespace->info.id = (char *)(uintptr_t)id;
+    ret_namespace->config.workflow_execution_retention_ttl = &ret_namespace->retention;
+    ret_namespace->reply.namespace_info = &ret_namespace->info;
+    ret_namespace->reply.config = &ret_namespace->config;
 }
 
 static bool has(const struct fake_attributes *attributes, const char *name)

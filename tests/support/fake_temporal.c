@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/temporal/temporal.pb-c.h"
+#include "support/fake_bucket.h"
 #include "support/fake_event.h"
 
 #define ANSWER_US (5 * MICROSECONDS_PER_MS)
@@ -69,16 +70,16 @@ struct fake_temporal {
     enum fake_fault faults[FAULTS_MAX];
     size_t fault_count;
     enum fake_fault fault;
-    double limit;
-    double tokens;
-    int64_t tokens_us;
-    size_t throttled;
+    struct fake_bucket bucket;
     bool lists_broken;
     bool encodes;
     enum fake_fault list_fault;
     bool polls_refused;
     int64_t polls_late_us;
     struct fake_attributes attributes;
+    bool is_replaced;
+    bool is_hidden; /* the namespace */
+    size_t starts_elsewhere;
     struct fake_workflow **workflows;
     size_t workflow_count;
     struct fake_workflow *buckets[BUCKETS];
@@ -519,18 +520,15 @@ static void cancel_workflow(struct fake_temporal *service, struct fake_call *cal
     temporal_api__request_cancel_workflow_execution_request__free_unpacked(asked, NULL);
 }
 
-static void describe_namespace(struct fake_call *call)
+static void describe_namespace(struct fake_temporal *service, struct fake_call *call)
 {
-    TemporalApi__Duration retention = TEMPORAL_API__DURATION__INIT;
-    TemporalApi__NamespaceInfo info = TEMPORAL_API__NAMESPACE_INFO__INIT;
-    TemporalApi__NamespaceConfig config = TEMPORAL_API__NAMESPACE_CONFIG__INIT;
-    TemporalApi__DescribeNamespaceResponse reply = TEMPORAL_API__DESCRIBE_NAMESPACE_RESPONSE__INIT;
-    retention.seconds = 24 * 3600;
-    info.state = 1;
-    config.workflow_execution_retention_ttl = &retention;
-    reply.namespace_info = &info;
-    reply.config = &config;
-    answer(call, &reply.base);
+    struct fake_namespace namespace;
+    fake_namespace_fill(service->is_replaced ? "other-id" : "", &namespace);
+    if (service->is_hidden) {
+        answer_error(call, GRPC_UNAVAILABLE, "the frontend is busy", NULL, NULL);
+    } else {
+        answer(call, &namespace.reply.base);
+    }
 }
 
 /* --- the wire --- */
@@ -538,7 +536,10 @@ static void describe_namespace(struct fake_call *call)
 static void carry_out(struct fake_temporal *service, struct fake_call *call, const struct grpc_request *request)
 {
     const char *name = strrchr(request->path, '/') + 1;
-    if (strcmp(name, "StartWorkflowExecution") == 0) {
+    if (service->is_replaced && strstr(name, "WorkflowExecution") != NULL) {
+        service->starts_elsewhere += strcmp(name, "StartWorkflowExecution") == 0;
+        answer_not_found(call);
+    } else if (strcmp(name, "StartWorkflowExecution") == 0) {
         start(service, call, request);
     } else if (strcmp(name, "DescribeWorkflowExecution") == 0) {
         service->counts[FAKE_DESCRIBE]++;
@@ -562,23 +563,8 @@ static void carry_out(struct fake_temporal *service, struct fake_call *call, con
         }
     } else {
         service->counts[FAKE_OTHER]++;
-        describe_namespace(call);
+        describe_namespace(service, call);
     }
-}
-
-static bool is_over_the_limit(struct fake_temporal *service)
-{
-    int64_t now_us = now_of(service);
-    double more = service->limit * (double)(now_us - service->tokens_us) / (double)MICROSECONDS_PER_SECOND;
-    double tokens = service->tokens + more;
-    service->tokens = tokens < service->limit ? tokens : service->limit;
-    service->tokens_us = now_us;
-    if (service->limit > 0 && service->tokens < 1) {
-        service->throttled++;
-        return true;
-    }
-    service->tokens -= 1;
-    return false;
 }
 
 static enum weir_status wire_call(void *context, const struct grpc_request *request, grpc_call_id *ret_id,
@@ -609,7 +595,7 @@ static enum weir_status wire_call(void *context, const struct grpc_request *requ
         service->counts[FAKE_LIST]++;
         fault = service->list_fault;
     }
-    fault = fault == FAKE_FINE && is_over_the_limit(service) ? FAKE_THROTTLE : fault;
+    fault = fault == FAKE_FINE && !fake_bucket_take(&service->bucket, now_of(service)) ? FAKE_THROTTLE : fault;
     if (!fails_before(call, fault)) {
         carry_out(service, call, request);
         fail_after(call, fault);
@@ -753,16 +739,35 @@ void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault faul
     }
 }
 
+void fake_temporal_replace(struct fake_temporal *service, bool is_replaced)
+{
+    service->is_replaced = is_replaced;
+    for (struct fake_call *call = service->calls; call != NULL; call = call->next) {
+        if (call->waits_for != NULL) {
+            wire_cancel(service, call->id);
+            no_answer(call, GRPC_UNKNOWN, GRPC_CAUSE_CONNECTION_LOST);
+        }
+    }
+}
+
+void fake_temporal_hide_namespace(struct fake_temporal *service, bool is_hidden)
+{
+    service->is_hidden = is_hidden;
+}
+
+size_t fake_temporal_starts_elsewhere(const struct fake_temporal *service)
+{
+    return service->starts_elsewhere;
+}
+
 void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second)
 {
-    service->limit = calls_per_second;
-    service->tokens = calls_per_second;
-    service->tokens_us = now_of(service);
+    fake_bucket_set(&service->bucket, calls_per_second, now_of(service));
 }
 
 size_t fake_temporal_throttled(const struct fake_temporal *service)
 {
-    return service->throttled;
+    return service->bucket.refused;
 }
 
 void fake_temporal_encode_results(struct fake_temporal *service, bool encode)

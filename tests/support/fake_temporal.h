@@ -44,6 +44,13 @@ void fake_temporal_set_fault(struct fake_temporal *service, enum fake_fault faul
 void fake_temporal_set_limit(struct fake_temporal *service, double calls_per_second);
 /* How many calls it has throttled. */
 size_t fake_temporal_throttled(const struct fake_temporal *service);
+/* Another service answers at its address: its namespace has another id, and it knows no workflow. Calls that wait end with
+ * their connection. */
+void fake_temporal_replace(struct fake_temporal *service, bool is_replaced);
+/* The starts that the other service got. */
+size_t fake_temporal_starts_elsewhere(const struct fake_temporal *service);
+/* The namespace cannot be described. */
+void fake_temporal_hide_namespace(struct fake_temporal *service, bool is_hidden);
 /* Lists show nothing at all. */
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken);
 /* Each list is answered with this until FAKE_FINE. */

@@ -38,6 +38,16 @@ static bool client_is_silent(void *context)
     return grpc_client_is_silent(context);
 }
 
+static enum weir_status client_examine(void *context, const struct grpc_examination *examination, struct weir_error *error)
+{
+    return grpc_client_examine(context, examination, error);
+}
+
+static void client_examine_again(void *context)
+{
+    grpc_client_examine_again(context);
+}
+
 static void client_close(void *context)
 {
     grpc_client_close(context);
@@ -99,6 +109,8 @@ enum weir_status temporal_open(const struct temporal_options *options, struct en
                                  .step = client_step,
                                  .fd = client_fd,
                                  .is_silent = client_is_silent,
+                                 .examine = client_examine,
+                                 .examine_again = client_examine_again,
                                  .close = client_close,
                                  .context = client};
     status = temporal_codec_open(options, &wire.codec, error);

@@ -216,7 +216,7 @@ static void handle_page(struct temporal *engine, struct run *run, const struct g
     struct list_answer answer = {.rows = 0};
     (void)run;
     int64_t now_us = temporal_now(engine);
-    bool is_ok = outcome_classify_reply(result) == REPLY_OK;
+    bool is_ok = outcome_classify_reply(result) == REPLY_OK && service_health_other(engine) == NULL;
     if (!is_ok || decode_list(result->response, result->response_length, inspect_row, engine, &answer) != WEIR_OK) {
         handle_list_failure(engine, result, is_ok ? "the answer of the service cannot be read" : outcome_text(result));
         return;
@@ -296,6 +296,9 @@ static int64_t next_sweep_us(const struct temporal *engine)
 
 int64_t close_sweep_step(struct temporal *engine, int64_t now_us)
 {
+    if (service_health_other(engine) != NULL) {
+        return TIME_NEVER; /* its times are not those of the expected service */
+    }
     if (now_us >= next_sweep_us(engine)) {
         begin_sweep(engine);
     }

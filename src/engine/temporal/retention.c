@@ -4,9 +4,10 @@
  * the retention the service may have forgotten a run that has ended, and the same start would begin a second one. So
  * starts.c must know the retention before it repeats an old start.
  *
- * While the engine holds executions, this file requests the description of the namespace every RETENTION_INTERVAL_US, and
- * after RETENTION_RETRY_US when there was no answer. Until the first answer TEMPORAL_RETENTION_LEAST_US holds. The search
- * attributes are requested at the same time.
+ * Once the node has a target or holds executions, this file requests the description of the namespace every
+ * RETENTION_INTERVAL_US, and after RETENTION_RETRY_US when there was no answer. Until the first answer
+ * TEMPORAL_RETENTION_LEAST_US holds. The search attributes are requested at the same time. A node without work does so,
+ * too: its next start must not use types that the namespace no longer has.
  *
  * It must never raise the retention without an answer of the service. It runs in the engine's loop. */
 #include "engine/temporal/retention.h"
@@ -20,6 +21,10 @@ static void handle_retention(struct temporal *engine, struct run *run, const str
     struct retention *retention = &engine->retention;
     (void)run;
     retention->is_requested = false;
+    if (service_health_other(engine) != NULL) { /* it may be that one's answer */
+        retention->due_us = time_add(temporal_now(engine), RETENTION_RETRY_US);
+        return;
+    }
     bool is_known = outcome_classify_reply(result) == REPLY_OK &&
                     decode_namespace(result->response, result->response_length, &answer) == WEIR_OK;
     if (is_known && answer.retention_us > 0) {
@@ -49,7 +54,8 @@ int64_t retention_step(struct temporal *engine, int64_t now_us)
 {
     struct retention *retention = &engine->retention;
     INVARIANT(retention->us > 0);
-    if (atomic_load(&engine->admitted) == 0 || retention->is_requested) {
+    bool has_use = atomic_load(&engine->admitted) > 0 || atomic_load(&engine->target.is_known);
+    if (!has_use || retention->is_requested || service_health_other(engine) != NULL) {
         return TIME_NEVER;
     }
     if (now_us >= retention->due_us) {

@@ -67,6 +67,7 @@ struct run {
     bool has_describe_turn; /* its next description has a reserved time */
     bool is_describe_only;  /* made by engine_describe(): ABSENT is an answer */
     int not_found;          /* answers of that kind in a row */
+    int64_t absent_us;      /* when the first of them came that counts; 0: none */
     char run_id[RUN_ID_MAX];
     char first_run_id[RUN_ID_MAX];    /* of its chain; "" = not known */
     char recorded_run_id[RUN_ID_MAX]; /* the run that is on record */

@@ -6,12 +6,16 @@
  *    UNAVAILABLE and DEADLINE_EXCEEDED, which a proxy may give, and a namespace that is missing.
  * 2. One failed call, or a connection that is silent while calls wait on it, counts as the first failure. Many calls that
  *    end with one connection are one failure, because the next connection may be there at once.
- * 3. After a first failure, and after HEALTH_QUIET_US without an answer, the service is probed: the engine requests the
- *    description of the namespace.
+ * 3. After a first failure, after HEALTH_QUIET_US without an answer, and every HEALTH_IDENTITY_US, the service is probed:
+ *    the engine requests the description of the namespace.
  * 4. Only a failed probe raises the count further. At HEALTH_FAILURES_MAX the service is down, and the node's breaker
  *    opens.
  * 5. Each further failed probe repeats REPORT_ENGINE_DOWN: an answer from before the outage may still be on its way.
  * 6. The first answer after that closes the breaker, and all delayed repetitions are due at once.
+ *
+ * Another service may answer at the address. The connections are examined (target.c), and beside that each answer with the
+ * namespace is compared here. While it has another id, the engine is down, other answers are no evidence, and all
+ * connections are examined again; the answer of the expected service ends it.
  *
  * A refused start is no evidence against the service. It must never change the state of a run itself.
  *
@@ -77,6 +81,56 @@ static void report_health(struct temporal *engine, enum report_kind kind, const 
     engine_report(&engine->base, report);
 }
 
+const char *service_health_other(const struct temporal *engine)
+{
+    return engine->health.other[0] == '\0' ? NULL : engine->health.other;
+}
+
+bool service_health_confirm(struct temporal *engine, int64_t since_us)
+{
+    struct service_health *health = &engine->health;
+    bool is_confirmed =
+        service_health_other(engine) == NULL && since_us > health->other_us && health->confirmed_us >= since_us;
+    if (!is_confirmed && health->wanted_us < since_us) {
+        health->wanted_us = since_us;
+    }
+    return is_confirmed;
+}
+
+static void note_other_service(struct temporal *engine, const char *text)
+{
+    struct service_health *health = &engine->health;
+    text_copy(health->other, sizeof health->other, text);
+    health->other_us = temporal_now(engine);
+    health->failures = HEALTH_FAILURES_MAX;
+    health->due_us = time_add(health->other_us, HEALTH_PROBE_INTERVAL_US);
+    report_health(engine, REPORT_ENGINE_DOWN, text);
+    if (engine->wire.examine_again != NULL) {
+        engine->wire.examine_again(engine->wire.context);
+    }
+}
+
+/* Compares an answer with the namespace. False: another service gave it, which is noted. */
+static bool compare_service(struct temporal *engine, bool is_probe, const struct grpc_result *result)
+{
+    struct weir_error error;
+    switch (target_compare(engine, result, &error)) {
+    case TARGET_DIFFERS:
+        note_other_service(engine, error.message);
+        return false;
+    case TARGET_MATCHES:
+        if (is_probe &&
+            engine->health.probe_sent_us >= engine->health.other_us) { /* not asked before the other one answered */
+            engine->health.other[0] = '\0';
+            engine->health.confirmed_us = engine->health.probe_sent_us;
+        }
+        return true;
+    case TARGET_UNREADABLE:
+        break;
+    }
+    return true;
+}
+
 void service_health_note_result(struct temporal *engine, enum method method, bool is_probe,
                                 const struct grpc_result *result)
 {
@@ -84,6 +138,12 @@ void service_health_note_result(struct temporal *engine, enum method method, boo
     struct service_health *health = &engine->health;
     int64_t now_us = temporal_now(engine);
     enum evidence evidence = evidence_of_result(result, method);
+    if (method == METHOD_DESCRIBE_NAMESPACE && !compare_service(engine, is_probe, result)) {
+        return;
+    }
+    if (evidence == EVIDENCE_UP && service_health_other(engine) != NULL) {
+        evidence = EVIDENCE_NONE;
+    }
     if (evidence == EVIDENCE_UP) {
         bool was_down = health->failures >= HEALTH_FAILURES_MAX;
         health->failures = 0;
@@ -115,6 +175,16 @@ static void ignore_probe_answer(struct temporal *engine, struct run *run, const 
     (void)result;
 }
 
+/* A wanted confirmation does not wait for a quiet time. */
+static int64_t probe_due_us(const struct temporal *engine)
+{
+    const struct service_health *health = &engine->health;
+    int64_t distance_us = health->confirmed_us < health->wanted_us ? HEALTH_PROBE_INTERVAL_US
+                          : atomic_load(&engine->target.is_known)  ? HEALTH_IDENTITY_US
+                                                                   : TIME_NEVER;
+    return time_earlier(health->due_us, time_add(health->probe_sent_us, distance_us));
+}
+
 int64_t service_health_step(struct temporal *engine, int64_t now_us)
 {
     INVARIANT(engine->health.failures <= HEALTH_FAILURES_MAX);
@@ -126,10 +196,13 @@ int64_t service_health_step(struct temporal *engine, int64_t now_us)
     if (health->probe != NULL) {
         return TIME_NEVER;
     }
-    if (now_us >= health->due_us && !call_send_and_free(engine, NULL, &health->probe, METHOD_DESCRIBE_NAMESPACE,
-                                                        encode_describe_namespace(engine->namespace_name),
-                                                        HEALTH_PROBE_TIMEOUT_US, ignore_probe_answer)) {
-        health->due_us = time_add(now_us, HEALTH_PROBE_INTERVAL_US);
+    if (now_us >= probe_due_us(engine)) {
+        health->probe_sent_us = now_us;
+        if (!call_send_and_free(engine, NULL, &health->probe, METHOD_DESCRIBE_NAMESPACE,
+                                encode_describe_namespace(engine->namespace_name), HEALTH_PROBE_TIMEOUT_US,
+                                ignore_probe_answer)) {
+            health->due_us = time_add(now_us, HEALTH_PROBE_INTERVAL_US);
+        }
     }
-    return health->probe != NULL ? TIME_NEVER : health->due_us;
+    return health->probe != NULL ? TIME_NEVER : probe_due_us(engine);
 }

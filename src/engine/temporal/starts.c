@@ -278,6 +278,14 @@ static void adapt_start_rate(struct temporal *engine, const struct outcome *outc
     publish_window(engine);
 }
 
+/* Another service answers at the address, and may have given this answer: the start may have arrived at the expected one.
+ */
+static bool is_doubtful(const struct temporal *engine, const struct outcome *outcome)
+{
+    return service_health_other(engine) != NULL &&
+           (outcome->kind == OUTCOME_OK || outcome->kind == OUTCOME_TAKEN || outcome->kind == OUTCOME_PERMANENT);
+}
+
 static void handle_start_answer(struct temporal *engine, struct run *run, const struct grpc_result *result)
 {
     struct outcome outcome;
@@ -289,6 +297,10 @@ static void handle_start_answer(struct temporal *engine, struct run *run, const 
     }
     run->state = RUN_WAITING;
     run->was_slow = outcome.slow;
+    if (is_doubtful(engine, &outcome)) {
+        report_unknown_outcome(engine, run, "another_service", service_health_other(engine));
+        return;
+    }
     switch (outcome.kind) {
     case OUTCOME_OK:
         handle_accepted_start(engine, run, result);
@@ -318,6 +330,10 @@ static void handle_start_answer(struct temporal *engine, struct run *run, const 
 static void send_run_start(struct temporal *engine, struct run *run)
 {
     int64_t now_us = temporal_now(engine);
+    if (service_health_other(engine) != NULL) {
+        report_unreachable(engine, run, "another_service", service_health_other(engine));
+        return;
+    }
     if (run->may_run && may_be_forgotten(engine, run)) {
         if (engine->retention.is_answered) {
             starts_describe_run(engine, run);
@@ -385,6 +401,18 @@ static bool is_other_chain(const struct run *run, const struct describe_answer *
            strcmp(answer->memo_execution, run->id) != 0;
 }
 
+/* An answer "not found" alone proves nothing: another service may have given it. False: it does not count yet. */
+static bool is_absence_proved(struct temporal *engine, struct run *run)
+{
+    int64_t now_us = temporal_now(engine);
+    if (run->absent_us == 0 || run->absent_us <= engine->health.other_us) {
+        run->absent_us = now_us;
+        (void)service_health_confirm(engine, now_us);
+        return false;
+    }
+    return service_health_confirm(engine, run->absent_us);
+}
+
 /* The newest workflow of the id is of another chain, so the own chain has closed. The history of its last known run has the
  * close event. */
 static void read_end_of_own_chain(struct temporal *engine, struct run *run)
@@ -392,10 +420,13 @@ static void read_end_of_own_chain(struct temporal *engine, struct run *run)
     report_started_run(engine, run);
     if (run->has_closing) {
         closing_report_confirmed(engine, run);
-    } else if (++run->not_found > 2) {
+    } else if (++run->not_found <= 2) {
+        closing_read_event(engine, run);
+    } else if (is_absence_proved(engine, run)) {
         closing_report_gone(engine, run);
     } else {
-        closing_read_event(engine, run);
+        run->state = RUN_CLOSING; /* the event is read again */
+        run_set_due(engine, run, time_add(temporal_now(engine), ABSENCE_RETRY_US));
     }
 }
 
@@ -436,6 +467,7 @@ static void handle_described_run(struct temporal *engine, struct run *run, const
         return;
     }
     run->not_found = 0;
+    run->absent_us = 0;
     if (!is_own_chain(run, answer) && answer->first_run_id[0] != '\0' &&
         strcmp(answer->first_run_id, answer->run_id) != 0) {
         request_first_run(engine, run, answer->first_run_id);
@@ -463,20 +495,22 @@ static void handle_described_run(struct temporal *engine, struct run *run, const
     starts_record_run(engine, run);
 }
 
-/* The service has no workflow of this id. In this order: an answer to engine_describe(); the confirmation of a termination;
- * a workflow that was deleted or forgotten; a refusal of step 7; step 8; or a start that never arrived. */
+/* The service has no workflow of this id. In this order: the confirmation of a termination; the first answer of this kind,
+ * which proves nothing; an answer to engine_describe(); a workflow that was deleted or forgotten; a refusal of step 7; step
+ * 8; or a start that never arrived. */
 static void handle_unknown_workflow(struct temporal *engine, struct run *run)
 {
-    if (run->is_describe_only && !run->started) {
-        report_and_remove(engine, run, run_new_report(engine, run, REPORT_ABSENT));
-    } else if (run->has_closing) {
+    if (run->has_closing) {
         closing_report_confirmed(engine, run);
+        return;
+    }
+    run->not_found++;
+    if (!is_absence_proved(engine, run)) {
+        run_set_due(engine, run, time_add(temporal_now(engine), run->known ? NOT_FOUND_RETRY_US : ABSENCE_RETRY_US));
+    } else if (run->is_describe_only && !run->started) {
+        report_and_remove(engine, run, run_new_report(engine, run, REPORT_ABSENT));
     } else if (run->known) {
-        if (++run->not_found < 2) {
-            run_set_due(engine, run, time_add(temporal_now(engine), NOT_FOUND_RETRY_US));
-        } else {
-            closing_report_gone(engine, run);
-        }
+        closing_report_gone(engine, run);
     } else if (run->refusal != NULL) {
         report_refusal(engine, run);
     } else if (may_be_forgotten(engine, run) && engine->retention.is_answered) {
@@ -485,7 +519,20 @@ static void handle_unknown_workflow(struct temporal *engine, struct run *run)
             "the start got no answer, and the service may have forgotten the workflow: check there whether it ran, "
             "then retry the execution");
     } else {
+        run->not_found = 0;
+        run->absent_us = 0;
         schedule_resend(engine, run);
+    }
+}
+
+/* Another service may have given the answer. */
+static void describe_later(struct temporal *engine, struct run *run)
+{
+    if (run->started) {
+        run_set_due(engine, run, run_back_off(engine, run));
+    } else {
+        run->may_run = true;
+        report_unreachable(engine, run, "another_service", service_health_other(engine));
     }
 }
 
@@ -496,7 +543,9 @@ static void handle_describe_answer(struct temporal *engine, struct run *run, con
         return;
     }
     enum reply_kind reply = outcome_classify_reply(result);
-    if (reply == REPLY_OK && decode_describe(result->response, result->response_length, &answer) == WEIR_OK) {
+    if (service_health_other(engine) != NULL) {
+        describe_later(engine, run);
+    } else if (reply == REPLY_OK && decode_describe(result->response, result->response_length, &answer) == WEIR_OK) {
         handle_described_run(engine, run, &answer);
     } else if (reply == REPLY_NOT_FOUND) {
         handle_unknown_workflow(engine, run);

@@ -10,7 +10,10 @@
 #include "engine/temporal/run_table.h"
 #include "engine/temporal/start_rate.h"
 
-#define NOT_FOUND_RETRY_US (2 * MICROSECONDS_PER_SECOND) /* "not found" counts when it comes twice */
+/* "Not found" counts when it comes twice, and the expected service has answered in between (service_health.h): another one
+ * may have taken its place. Shorter for a start that may not have arrived at all. */
+#define NOT_FOUND_RETRY_US (2 * MICROSECONDS_PER_SECOND)
+#define ABSENCE_RETRY_US (250 * MICROSECONDS_PER_MS)
 /* A chain that goes on quickly is recorded at most this often. */
 #define RECORD_RUN_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
 /* While starts are answered one by one, engine_free_capacity() reports free places when they are worth a claim, or after

@@ -14,7 +14,10 @@
  * 2. The namespace is described until there is an answer. Its id is the identity; a service without one is known by its
  *    address.
  * 3. The search attributes are requested, because the first start needs them, too.
- * 4. The target is published under the engine's lock, and REPORT_ENGINE_UP lets the node register it.
+ * 4. From then on each connection is examined: it carries calls only after it has described the same namespace
+ *    (grpc/examination.c). So another service that answers at the address later sees no call. Each later answer with the
+ *    namespace is compared, too (service_health.c), for a proxy that passes calls of one connection to several services.
+ * 5. The target is published under the engine's lock, and REPORT_ENGINE_UP lets the node register it.
  *
  * A published target must never change. target_get() runs in any thread, the other functions in the engine's loop. */
 #include "engine/temporal/target.h"
@@ -63,7 +66,54 @@ static void handle_identity(struct temporal *engine, struct run *run, const stru
     engine->target.due_us = temporal_now(engine);
 }
 
-/* Steps 2 to 4, one for each call. */
+enum target_match target_compare(const struct temporal *engine, const struct grpc_result *result, struct weir_error *error)
+{
+    struct namespace_answer answer;
+    const char *expected = engine->target.service;
+    if (outcome_classify_reply(result) != REPLY_OK ||
+        decode_namespace(result->response, result->response_length, &answer) != WEIR_OK) {
+        (void)error_set(error, WEIR_ENGINE_UNREACHABLE,
+                        "the service at %.200s does not describe the namespace '%.100s': %.200s", engine->address,
+                        engine->namespace_name, outcome_text(result));
+        return TARGET_UNREADABLE;
+    }
+    const char *found = answer.id[0] != '\0' ? answer.id : engine->address;
+    if (expected[0] == '\0' || strcmp(found, expected) == 0) {
+        return TARGET_MATCHES;
+    }
+    (void)error_set(error, WEIR_ENGINE_UNREACHABLE,
+                    "another service answers at %.200s: namespace id %.100s, expected %.100s; nothing is started or ended "
+                    "until the expected one answers: mend the address, or restart the node if the new service is meant",
+                    engine->address, found, expected);
+    return TARGET_DIFFERS;
+}
+
+static bool accepts_connection(void *context, const struct grpc_result *result, struct weir_error *error)
+{
+    return target_compare(context, result, error) == TARGET_MATCHES;
+}
+
+/* Step 4. False: out of memory. */
+static bool examine_connections(struct temporal *engine)
+{
+    if (engine->wire.examine == NULL || engine->target.is_examined) {
+        return true;
+    }
+    struct bytes message = encode_describe_namespace(engine->namespace_name);
+    struct grpc_examination examination = {.path = method_path(METHOD_DESCRIBE_NAMESPACE),
+                                           .message = message.data,
+                                           .message_length = message.length,
+                                           .timeout_us = GRPC_CONNECT_TIMEOUT_US,
+                                           .accepts = accepts_connection,
+                                           .context = engine};
+    struct weir_error error;
+    engine->target.is_examined =
+        message.data != NULL && engine->wire.examine(engine->wire.context, &examination, &error) == WEIR_OK;
+    free(message.data);
+    return engine->target.is_examined;
+}
+
+/* Steps 2 to 5, one for each call. */
 static void request_target(struct temporal *engine)
 {
     struct service_target *target = &engine->target;
@@ -76,8 +126,10 @@ static void request_target(struct temporal *engine)
     } else if (!atomic_load(&engine->attributes.is_answered)) {
         attributes_request(engine);
         request_target_later(engine);
-    } else {
+    } else if (examine_connections(engine)) {
         publish_target(engine, target->service);
+    } else {
+        request_target_later(engine);
     }
 }
 

@@ -72,6 +72,9 @@ struct temporal_wire {
     int64_t (*step)(void *context);
     int (*fd)(void *context);
     bool (*is_silent)(void *context); /* grpc_client_is_silent() */
+    /* grpc_client_examine() and grpc_client_examine_again(). NULL: connections are not examined. */
+    enum weir_status (*examine)(void *context, const struct grpc_examination *examination, struct weir_error *error);
+    void (*examine_again)(void *context);
     void (*close)(void *context);
     void *context;
     struct codec_wire codec; /* .call NULL: none */
