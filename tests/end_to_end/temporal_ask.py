@@ -4,6 +4,7 @@ usage: temporal_ask.py ADDRESS NAMESPACE runs      every run as a JSON line: {"i
                                                    "workspace", "started", "closed"}; the times in seconds, or null
        temporal_ask.py ADDRESS NAMESPACE ready     fails unless the service answers for the namespace
        temporal_ask.py ADDRESS NAMESPACE create    makes the namespace
+       temporal_ask.py ADDRESS NAMESPACE attributes NAME=TYPE...   adds search attributes, of types as KEYWORD_LIST
        temporal_ask.py ADDRESS NAMESPACE start ID TYPE QUEUE       somebody else starts a workflow
        temporal_ask.py ADDRESS NAMESPACE signal ID...              lets workflows of the type Signalled go on
        temporal_ask.py ADDRESS NAMESPACE terminate ID | delete ID | reset ID | memo ID | roots ID | payloads ID |
@@ -22,6 +23,8 @@ from datetime import timedelta
 
 from google.protobuf.duration_pb2 import Duration
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import (DeleteWorkflowExecutionRequest, DescribeNamespaceRequest,
                                                RegisterNamespaceRequest, ResetWorkflowExecutionRequest)
 from temporalio.client import Client
@@ -44,6 +47,11 @@ async def main(tell, address, namespace, what, *words):
     elif what == 'create':
         await client.workflow_service.register_namespace(
             RegisterNamespaceRequest(namespace=namespace, workflow_execution_retention_period=Duration(seconds=86400)))
+    elif what == 'attributes':
+        types = {name: IndexedValueType.Value(f'INDEXED_VALUE_TYPE_{kind}') for name, kind in
+                 (word.split('=') for word in words)}
+        await client.operator_service.add_search_attributes(AddSearchAttributesRequest(namespace=namespace,
+                                                                                       search_attributes=types))
     elif what == 'start':
         await client.start_workflow(words[1], {}, id=words[0], task_queue=words[2], run_timeout=timedelta(hours=1))
     elif what == 'signal':

@@ -6,11 +6,10 @@ usage: temporal_fields_test.py BINARY [TEST ...]
 """
 
 import json
-import subprocess
 import sys
 
 from harness import run_tests
-from temporal_parts import FOLDER, skip_unless_installed
+from temporal_parts import skip_unless_installed
 from temporal_scene import TOLD, ended, enqueue, prepare, serve, shared, show, the_server, the_step
 from waiting import wait_for
 
@@ -21,14 +20,12 @@ def _apply(weir, name, section):
 
 
 def _add_attributes(server, **types):
-    for name, kind in types.items():
-        subprocess.run([f'{FOLDER}/bin/temporal', 'operator', 'search-attribute', 'create', '--address', server.address,
-                        '--namespace', 'default', '--name', name, '--type', kind], check=True, stdout=subprocess.DEVNULL)
+    server.ask('attributes', *(f'{name}={kind}' for name, kind in types.items()))
 
 
 def every_field_may_depend_on_the_params(weir):
     server = the_server()
-    _add_attributes(server, Customer='Keyword', Total='Double', Rush='Bool', Tags='KeywordList', Due='Datetime')
+    _add_attributes(server, Customer='KEYWORD', Total='DOUBLE', Rush='BOOL', Tags='KEYWORD_LIST', Due='DATETIME')
     prepare(weir, server, queue='nobody')
     _apply(weir, 'several', {
         'workflow_type': 'Several', 'workflow_id': 'several-${.input.order}', 'task_queue': '${.input.queue}',
