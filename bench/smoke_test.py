@@ -104,7 +104,9 @@ FIGURES = {
         "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",
         "temporal: starts through weir, PostgreSQL", "temporal: CPU per start through weir, PostgreSQL"],
     "temporal-service": [
-        "temporal service: starts through weir",
+        "temporal service: starts through weir", "temporal service: lone workflow, plain client, p50",
+        "temporal service: lone execution through weir, p50",
+        "temporal service: lone, more than the plain client, p50",
         *(f"temporal service: {what}" for what in (
             "close to next start, sqlite, p50", "close to next start, sqlite, p99",
             "behind the first of a backlog, sqlite, p50",
@@ -116,7 +118,7 @@ MAY_BE_ZERO = {
     "the neighbour's backlog, meanwhile drained to", "executions of the neighbour left afterwards",
     "weir: size when stripped",
     "pg HOT share of updates: queue", "pg HOT share of updates: books", "pg deadlocks of 1, 2, 4, 8 nodes",
-    "pg idle node: other writes"}
+    "pg idle node: other writes", "temporal service: lone, more than the plain client, p50"}
 KEYS = {"name", "value", "unit", "floor", "ratio", "goal", "met", "machine"}
 
 

@@ -4,6 +4,9 @@
  *   (queue, caps, fairness, records, following) must not show. The server gets slower the more it holds and the machine's
  *   speed drifts, so the two take turns: loop, weir, weir, loop. A turn is compared with the one beside it, and the pair
  *   with the middle ratio counts: a disk that stands still for a moment, as it does, would say more than all the rest.
+ * - With a worker, the time of a lone execution: from its enqueue to the event that its end is on record, beside a plain
+ *   client that starts the same workflow and waits for its result. They take turns one by one, and the medians are
+ * compared.
  * - With a worker, from the close of a workflow to the start of the next one of a workspace that has one slot, both by the
  *   server's own clock: with waiting calls, on each store, and by the list alone. */
 #include <fcntl.h>
@@ -27,6 +30,9 @@
 
 enum { STARTS = 800, STARTS_QUICK = 40, TURNS = 7, WIDTH = 64, READY_SECONDS_MAX = 60, RUN_SECONDS_MAX = 300 };
 enum { FULL_WORKSPACES = 10, IN_TURN = 20, IN_TURN_QUICK = 3, GAPS_MAX = FULL_WORKSPACES * IN_TURN };
+enum { LONE = 60, LONE_QUICK = 3 };
+#define SERVICE_PATH "/temporal.api.workflowservice.v1.WorkflowService/"
+#define WORKED_DEFINITION "{\"name\":\"worked\",\"temporal\":{\"task_queue\":\"worked\",\"workflow_type\":\"Noop\"}}"
 #define CALL_TIMEOUT_US (30 * MICROSECONDS_PER_SECOND)
 
 static struct weir_error fault;
@@ -160,7 +166,7 @@ static void start_one(struct loop *loop)
                                     .encoding = TEMPORAL_ENCODING_DEFAULT};
     struct bytes bytes = encode_start(&message);
     BENCH_CHECK(bytes.data != NULL);
-    struct grpc_request request = {.path = "/temporal.api.workflowservice.v1.WorkflowService/StartWorkflowExecution",
+    struct grpc_request request = {.path = SERVICE_PATH "StartWorkflowExecution",
                                    .message = bytes.data,
                                    .message_length = bytes.length,
                                    .timeout_us = CALL_TIMEOUT_US,
@@ -402,8 +408,7 @@ static void measure_gaps(struct bench *bench, struct store *store, const char *i
     size_t all = in_turn * FULL_WORKSPACES;
     struct plan_change plan = {.name = "one", .max_concurrent = 1};
     BENCH_OK(store_set_plan(store, &plan, &fault), &fault);
-    fixture_publish(store, "worked",
-                    "{\"name\":\"worked\",\"temporal\":{\"task_queue\":\"worked\",\"workflow_type\":\"Noop\"}}");
+    fixture_publish(store, "worked", WORKED_DEFINITION);
     for (size_t i = 0; i < FULL_WORKSPACES; i++) {
         (void)snprintf(names[i], sizeof names[i], "%s-%zu", prefix, i);
         struct workspace_change workspace = {.name = names[i], .plan = plan.name, .paused = -1, .create = true};
@@ -475,11 +480,133 @@ static void measure_next_on_postgres(struct bench *bench, const char *installed,
     }
 }
 
-static void measure_next(struct bench *bench, const char *installed, const char *address)
+/* --- a lone execution --- */
+
+struct client_answer {
+    bool is_here;
+    uint8_t *bytes;
+    size_t length;
+};
+
+static void keep_answer(void *context, const struct grpc_result *result)
+{
+    struct client_answer *answer = context;
+    BENCH_CHECK(result->outcome == GRPC_STATUS && result->code == GRPC_OK);
+    answer->bytes = malloc(result->response_length + 1);
+    BENCH_CHECK(answer->bytes != NULL);
+    memcpy(answer->bytes, result->response, result->response_length);
+    answer->length = result->response_length;
+    answer->is_here = true;
+}
+
+/* Sends the message, which it frees, and waits for the answer; the caller frees that. */
+static struct client_answer ask(struct grpc_client *client, const char *path, struct bytes message)
+{
+    struct client_answer answer = {.is_here = false};
+    struct grpc_request request = {.path = path,
+                                   .message = message.data,
+                                   .message_length = message.length,
+                                   .timeout_us = CALL_TIMEOUT_US,
+                                   .done = keep_answer,
+                                   .context = &answer};
+    BENCH_CHECK(message.data != NULL);
+    BENCH_OK(grpc_client_call(client, &request, NULL, &fault), &fault);
+    free(message.data);
+    while (!answer.is_here) {
+        (void)grpc_client_step(client);
+        struct pollfd polled = {.fd = grpc_client_fd(client), .events = POLLIN};
+        if (!answer.is_here) {
+            (void)poll(&polled, 1, 100);
+        }
+    }
+    return answer;
+}
+
+/* As a client of an SDK does: starts the workflow, then waits for the event that closes it. In seconds. */
+static double time_plain_client(struct grpc_client *client, size_t number)
+{
+    char id[UUID_TEXT_MAX];
+    struct start_answer started;
+    struct start_fields fields = {.task_queue = "worked"};
+    (void)snprintf(id, sizeof id, "019ab000-0000-7000-8000-%012zu", number);
+    (void)snprintf(fields.workflow_id, sizeof fields.workflow_id, "plain-%s", id);
+    struct start_message message = {.namespace_name = TEMPORAL_NAMESPACE_DEFAULT,
+                                    .execution_id = id,
+                                    .workspace = "plain",
+                                    .identity = "plain",
+                                    .workflow_type = "Noop",
+                                    .fields = &fields,
+                                    .input = "{}",
+                                    .input_length = 2,
+                                    .encoding = TEMPORAL_ENCODING_DEFAULT};
+    double began = bench_now();
+    struct client_answer answer = ask(client, SERVICE_PATH "StartWorkflowExecution", encode_start(&message));
+    BENCH_CHECK(decode_start(answer.bytes, answer.length, &started) == WEIR_OK);
+    free(answer.bytes);
+    struct close_event closing = {.kind = CLOSE_NONE};
+    do {
+        struct bytes asked =
+            encode_close_event(TEMPORAL_NAMESPACE_DEFAULT, fields.workflow_id, started.run_id, true, closing.token);
+        answer = ask(client, SERVICE_PATH "GetWorkflowExecutionHistory", asked);
+        close_event_close(&closing);
+        BENCH_CHECK(decode_close_event(answer.bytes, answer.length, &closing) == WEIR_OK);
+        free(answer.bytes);
+    } while (closing.kind == CLOSE_NONE);
+    BENCH_CHECK(closing.kind == CLOSE_COMPLETED);
+    close_event_close(&closing);
+    return bench_now() - began;
+}
+
+static double time_lone_execution(struct store *store, const atomic_size_t *completed)
+{
+    struct enqueue_request request = {.workspace = "lone", .workflow = "worked"};
+    struct enqueue_result result;
+    size_t before = atomic_load(completed);
+    double began = bench_now();
+    BENCH_OK(store_enqueue(store, &request, 1, &result, &fault), &fault);
+    while (atomic_load(completed) == before) {
+        struct timespec pause = {.tv_nsec = 200000};
+        BENCH_CHECK(bench_now() - began < RUN_SECONDS_MAX);
+        (void)nanosleep(&pause, NULL);
+    }
+    return bench_now() - began;
+}
+
+static void measure_lone(struct bench *bench, struct store *store, struct grpc_client *client, const char *address)
+{
+    double plain[LONE];
+    double weir[LONE];
+    struct temporal_scene scene;
+    struct engine *engine = NULL;
+    atomic_size_t completed = 0;
+    size_t count = bench->quick ? LONE_QUICK : LONE;
+    struct workspace_change workspace = {.name = "lone", .paused = -1, .create = true};
+    struct temporal_options options = {.address = address};
+    fixture_publish(store, "worked", WORKED_DEFINITION);
+    BENCH_OK(store_set_workspace(store, &workspace, &fault), &fault);
+    BENCH_OK(temporal_open(&options, &engine, &fault), &fault);
+    temporal_scene_start_with(&scene, store, engine, count_completed, &completed);
+    (void)time_plain_client(client, 0); /* both are warm before anything counts */
+    (void)time_lone_execution(store, &completed);
+    for (size_t i = 0; i < count; i++) {
+        plain[i] = time_plain_client(client, i + 1);
+        weir[i] = time_lone_execution(store, &completed);
+    }
+    temporal_scene_stop(&scene);
+    double plain_ms = bench_percentile(plain, count, 0.5) * 1000;
+    double weir_ms = bench_percentile(weir, count, 0.5) * 1000;
+    bench_note(bench, "temporal service: lone workflow, plain client, p50", plain_ms, "ms");
+    bench_note(bench, "temporal service: lone execution through weir, p50", weir_ms, "ms");
+    bench_report(bench, "temporal service: lone, more than the plain client, p50",
+                 weir_ms > plain_ms ? weir_ms - plain_ms : 0, "ms", 0, VALUE_AT_MOST, 40);
+}
+
+static void measure_next(struct bench *bench, struct grpc_client *client, const char *installed, const char *address)
 {
     struct gaps gaps;
     struct worker worker = start_worker(bench, installed, address);
     struct store *store = fixture_store(bench, "next");
+    measure_lone(bench, store, client, address);
     measure_next_on(bench, store, "sqlite", installed, address);
     measure_gaps(bench, store, installed, address, "listed", SIZE_MAX, &gaps);
     report_gaps(bench, "by the list alone", "sqlite", gaps.all, gaps.count, 0.99, 5000);
@@ -504,7 +631,7 @@ void bench_temporal_service(struct bench *bench)
     BENCH_OK(grpc_client_open(&options, clock_system(), &loop.client, &fault), &fault);
     await_server(&loop);
     take_turns(bench, &loop, address, bench->quick ? STARTS_QUICK : STARTS);
-    measure_next(bench, installed, address);
+    measure_next(bench, loop.client, installed, address);
     grpc_client_close(loop.client);
     (void)kill(server, SIGKILL);
     BENCH_CHECK(waitpid(server, NULL, 0) == server);
