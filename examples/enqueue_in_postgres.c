@@ -30,7 +30,7 @@ static void execute(PGconn *connection, const char *sql)
     PQclear(result);
 }
 
-/* What the shop does once, when it is installed. */
+/* The shop calls it once, when it is installed. */
 static struct weir *install(const char *url)
 {
     static const char workflow[] = "name: send-invoice\n"

@@ -28,7 +28,7 @@ static void execute(sqlite3 *database, const char *sql)
     }
 }
 
-/* What the shop does once, when it is installed. */
+/* The shop calls it once, when it is installed. */
 static struct weir *install(const char *path)
 {
     static const char workflow[] = "name: send-invoice\n"

@@ -41,7 +41,7 @@ static void price(struct weir_call *call, void *context)
     atomic_fetch_sub(&shop->at_work, 1);
 }
 
-/* Its input is what the definition's `input` says, as JSON text. */
+/* Its input is the value of `input` in the definition, as JSON text. */
 static void send(struct weir_call *call, void *context)
 {
     char output[256];
@@ -58,7 +58,7 @@ static void ends_badly(const char *doing, enum weir_status status, const struct 
     exit(1);
 }
 
-/* Our log is whatever the program logs with; here stderr, and only what matters. */
+/* A program passes the events to its own log; here to stderr, and only the important ones. */
 static void on_event(void *context, const struct weir_event *event)
 {
     (void)context;

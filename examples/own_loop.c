@@ -3,8 +3,8 @@
  *     cc own_loop.c $(pkg-config --cflags --libs weir) -o own_loop
  *     printf 'one\ntwo\n' | ./own_loop words.db
  *
- * Each line of stdin becomes an execution, whose only step is a C function called from this very loop. The program ends
- * when stdin has ended and all is done.
+ * Each line of stdin becomes an execution. Its only step is a C function, which is called from this very loop. The program
+ * ends when stdin has ended and all is done.
  */
 #include <poll.h>
 #include <stdio.h>

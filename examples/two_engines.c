@@ -4,7 +4,7 @@
  *     temporal server start-dev &              and a worker that polls "q" for the workflow type "Noop"
  *     ./two_engines both.db 127.0.0.1:7233 q
  *
- * Each node has a group of its own; each workflow says in `executor_group` whose it is, so whoever enqueues need not know.
+ * Each node has a group of its own. Each workflow names its group in `executor_group`, so an enqueue need not name one.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* Which other nodes are lost, and whether this node may judge that.
  *
  * Two sources prove that a node is dead. The answer to each heartbeat of this node has the numbers of heartbeats of the
- * others. A number that has not changed for the lease of its node, by the boot clock of this machine, proves that this
- * lease is over: the node has counted it from before its last heartbeat, and no clock of a server has a part in it, which
- * may be set. The recovery is conditional on that number. For nodes on this machine the process ids and a locked file
- * (life.h) prove more and sooner: the kernel releases the lock when the process dies.
+ * other nodes. A number that has not changed for the lease of its node, by the boot clock of this machine, proves that the
+ * lease is over: the node counts its lease from a moment before its last heartbeat. No clock of a server takes part, since
+ * such a clock may be set. The recovery is conditional on the number. For nodes on this machine the process ids and a
+ * locked file (life.h) prove the death sooner: the kernel releases the lock when the process dies.
  *
  * A watch begins when the answer has arrived, since the last heartbeat of the node may be as young. It begins anew on
  * another server (node_beat.server), whose rows may lack heartbeats. So a node that starts after all others have died
@@ -80,7 +80,7 @@ bool neighbour_is_gone(const struct node_neighbour *neighbour)
            (neighbour->keeper_pid <= 0 || process_is_gone(neighbour->keeper_pid)) && life_is_over(neighbour->life);
 }
 
-/* The watched time at which this node saw the heartbeats of a neighbour as they are now first. Under shared.lock. */
+/* The watched time at which this node read the present number of heartbeats of a neighbour first. Under shared.lock. */
 static int64_t same_since(const struct neighbours *known, const struct node_neighbour *neighbour)
 {
     for (size_t i = 0; i < known->count; i++) {

@@ -4,9 +4,9 @@
  * firing waits for may have ended. Beside that it looks every SCHEDULE_LOOK_US while there is a schedule with a next time,
  * because the clock of the store may be set, and while firings wait. So a fleet without schedules asks nothing.
  *
- * The clock of the store decides. A clock that is set back fires nothing twice: due times only move on, and keys name them.
- * One that is set forward makes times due that are then too old, or are fired late. Two nodes that do the duty at once, at
- * a change of the scheduler, advance a schedule once, and enqueue equal keys.
+ * The clock of the store decides. A clock that is set back fires no time twice: due times only move on, and each key
+ * contains its due time. After a clock was set forward, times become due early. Two nodes may do the duty at once, while
+ * the scheduler changes. They advance a schedule once, and enqueue equal keys.
  */
 #include "dispatch/schedule_duty.h"
 

@@ -21,9 +21,10 @@
  * dialling goes on with a growing, random distance for as long as calls come: a dial begins at most GRPC_DIAL_EVERY_US
  * after the one before has failed, or has begun and is not answered, so that a returning server is found within that time.
  *
- * A peer that is not heard of is found out soon: where nothing came since a call left, a PING is sent; where that is not
- * answered either, the connection takes no more calls and the next one is dialled, and once that is open, or another is,
- * the calls of the silent one are GRPC_UNKNOWN. A server that is only slow answers PINGs.
+ * A silent connection is detected in three steps:
+ *   1. After GRPC_UNHEARD_US without a byte since a call was sent, the client sends a PING. A slow server answers it.
+ *   2. Without an answer to the PING, the connection takes no more calls, and the next one is dialled.
+ *   3. When that one or another is open, the calls of the silent connection end as GRPC_UNKNOWN.
  *
  * Threads: none of its own but a short-lived one for each name lookup. All functions on one client are called by one thread
  * at a time. Nothing here blocks. `done` and `event` are called from inside grpc_client_step() and grpc_client_close()
@@ -70,13 +71,13 @@ enum {
 #define GRPC_KEEPALIVE_TIMEOUT_US (15 * MICROSECONDS_PER_SECOND) /* after it, a silent connection is lost */
 #define GRPC_KEEPALIVE_MIN_US (10 * MICROSECONDS_PER_SECOND)     /* servers answer faster PINGs with GOAWAY */
 #define GRPC_CONNECTION_AGE_US (270 * MICROSECONDS_PER_SECOND)   /* servers end connections after about 300 s */
-/* Nothing heard for so long since a call left: a PING; and for so long after the PING: silent. */
+/* The time without a byte after which a PING is sent, and the time that its answer may take. */
 #define GRPC_UNHEARD_US (1 * MICROSECONDS_PER_SECOND)
-/* Another connection is open: the answers of a silent one may still come for so long. */
+/* The calls of a silent connection end so long after another connection is open. */
 #define GRPC_SILENT_GRACE_US (500 * MICROSECONDS_PER_MS)
-/* All of these twice as long, up to GRPC_UNHEARD_MAX_US, for an address of which a connection was given up and then heard
- * less than GRPC_HASTE_FORGOTTEN_US ago: a server that has hardly any CPU must not be sent everything again and again. A
- * network that swallows is found out as soon each time, because no answer to the lost bytes ever comes. */
+/* These times double, up to GRPC_UNHEARD_MAX_US, when a silent connection answers after all. The address keeps the longer
+ * times for GRPC_HASTE_FORGOTTEN_US. Otherwise an overloaded server would get all calls again and again. A network that
+ * loses all bytes gets no longer times, because no answer ever comes. */
 #define GRPC_UNHEARD_MAX_US (8 * MICROSECONDS_PER_SECOND)
 #define GRPC_HASTE_FORGOTTEN_US (60 * MICROSECONDS_PER_SECOND)
 #define GRPC_BACKOFF_FIRST_US (200 * MICROSECONDS_PER_MS)

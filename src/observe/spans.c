@@ -24,7 +24,7 @@ enum { NAME_BYTES = 192 };
 
 /* --- from events --- */
 
-/* What the spans of one event have in common. */
+/* The common parts of the spans of one event. */
 struct making {
     const struct event *event;
     struct trace_context context;

@@ -55,7 +55,7 @@ struct remote_client {
     char code[CLIENT_CODE_MAX]; /* of its problem; else "" */
 };
 
-/* What follows from a call whose answer is lost. */
+/* The effect of a call on the server. It decides about a call without an answer. */
 enum client_effect {
     CLIENT_READS,
     CLIENT_CHANGES,

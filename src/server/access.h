@@ -1,4 +1,4 @@
-/* Who may do what: the tokens of the store in memory.
+/* The rights of callers: the tokens of the store in memory.
  *
  * The set is read from the store about once a second, and once more, at a bounded rate, when a token is not in it. A
  * look-up makes no call of the store. A revoked, an expired and an unknown token are the same: none is in the set. While
@@ -32,7 +32,7 @@ enum { ACCESS_MISSES_MOST = 5 };
 #define ACCESS_FAILURE_US (3 * MICROSECONDS_PER_SECOND)
 enum { ACCESS_FAILURES_MOST = 20 };
 
-/* The one who asks. */
+/* A caller. */
 struct principal {
     int64_t token_id;
     const char *name; /* of the token */

@@ -1,4 +1,4 @@
-/* Admission: who asks, what the route needs, and whose workspace it is about.
+/* Admission: the caller, the right that the route needs, and the workspace that it is about.
  *
  * 1. A route of SCOPE_OPEN is for everybody.
  * 2. A token is looked up in memory. Without the field Authorization the request is anonymous, if only a process of this
@@ -297,7 +297,7 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
             return false;
         }
     }
-    /* After the actor: a refusal is answered to one who may know the route. */
+    /* After the actor: a refusal is answered to a caller that may know the route. */
     if (route_check_arguments(request, &name, &error) != WEIR_OK) {
         respond_error(request, answer, &error, name);
         return false;

@@ -44,7 +44,7 @@ struct api {
 /* Reads the token of the head; the route is found. False: the answer is a refusal. Any thread. */
 bool api_admit_head(struct api *api, size_t body_length, struct http_request *request, struct http_answer *answer);
 /* Whether the request may reach its handler; else the answer is filled. Makes the actor of the following calls of `store`
- * the one who asks, with the reason of the request. Any thread of the server. */
+ * the caller, with the reason of the request. Any thread of the server. */
 bool api_admit(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer);
 
 #endif

@@ -26,8 +26,8 @@ enum { STREAM_BLOCK_BYTES = 128 };
 /* Beside the texts of a head: those that a handler makes of a body. */
 enum { ARENA_BYTES_MAX = HTTP_HEAD_BYTES_MAX * 4 + HTTP_BODY_BYTES_MAX * 2 };
 
-/* What hold() has counted. Also when the memory itself goes to the library, which frees it with the answer: the exchange
- * ends only after that. */
+/* Gives back the bytes that hold() has counted. Also when the memory itself goes to the library, which frees it with the
+ * answer: the exchange ends only after that. */
 static void give_back(struct exchange *exchange)
 {
     atomic_fetch_sub(exchange->held, exchange->held_here);

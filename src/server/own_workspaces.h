@@ -1,5 +1,5 @@
-/* What a token of some workspaces may learn: nothing of the others. A thing of another workspace gets the refusal of a
- * missing one, with the same text, so that no answer shows that it exists. Threads: that of the handle.
+/* Keeps a token to its workspaces. A thing of another workspace gets the refusal of a missing one, with the same text, so
+ * that no answer shows that it exists. Threads: that of the handle.
  */
 #ifndef WEIR_SERVER_OWN_WORKSPACES_H
 #define WEIR_SERVER_OWN_WORKSPACES_H

@@ -53,8 +53,8 @@ static size_t count_parked_of(const struct parking *parking, int64_t token_id)
     return count;
 }
 
-/* What is added during a round waits for the next one. The thread is woken only for the first: it sleeps without a time
- * when nothing is parked. */
+/* An exchange that is added during a round waits for the next one. The thread is woken only for the first: it sleeps
+ * without a time when nothing is parked. */
 enum parking_answer parking_add(struct parking *parking, struct exchange *exchange)
 {
     INVARIANT(parking != NULL && exchange->answer.awaits != NULL);

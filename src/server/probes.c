@@ -31,8 +31,8 @@ static void add_check(struct checks *checks, const char *name, const char *node,
     }
 }
 
-/* What the store answered last, for READINESS_FRESH_US: everybody may ask for it, and must not keep the store busy. Before
- * the first answer the store counts as away. */
+/* The last answer of the store, for READINESS_FRESH_US: probes need no token, and must not keep the store busy. Before the
+ * first answer the store counts as away. */
 static struct {
     pthread_mutex_t lock;
     bool is_asked; /* a thread asks the store now; others take the last answer */

@@ -64,7 +64,7 @@ struct http_request {
     struct text body;
     struct arena arena;                /* for the handler, too */
     const char *secret;                /* of the token that it shows; NULL = none was needed, or it is not read yet */
-    const struct principal *principal; /* who asks; NULL = no token was needed, or it is not known yet */
+    const struct principal *principal; /* the caller; NULL = no token was needed, or it is not known yet */
     bool is_anonymous;                 /* no token is needed */
     bool is_head;                      /* HEAD: the answer is sent without its body */
     int connection_fd;                 /* for the address of the client */

@@ -11,7 +11,7 @@
 #include "server/request.h"
 #include "store/store.h"
 
-/* What a token must be allowed to do. Each includes those before it. */
+/* The right that a token must have. Each includes those before it. */
 enum route_scope {
     SCOPE_OPEN,    /* no token: probes and documents */
     SCOPE_READ,    /* */

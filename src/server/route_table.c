@@ -242,7 +242,7 @@ static const struct http_route routes[] = {
     .body_schema = "ActRequest", .answer_schema = "ActResult",
     .handle = answer_act_on_executions,
 },
-/* What is known of one execution. Steps come whole; events and logs by pages, because a long life has many of them. */
+/* The history of one execution. Steps come whole; events and logs by pages, because a long life has many of them. */
 {
     .method = "GET", .path = "/v1/executions/{id}/logs", .operation = "listLogs",
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_ID, .command = "logs",

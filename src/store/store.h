@@ -1,13 +1,12 @@
-/* The seam to where the queue is kept: SQLite, PostgreSQL. Verbs of the queue's own language, no CRUD.
+/* The interface of the stores (SQLite, PostgreSQL, a server over HTTP): verbs of the queue's own language, no CRUD.
  *
- * Every write is one transaction of its own, short, with a deadline; every write to a claimed item is conditional on its
- * fence; slots are counted in a guarded row in the same transaction as the state change. Time is the
- * store's own: no caller passes "now". The files of src/store/ wrap each verb once: check arguments, measure, emit one
- * event, call the driver; so all drivers behave, log and count alike. One conformance suite (tests/conformance) runs on
- * every driver.
+ * Every write is one transaction of its own, short, with a deadline. Every write to a claimed item is conditional on its
+ * fence. Slots are counted in a guarded row, in the same transaction as the state change. The store has the clock: no
+ * caller passes "now". The files of src/store/ wrap each verb once: check arguments, measure, emit one event, call the
+ * driver; so all drivers behave, log and count alike. One conformance suite (tests/conformance) runs on every driver.
  *
  * Threads: a struct store is a handle for one thread at a time; open one per thread (cheap: handles on the same file share
- * the writer). Memory: the results of a verb live in the arena that the caller passes, until he resets it.
+ * the writer). Memory: the results of a verb live in the arena that the caller passes, until the caller resets it.
  * Errors: outputs are untouched on failure. TRANSIENT: nothing was changed, repeat. UNKNOWN (WEIR_COMMIT_UNKNOWN): repeat
  * is safe for every verb, because ids, fences and lock holders are the caller's.
  */
@@ -552,13 +551,13 @@ struct recover_options {
     const struct silent_node *silent;
     size_t silent_count; /* at most NODE_NEIGHBOURS_MOST */
     const char *server;  /* node_beat.server while they were watched; another server ignores them */
-    /* A lease that is over proves nothing about the nodes with this boot id: they may have waited for the store, as the
-     * asking node did. "" = all nodes, NULL = none. A STORE_SHARED store ignores it: it has `silent`. */
+    /* The nodes with this boot id count as alive, also when their leases are over. The calling node passes it when its own
+     * heartbeat was late: the other nodes of its machine may have waited for the same store. "" = all nodes, NULL = none. A
+     * STORE_SHARED store ignores it: it has `silent`. */
     const char *trusted_machine;
-    /* Safety net: CLAIMED longer than this; 0 = not now. Only items that `node_id` itself holds and does not know (the
-     * answer to its claim was lost), and items of nodes that do not live: taking a claim from another live node would run
-     * it twice where runs die with their node, and an engine that is away for an hour is no fault of the item. An operator
-     * (node_id 0) takes them all. */
+    /* Safety net: takes over items that are CLAIMED for longer than this; 0 = none. They are items that `node_id` holds and
+     * does not know, because the answer to its claim was lost, and items of dead nodes. An item of another live node stays:
+     * it could run twice, and its engine may be away for an hour. An operator (node_id 0) takes them all. */
     int64_t stale_claim_us;
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;

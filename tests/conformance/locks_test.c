@@ -79,7 +79,7 @@ static void a_late_unlock_never_frees_the_successors_lock(void **state)
     scene_ok(scene, extend(scene, "host/2"));
 }
 
-/* Though nobody else has taken it: what the holder did since its end, somebody else might have done too, and he is told. */
+/* Also when no other holder has taken it: another one might have, so the work since its end had no lock. */
 static void an_unlock_after_the_end_is_a_conflict(void **state)
 {
     struct scene *scene = *state;

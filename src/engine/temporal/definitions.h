@@ -1,4 +1,4 @@
-/* What the engine remembers of workflow definitions, so that a start reads none of them again.
+/* The definitions of workflows in memory, so that a start reads none of them again.
  *
  * Any thread; entries are counted references. Owner: the engine.
  */

@@ -297,7 +297,7 @@ static bool may_see(const struct http_request *request, const json_t *job)
     return access_has_workspace(request->principal, json_string_value(json_object_get(job, "workspace")));
 }
 
-/* The act {id}, unless the one who asks may not see its workspace. */
+/* The act {id}, unless the caller may not see its workspace. */
 static enum weir_status find_bulk(struct api *api, const struct http_request *request, json_t **ret_job,
                                   struct weir_error *error)
 {

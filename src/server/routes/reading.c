@@ -184,7 +184,7 @@ void answer_status(struct api *api, struct store *store, struct http_request *re
 
 /* --- the store --- */
 
-/* What a client needs before its first call: that the store can be used, and its time. */
+/* For a client before its first call: that the store can be used, and its time. */
 void answer_show_store(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;

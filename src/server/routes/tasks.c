@@ -238,7 +238,7 @@ void answer_claim_tasks(struct api *api, struct store *store, struct http_reques
 
 /* --- reports --- */
 
-/* What all reports of a request share. */
+/* The common state of all reports of a request. */
 struct report_reader {
     struct task_hub *hub;   /* of the last report that is not on record yet */
     const char *unrecorded; /* its task, in the body; NULL = none */

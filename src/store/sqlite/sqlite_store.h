@@ -30,8 +30,8 @@ static inline struct sqlite_store *sqlite_of(struct store *store)
  * A library must not decide that for its host. Does nothing once SQLite runs. */
 void sqlite_store_tune_process(void);
 
-/* Enqueues on the caller's own database, inside his open transaction: rollback leaves nothing, commit starts
- * the work. `database` must be an open connection to a migrated store with a transaction begun (WEIR_MISUSE otherwise). */
+/* Enqueues inside the open transaction of the caller's own connection. A rollback leaves nothing; a commit starts the work.
+ * `database` must be a connection to a migrated store with a begun transaction (WEIR_MISUSE otherwise). */
 enum weir_status sqlite_store_enqueue_on(sqlite3 *database, const struct enqueue_request *requests, size_t count,
                                          struct enqueue_result *results, struct weir_error *error);
 

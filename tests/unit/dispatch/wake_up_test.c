@@ -17,7 +17,7 @@ static bool is_readable(int fd)
     return poll(&polled, 1, 0) == 1;
 }
 
-/* Whoever wakes has said so, and is held up before his write. */
+/* A wake-up that has set its flag and is held up before its write. */
 static void say_wake(struct node *node, enum loop loop)
 {
     atomic_store(&node->threads.loops[loop].is_woken, true);

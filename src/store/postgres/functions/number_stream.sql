@@ -1,10 +1,10 @@
 -- Gives positions to committed rows of the stream that have none, in the order of their seq, at most `most` rows. A transaction that sees
 -- the change of another one has a greater seq, so the changes of an execution keep their order. Returns whether rows may be left.
 --
--- Rows up to passed_seq are not looked at: they have positions, or the stream has begun anew since. Otherwise a look at the rows without a
--- position would pass all that had none once, until a vacuum removes them. It moves in two calls, when at least `step` rows are behind it:
--- the first notes the last seq, and then its own transaction id, which no transaction had when it took one of them; the second moves it
--- when all transactions up to that one have ended and their rows have positions.
+-- Rows up to passed_seq are not read: they have positions, or the stream has begun anew since. Without it each call would pass the dead
+-- index entries of all rows that got a position, until a vacuum removes them. When at least `step` rows are behind it, two calls move it:
+--   1. The first call stores the last seq, and its own transaction id. Each row up to that seq is of a transaction with a smaller id.
+--   2. The second call moves passed_seq to the stored seq, when all transactions up to that id have ended and their rows have positions.
 -- Locks: stream_state, if there is something to do. Caller: read_stream().
 CREATE OR REPLACE FUNCTION :schema.number_stream(most integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,5 +1,5 @@
--- As record(), for a set with more to keep than its rows can hold: a claim that is over though its execution is not, an execution that
--- was taken over from an earlier claim, an attempt of a step that follows or precedes another one. Every other set goes to record().
+-- As record(), for a set with one of these: a claim that ends before its execution, an execution with an earlier claim that was lost or
+-- given back, a second attempt of a step. They need rows of their own in the history. Every other set goes to record().
 --   taken_over       of each record: an earlier claim of the item was lost or given back
 --   attempt_records  the records that must take effect for the lost attempts of the next arrays to be kept
 -- The rows are read before the records. That is right when a record takes effect, because only the holder of a fence changes them.

@@ -193,8 +193,8 @@ SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(su
        coalesce(sum(parked), 0)
 FROM lane_counters;
 
--- Since when the pending item that has waited longest could run, among the first items of the lanes with the most runnable items, and those
--- that back off: a walk to the oldest row would pass all that wait without a slot. ?1 lanes, ?2 rows that back off
+-- The time since which the oldest waiting item could run. Only the first items of the lanes with the most runnable items are read, and rows
+-- that back off: a search for the oldest row would pass all items that wait without a slot. ?1 lanes, ?2 rows that back off
 -- name: oldest_pending
 SELECT min(since)
 FROM (SELECT (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
