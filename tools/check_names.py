@@ -4,6 +4,9 @@ another file, and a name is that of one function.
 
 usage: check_names.py [ROOT] | --update | --accept | --self-test
 
+A function that no other file of src/ calls is there for tests alone. tools/test_hooks.txt lists those that stay, each with
+its reason.
+
 tools/namesakes.txt lists the names that several files of src/ define, with the number of files: a number may only fall,
 and no name may be added. `--update` removes from it the names that have become unique. `--accept` writes the present
 names: only for a merge of branches that did not know each other's names.
@@ -19,6 +22,7 @@ from check_prose import comments_of
 from check_style import TOKEN, files_of
 
 NAMESAKES = 'tools/namesakes.txt'
+TEST_HOOKS = 'tools/test_hooks.txt'
 # Texts that name files of the reader, of other projects or of a build, not of this tree.
 FILES_ELSEWHERE = re.compile(r'^(worker|program|manage)\.(py|c)$|^temporal\.pb-c\.[ch]$|'
                              r'^(libpq-fe|sqlite3|jansson|wal)\.[ch]$')
@@ -91,6 +95,16 @@ def definitions(tree, pattern):
     return found
 
 
+def read_hooks(root):
+    """name -> reason"""
+    try:
+        with open(os.path.join(root, TEST_HOOKS), encoding='utf-8') as source:
+            lines = [line.split(maxsplit=1) for line in source if line.strip() and not line.startswith('#')]
+    except FileNotFoundError:
+        return {}
+    return {line[0]: line[1].strip() if len(line) > 1 else '' for line in lines}
+
+
 def check_exports(tree, problems):
     """Public functions (include/weir) are for programs; main() is for the system."""
     public = set().union(*[words for path, words in tree.words.items() if path.startswith('include/')] or [set()])
@@ -100,12 +114,23 @@ def check_exports(tree, problems):
         # The rows of the table of commands are in files of their own, which command_table.c includes.
         for name in set(names) if path.endswith(('.c', '_commands.h')) else ():
             users.setdefault(name, set()).add(path)
-        if path.endswith('.h'):
+        if path.endswith('.h') and path.startswith('src/'):
             twice |= {name for name, count in collections.Counter(names).items() if count > 1}
+    hooks = read_hooks(tree.root)
+    needed = set()
     for name, homes in sorted(definitions(tree, DEFINITION).items()):
-        if users[name] <= homes and name not in twice | public | {'main'}:
+        others = users[name] - homes
+        if name in twice | public | {'main'} or any(path.startswith('src/') for path in others):
+            continue
+        needed.add(name)
+        if not others:
             problems.append(f'{sorted(homes)[0]}: {name}() is exported and no other file calls it\n'
                             '    make it static and remove its prototype')
+        elif not hooks.get(name):
+            problems.append(f'{sorted(homes)[0]}: of src/ no other file calls {name}(), only {sorted(others)[0]}\n'
+                            f'    remove it, make it static, or give the reason in {TEST_HOOKS}')
+    problems += [f'{TEST_HOOKS}: {name} is no function that tests alone call\n    remove the line'
+                 for name in sorted(set(hooks) - needed)]
 
 
 def namesakes(tree):
@@ -169,6 +194,11 @@ def self_test():
     assert 'no file a/d.c' in problems_in({**caller, **other, 'docs/x.md': 'See `a/d.c`.\n'})[0]
     assert 'no function c_take()' in problems_in({**caller, **other, 'src/a/d.c': '/* As c_take() does. */\nint x;\n'})[0]
     assert 'no file d.h' in problems_in({**caller, **other, 'src/a/q.sql': '-- see d.h\nSELECT 1;\n'})[0]
+    test = {'tests/x.c': 'void f(void)\n{\n    c_add(1);\n}\n'}
+    assert 'only tests/x.c' in problems_in({**test, **other})[0]
+    assert problems_in({**test, **other, TEST_HOOKS: '# names\nc_add adds by hand\n'}) == []
+    assert 'only tests/x.c' in problems_in({**test, **other, TEST_HOOKS: 'c_add\n'})[0]
+    assert 'c_add is no function that tests' in problems_in({**caller, **test, **other, TEST_HOOKS: 'c_add adds\n'})[0]
     twins = {f'src/a/{name}.c': 'static int look(void)\n{\n    return 1;\n}\n' for name in ('d', 'e')}
     assert 'look() is defined in 2 files' in problems_in({**caller, **other, **twins})[0]
     assert problems_in({**caller, **other, **twins, NAMESAKES: '# list\nlook 2\n'}) == []

@@ -149,12 +149,6 @@ void time_zone_close(struct time_zone *zone)
     }
 }
 
-const char *time_zone_name(const struct time_zone *zone)
-{
-    INVARIANT(zone != NULL);
-    return zone->name;
-}
-
 /* The number of changes up to that time, with it. */
 static size_t changes_until(const struct zone_table *table, int64_t time)
 {

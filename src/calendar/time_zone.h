@@ -20,7 +20,6 @@ enum { TIME_ZONE_NAME_MAX = 64 };
 WEIR_MUST_CHECK enum weir_status time_zone_open(const char *name, struct time_zone **ret_zone, struct weir_error *error);
 /* Takes NULL. */
 void time_zone_close(struct time_zone *zone);
-const char *time_zone_name(const struct time_zone *zone);
 
 /* Seconds east of UTC. */
 int32_t time_zone_offset(const struct time_zone *zone, int64_t time);

@@ -30,16 +30,6 @@ void definition_place_refusal(const struct definition *definition, const char *s
     }
 }
 
-int definition_find_step(const struct definition *definition, const char *id)
-{
-    for (size_t i = 0; i < definition->count; i++) {
-        if (strcmp(definition->steps[i].id, id) == 0) {
-            return (int)i;
-        }
-    }
-    return -1;
-}
-
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after)
 {
     INVARIANT(before < definition->count && after < definition->count);

@@ -227,8 +227,6 @@ WEIR_MUST_CHECK enum weir_status definition_write(const struct definition *defin
 /* Takes NULL. */
 void definition_close(struct definition *definition);
 
-/* Index of a step id, or -1. */
-int definition_find_step(const struct definition *definition, const char *id);
 /* True when step `before` is among the direct or indirect needs of step `after`: its result is in `.steps` of `after`, and
  * nothing else is, so that an expression never depends on the faster step. */
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);

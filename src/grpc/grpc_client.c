@@ -536,17 +536,6 @@ void grpc_client_cancel(struct grpc_client *client, grpc_call_id id)
     }
 }
 
-void grpc_client_dial_now(struct grpc_client *client)
-{
-    client->lookup_us = client->lookup_us == TIME_NEVER ? TIME_NEVER : time_earlier(client->lookup_us, client->now_us);
-    for (int i = 0; i < GRPC_CLASS_COUNT; i++) {
-        for (size_t k = 0; k < client->pools[i].route_count; k++) {
-            client->pools[i].routes[k].failures = 0;
-            client->pools[i].routes[k].dial_us = time_earlier(client->pools[i].routes[k].dial_us, client->now_us);
-        }
-    }
-}
-
 /* --- closing --- */
 
 static void end_calls_and_connections(struct grpc_client *client)

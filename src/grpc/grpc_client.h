@@ -90,8 +90,6 @@ enum {
 /* --- outcomes, causes and codes --- */
 
 enum grpc_outcome { GRPC_NOT_SENT, GRPC_REFUSED, GRPC_STATUS, GRPC_UNKNOWN };
-/* "not_sent", "refused", "status", "unknown". */
-const char *grpc_outcome_name(enum grpc_outcome outcome);
 
 /* Why a call ended without a status, or an address was not reached. X(enum, name) */
 #define GRPC_CAUSE_LIST(X)                                                                                                 \
@@ -289,9 +287,6 @@ WEIR_MUST_CHECK enum weir_status grpc_client_call(struct grpc_client *client, co
 /* Ends the call with GRPC_CAUSE_CANCELLED, in the next step: GRPC_NOT_SENT, GRPC_REFUSED or GRPC_UNKNOWN. The stream
  * is reset. No effect on a call that has ended; one whose answer is already here keeps it. */
 void grpc_client_cancel(struct grpc_client *client, grpc_call_id id);
-
-/* Forgets the distance to the next dial, so that a call that follows tries every address at once: for probes. */
-void grpc_client_dial_now(struct grpc_client *client);
 
 /* --- examination --- */
 

@@ -1,15 +1,9 @@
-/* The names of the enums in grpc_client.h: outcomes, causes and status codes.
+/* The names of the enums in grpc_client.h: causes and status codes.
  *
  * The lists of the header give enum and name together, so a new value cannot lack its name. Logs, metrics and messages use
  * these names. A number outside of an enum gives "?", because codes come from servers. Pure; any thread.
  */
 #include "grpc/grpc_client.h"
-
-const char *grpc_outcome_name(enum grpc_outcome outcome)
-{
-    static const char *const names[] = {"not_sent", "refused", "status", "unknown"};
-    return (unsigned)outcome < sizeof names / sizeof names[0] ? names[outcome] : "?";
-}
 
 const char *grpc_cause_name(enum grpc_cause cause)
 {

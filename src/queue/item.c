@@ -82,17 +82,6 @@ const struct item_move *item_moves(size_t *ret_count)
     return moves;
 }
 
-const struct item_move *item_find_move(enum item_state from, const char *because)
-{
-    INVARIANT((unsigned)from < ITEM_STATE_COUNT && because != NULL);
-    for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
-        if (moves[i].from == from && strcmp(moves[i].because, because) == 0) {
-            return &moves[i];
-        }
-    }
-    return NULL;
-}
-
 bool item_may_move(enum item_state from, enum item_state to)
 {
     INVARIANT((unsigned)from < ITEM_STATE_COUNT && (unsigned)to < ITEM_STATE_COUNT);

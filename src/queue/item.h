@@ -80,8 +80,6 @@ struct item_move {
 
 /* The table; `ret_count` gets its length. Static. */
 const struct item_move *item_moves(size_t *ret_count);
-/* The move of that name from that state, or NULL when it is not legal. */
-const struct item_move *item_find_move(enum item_state from, const char *because);
 /* True when some move leads from one state to the other. Staying where one is (handover of a running item) counts only if
  * the table has it. */
 bool item_may_move(enum item_state from, enum item_state to);

@@ -266,18 +266,6 @@ int64_t task_workers_due(const struct task_hub *hub)
     return due_us;
 }
 
-void task_hub_leave(struct task_hub *hub, struct task_waiter *waiter)
-{
-    INVARIANT(hub != NULL && waiter != NULL);
-    (void)pthread_mutex_lock(&hub->lock);
-    if (waiter->is_waiting && waiter->report_id != 0) {
-        task_record_leave(hub, waiter);
-    } else if (waiter->is_waiting) {
-        waiter_take_out(hub, waiter);
-    }
-    (void)pthread_mutex_unlock(&hub->lock);
-}
-
 /* --- claims --- */
 
 static struct task_handler *task_handler_find(const struct task_hub *hub, const char *name)

@@ -81,8 +81,8 @@ void task_hub_close(struct task_hub *hub);
 
 /* --- claims --- */
 
-/* A claim that waits, or a report whose record is awaited. The caller owns it, and it must stay until `wake` was called or
- * task_hub_leave() has returned. */
+/* A claim that waits, or a report whose record is awaited. The caller owns it, and it must stay until `wake` was called:
+ * at the latest at its deadline, or by task_hub_close(). */
 struct task_waiter {
     /* Called once, under the lock of the hub: claim or report again. Must be quick. */
     void (*wake)(struct task_waiter *waiter);
@@ -114,8 +114,6 @@ WEIR_MUST_CHECK enum weir_status task_hub_claim(struct task_hub *hub, const stru
                                                 struct task_waiter *waiter, struct text *answer, struct weir_error *error);
 /* A waiter was woken, but its caller does not claim: another one is woken in its place. */
 void task_hub_pass_wake(struct task_hub *hub);
-/* The waiter waits no more, if it does: `wake` is not called after this. */
-void task_hub_leave(struct task_hub *hub, struct task_waiter *waiter);
 
 /* --- reports --- */
 

@@ -175,7 +175,5 @@ void task_workers_free(struct task_hub *hub);
 void task_keep_report(struct task_hub *hub, const char *id, uint64_t report);
 /* Ends the waits for records that are over. */
 void task_records_expire(struct task_hub *hub, int64_t now_us, bool all);
-/* The waiter of a record waits no more. */
-void task_record_leave(struct task_hub *hub, struct task_waiter *waiter);
 
 #endif

@@ -128,7 +128,8 @@ static void take_record(void *context, bool is_recorded)
     free(task);
 }
 
-void task_record_leave(struct task_hub *hub, struct task_waiter *waiter)
+/* The waiter of a record waits no more. */
+static void leave_record(struct task_hub *hub, struct task_waiter *waiter)
 {
     struct kept_report *kept = find_kept_hash(hub, waiter->report_id);
     INVARIANT(waiter->is_waiting && kept != NULL);
@@ -144,7 +145,7 @@ void task_records_expire(struct task_hub *hub, int64_t now_us, bool all)
 {
     while (hub->first_of_records != NULL && (all || hub->first_of_records->deadline_us <= now_us)) {
         struct task_waiter *waiter = hub->first_of_records;
-        task_record_leave(hub, waiter);
+        leave_record(hub, waiter);
         waiter->wake(waiter);
     }
 }

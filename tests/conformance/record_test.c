@@ -75,7 +75,7 @@ static bool is_end_or_step(enum record_kind kind)
 /* The state that a legal record leads to; the same state when it moves nothing. */
 static bool is_legal(enum item_state from, enum record_kind kind, enum item_state *ret_to)
 {
-    const struct item_move *move = item_find_move(from, record_kind_name(kind));
+    const struct item_move *move = scene_find_move(from, record_kind_name(kind));
     if (is_end_or_step(kind)) {
         *ret_to = kind == RECORD_STEP ? from : ITEM_CLAIMED;
         return from == ITEM_CLAIMED || from == ITEM_DISPATCHED;

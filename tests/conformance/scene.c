@@ -448,3 +448,15 @@ void scene_assert_events(struct scene *scene, const char *id, const char *expect
     json_decref(shown);
     assert_string_equal(text, expected);
 }
+
+const struct item_move *scene_find_move(enum item_state from, const char *because)
+{
+    size_t count = 0;
+    const struct item_move *moves = item_moves(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (moves[i].from == from && strcmp(moves[i].because, because) == 0) {
+            return &moves[i];
+        }
+    }
+    return NULL;
+}

@@ -101,6 +101,9 @@ int64_t scene_held(struct scene *scene, const char *workspace);
 /* The events of an execution, as "enqueue claim dispatch ...". */
 void scene_assert_events(struct scene *scene, const char *id, const char *expected);
 
+/* The move of that name from that state, NULL when it is not legal. */
+const struct item_move *scene_find_move(enum item_state from, const char *because);
+
 /* Members of answers. */
 json_int_t json_number_at(const json_t *object, const char *key);
 const char *json_text_at(const json_t *object, const char *key);

@@ -29,14 +29,18 @@ static void print_times(const struct time_zone *zone, int64_t after, long count,
 int main(void)
 {
     char line[LINE_MAX_BYTES];
+    char zone_name[LINE_MAX_BYTES] = "";
     struct time_zone *zone = NULL;
     while (fgets(line, sizeof line, stdin) != NULL) {
         char *rest = line;
         line[strcspn(line, "\n")] = '\0';
         const char *name = strsep(&rest, " ");
-        if (zone == NULL || strcmp(time_zone_name(zone), name) != 0) {
+        if (strcmp(zone_name, name) != 0) {
             time_zone_close(zone);
+            zone = NULL;
+            (void)snprintf(zone_name, sizeof zone_name, "%s", name);
             if (time_zone_open(name, &zone, NULL) != WEIR_OK) {
+                zone_name[0] = '\0';
                 (void)printf("refused\n");
                 continue;
             }

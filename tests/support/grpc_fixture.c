@@ -198,3 +198,9 @@ struct grpc_client_facts grpc_fixture_facts(const struct grpc_fixture *fixture)
     grpc_client_read_facts(fixture->client, &facts);
     return facts;
 }
+
+const char *grpc_fixture_outcome(enum grpc_outcome outcome)
+{
+    static const char *const names[] = {"not_sent", "refused", "status", "unknown"};
+    return (unsigned)outcome < sizeof names / sizeof names[0] ? names[outcome] : "?";
+}

@@ -66,5 +66,7 @@ void grpc_fixture_until(struct grpc_fixture *fixture, bool (*holds)(struct grpc_
 /* A call, waited for. */
 struct grpc_ended *grpc_fixture_run(struct grpc_fixture *fixture);
 struct grpc_client_facts grpc_fixture_facts(const struct grpc_fixture *fixture);
+/* "not_sent", "refused", "status", "unknown". */
+const char *grpc_fixture_outcome(enum grpc_outcome outcome);
 
 #endif

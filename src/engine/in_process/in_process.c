@@ -405,8 +405,3 @@ enum weir_status in_process_open(const struct in_process_options *options, struc
     *ret_engine = &runner->base;
     return WEIR_OK;
 }
-
-long in_process_keeper_pid(const struct engine *engine)
-{
-    return in_process_keeper(engine);
-}

@@ -22,8 +22,5 @@
  * (duplicate handler name, allowed program with a relative path). */
 WEIR_MUST_CHECK enum weir_status in_process_open(const struct in_process_options *options, struct engine **ret_engine,
                                                  struct weir_error *error);
-/* The process id of the keeper, 0 when there is none. The node's row has it: a node is gone only when its keeper is gone.
- */
-long in_process_keeper_pid(const struct engine *engine);
 
 #endif

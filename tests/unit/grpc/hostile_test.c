@@ -28,7 +28,7 @@ static void run_raw_of(struct raw *raw, enum grpc_outcome outcome, enum grpc_cau
     fixture.script = (struct frontend_answer){.fate = FATE_RAW, .raw = raw->bytes, .raw_length = raw->length};
     struct grpc_ended *ended = grpc_fixture_run(&fixture);
     if (ended->outcome != outcome || ended->cause != cause) {
-        fail_msg("%s: %s, %s: %s", name, grpc_outcome_name(ended->outcome), grpc_cause_name(ended->cause),
+        fail_msg("%s: %s, %s: %s", name, grpc_fixture_outcome(ended->outcome), grpc_cause_name(ended->cause),
                  ended->error.message);
     }
     /* The next one finds the way, on a new connection if need be. */

@@ -94,8 +94,8 @@ static void expect_failure(const struct frontend_options *served, const struct g
     struct grpc_ended *ended = grpc_fixture_run(&fixture);
     if (ended->outcome != GRPC_NOT_SENT || ended->cause != cause || strstr(ended->error.message, message) == NULL ||
         strstr(ended->error.hint, hint) == NULL) {
-        fail_msg("%s %s: %s (%s)", grpc_outcome_name(ended->outcome), grpc_cause_name(ended->cause), ended->error.message,
-                 ended->error.hint);
+        fail_msg("%s %s: %s (%s)", grpc_fixture_outcome(ended->outcome), grpc_cause_name(ended->cause),
+                 ended->error.message, ended->error.hint);
     }
     assert_int_equal(fixture.calls_handled, 0);
     grpc_fixture_close(&fixture);

@@ -4,7 +4,7 @@
 #include "support/seed.h"
 #include "support/test.h"
 
-static void the_states_are_those_of_the_specification(void **state)
+static void the_states_have_the_documented_names_and_order(void **state)
 {
     (void)state;
     static const char *const names[] = {"PENDING", "CLAIMED", "DISPATCHED", "WAITING", "COMPLETED", "FAILED", "CANCELLED"};
@@ -50,19 +50,17 @@ static void only_the_known_pairs_of_states_are_legal(void **state)
     }
 }
 
-static void every_move_is_found_by_its_cause_and_each_cause_is_there_once_per_state(void **state)
+static void each_cause_is_there_once_per_state(void **state)
 {
     (void)state;
     size_t count = 0;
     const struct item_move *moves = item_moves(&count);
     for (size_t i = 0; i < count; i++) {
-        assert_ptr_equal(item_find_move(moves[i].from, moves[i].because), &moves[i]);
         assert_true(item_may_move(moves[i].from, moves[i].to));
+        for (size_t k = 0; k < i; k++) {
+            assert_false(moves[k].from == moves[i].from && strcmp(moves[k].because, moves[i].because) == 0);
+        }
     }
-    assert_null(item_find_move(ITEM_PENDING, "dispatch"));
-    assert_null(item_find_move(ITEM_DISPATCHED, "retry"));
-    assert_null(item_find_move(ITEM_CLAIMED, "park"));
-    assert_null(item_find_move(ITEM_CLAIMED, ""));
 }
 
 static void only_a_refused_start_spends_an_attempt(void **state)
@@ -152,10 +150,10 @@ static void a_rank_never_overflows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_states_are_those_of_the_specification),
+        cmocka_unit_test(the_states_have_the_documented_names_and_order),
         cmocka_unit_test(no_move_leads_out_of_a_terminal_state),
         cmocka_unit_test(only_the_known_pairs_of_states_are_legal),
-        cmocka_unit_test(every_move_is_found_by_its_cause_and_each_cause_is_there_once_per_state),
+        cmocka_unit_test(each_cause_is_there_once_per_state),
         cmocka_unit_test(only_a_refused_start_spends_an_attempt),
         cmocka_unit_test(a_state_is_read_in_any_case_and_nothing_else_is),
         cmocka_unit_test(every_pending_reason_has_a_name_and_a_meaning),

@@ -350,14 +350,14 @@ static void wait_for_name(pid_t pid, const char *name)
 
 static void kill_keeper(void)
 {
-    assert_int_equal(kill((pid_t)in_process_keeper_pid(fixture.engine), SIGKILL), 0);
+    assert_int_equal(kill((pid_t)engine_keeper_pid(fixture.engine), SIGKILL), 0);
 }
 
 /* All processes of the step are gone before it runs again, also those that have left its session. */
 static void step_whose_keeper_is_killed_runs_again_without_an_attempt_spent(void **state)
 {
     (void)state;
-    long keeper = in_process_keeper_pid(fixture.engine);
+    long keeper = engine_keeper_pid(fixture.engine);
     engine_fixture_start(&fixture, 1,
                          script("if [ $WEIR_ATTEMPT = 1 ]; then trap '' TERM; setsid sleep 100 & echo $! > @/child; "
                                 "sleep 100 & echo $! > @/other; echo $$ > @/pid; wait; fi; "
@@ -375,8 +375,7 @@ static void step_whose_keeper_is_killed_runs_again_without_an_attempt_spent(void
     assert_int_equal(end->step.attempt, 2);
     assert_int_equal(end->step.failures, 0);
     assert_true(wait_until_dead(child));
-    assert_int_not_equal(in_process_keeper_pid(fixture.engine), keeper);
-    assert_int_equal(engine_keeper_pid(fixture.engine), in_process_keeper_pid(fixture.engine));
+    assert_int_not_equal(engine_keeper_pid(fixture.engine), keeper);
     const struct report *told = recorder_wait(&fixture.recorder, REPORT_INTERRUPTED, NULL, NULL, -1, 1);
     assert_non_null(told);
     assert_int_equal(told->count, 1);
@@ -388,12 +387,12 @@ static void step_whose_keeper_is_killed_runs_again_without_an_attempt_spent(void
 static void stopped_keeper_is_replaced_and_its_steps_are_killed(void **state)
 {
     (void)state;
-    long keeper = in_process_keeper_pid(fixture.engine);
+    long keeper = engine_keeper_pid(fixture.engine);
     engine_fixture_start(&fixture, 1, script("if [ $WEIR_ATTEMPT = 1 ]; then echo $$ > @/still; exec sleep 100; fi", ""),
                          "{}");
     pid_t step = wait_for_pid_file(path_of("still"));
     assert_int_equal(kill((pid_t)keeper, SIGSTOP), 0);
-    for (int i = 0; i < 12000 && in_process_keeper_pid(fixture.engine) == keeper; i++) { /* as a node renews it */
+    for (int i = 0; i < 12000 && engine_keeper_pid(fixture.engine) == keeper; i++) { /* as a node renews it */
         struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
         engine_lease(fixture.engine, clock_boot(clock_system()) + 15 * MICROSECONDS_PER_SECOND);
         (void)nanosleep(&pause, NULL);
@@ -403,7 +402,7 @@ static void stopped_keeper_is_replaced_and_its_steps_are_killed(void **state)
     assert_int_equal(end->step.attempt, 2);
     assert_int_equal(end->step.failures, 0);
     assert_true(wait_until_dead(step));
-    assert_int_not_equal(in_process_keeper_pid(fixture.engine), keeper);
+    assert_int_not_equal(engine_keeper_pid(fixture.engine), keeper);
     const struct report *told = recorder_wait(&fixture.recorder, REPORT_INTERRUPTED, NULL, NULL, -1, 1);
     assert_non_null(told);
     assert_non_null(strstr(told->error, "did not answer"));
@@ -412,14 +411,14 @@ static void stopped_keeper_is_replaced_and_its_steps_are_killed(void **state)
 static void keeper_that_answers_is_left_alone(void **state)
 {
     (void)state;
-    long keeper = in_process_keeper_pid(fixture.engine);
+    long keeper = engine_keeper_pid(fixture.engine);
     for (int i = 0; i < 5; i++) {
         engine_lease(fixture.engine, clock_boot(clock_system()) + 60 * MICROSECONDS_PER_SECOND);
         engine_fixture_start(&fixture, i + 1, script("true", ""), "{}");
         (void)engine_fixture_expect_end(&fixture, i + 1, END_COMPLETED);
     }
     engine_lease(fixture.engine, TIME_NEVER);
-    assert_int_equal(in_process_keeper_pid(fixture.engine), keeper);
+    assert_int_equal(engine_keeper_pid(fixture.engine), keeper);
 }
 
 /* The step may be the reason of the kill: the scheduler decides beside which items it runs again. */
@@ -472,7 +471,7 @@ static void expression_whose_evaluator_dies_with_the_keeper_is_sent_again(void *
     (void)state;
     const char *definition = "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${[range(1000000)] | length}\"]}}}";
     engine_fixture_start(&fixture, 1, definition, "{}");
-    for (int i = 0; i < 20000 && !has_children(in_process_keeper_pid(fixture.engine)); i++) {
+    for (int i = 0; i < 20000 && !has_children(engine_keeper_pid(fixture.engine)); i++) {
         struct timespec pause = {.tv_nsec = 1000000}; /* until the evaluator is there: it works on it for a while */
         (void)nanosleep(&pause, NULL);
     }
@@ -507,7 +506,7 @@ static void thousand_sleeping_executions_use_no_processes(void **state)
     }
     assert_non_null(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING, 1000));
     assert_int_equal(engine_running(fixture.engine), 1000);
-    assert_false(has_children(in_process_keeper_pid(fixture.engine)));
+    assert_false(has_children(engine_keeper_pid(fixture.engine)));
     for (int i = 0; i < 1000; i++) {
         char id[UUID_TEXT_MAX];
         (void)snprintf(id, sizeof id, "00000000-0000-7000-8000-%012d", i);
@@ -530,7 +529,7 @@ static pid_t fork_node(const char *definition, int64_t lease_us)
     engine_fixture_open(&own, NULL);
     (void)rmdir(own.directory); /* it ends by a signal, and the script is the test's */
     FILE *file = fopen(path_of("keeper"), "w");
-    (void)fprintf(file, "%ld\n", in_process_keeper_pid(own.engine));
+    (void)fprintf(file, "%ld\n", engine_keeper_pid(own.engine));
     (void)fclose(file);
     if (lease_us > 0) {
         engine_lease(own.engine, clock_boot(clock_system()) + lease_us);
@@ -600,12 +599,12 @@ static void stopped_node_loses_its_steps_when_the_lease_is_over(void **state)
 static void signals_to_the_group_of_the_node_do_not_reach_the_keeper(void **state)
 {
     (void)state;
-    long keeper = in_process_keeper_pid(fixture.engine);
+    long keeper = engine_keeper_pid(fixture.engine);
     assert_int_not_equal(getpgid((pid_t)keeper), getpgid(0));
     assert_int_equal(kill((pid_t)keeper, SIGINT), 0);
     assert_int_equal(kill((pid_t)keeper, SIGTERM), 0);
     (void)run_script("true", "", END_COMPLETED);
-    assert_int_equal(in_process_keeper_pid(fixture.engine), keeper);
+    assert_int_equal(engine_keeper_pid(fixture.engine), keeper);
 }
 
 static void closing_kills_what_runs(void **state)
@@ -614,7 +613,7 @@ static void closing_kills_what_runs(void **state)
     engine_fixture_start(&fixture, 1, script(stubborn, ""), "{}");
     pid_t leader = wait_for_pid_file(path_of("pid"));
     pid_t away = wait_for_pid_file(path_of("away"));
-    pid_t keeper = (pid_t)in_process_keeper_pid(fixture.engine);
+    pid_t keeper = (pid_t)engine_keeper_pid(fixture.engine);
     engine_fixture_close(&fixture);
     assert_false(is_alive(leader));
     assert_false(is_alive(away));
@@ -651,7 +650,7 @@ static void a_process_of_another_keeper_with_the_same_process_id_is_left_alone(v
 {
     (void)state;
     char mark[64];
-    (void)snprintf(mark, sizeof mark, "WEIR_RUN=%ld.1", in_process_keeper_pid(fixture.engine));
+    (void)snprintf(mark, sizeof mark, "WEIR_RUN=%ld.1", engine_keeper_pid(fixture.engine));
     char *const argv[] = {"sleep", "300", NULL};
     char *const envp[] = {mark, "PATH=/usr/bin:/bin", NULL};
     pid_t other = test_fork();

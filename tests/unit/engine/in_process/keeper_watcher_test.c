@@ -104,7 +104,7 @@ static pid_t fork_node(int64_t lease_us)
     engine_fixture_open(&own, NULL);
     (void)rmdir(own.directory); /* it ends by a signal */
     FILE *file = fopen(path_of("keeper"), "w");
-    (void)fprintf(file, "%ld\n", in_process_keeper_pid(own.engine));
+    (void)fprintf(file, "%ld\n", engine_keeper_pid(own.engine));
     (void)fclose(file);
     engine_fixture_start(&own, 1, step_with_helper(), "{}");
     for (;;) {
@@ -216,7 +216,7 @@ static void keeper_is_late_only_when_it_has_not_enforced_the_present_lease(void 
 static void watcher_ends_with_its_keeper(void **state)
 {
     (void)state;
-    pid_t keeper = (pid_t)in_process_keeper_pid(fixture.engine);
+    pid_t keeper = (pid_t)engine_keeper_pid(fixture.engine);
     engine_fixture_start(&fixture, 1, step_with_helper(), "{}");
     pid_t leader = wait_for_pid_file(path_of("pid"));
     pid_t watcher = wait_for_watcher(keeper, 0);
@@ -230,7 +230,7 @@ static void watcher_ends_with_its_keeper(void **state)
 static void watcher_that_is_killed_is_replaced(void **state)
 {
     (void)state;
-    pid_t keeper = (pid_t)in_process_keeper_pid(fixture.engine);
+    pid_t keeper = (pid_t)engine_keeper_pid(fixture.engine);
     engine_fixture_start(&fixture, 1, step_with_helper(), "{}");
     (void)wait_for_pid_file(path_of("pid"));
     pid_t first = wait_for_watcher(keeper, 0);

@@ -80,7 +80,7 @@ static void a_step_waits_while_its_node_has_no_file_descriptor(void **state)
 static void a_step_waits_while_its_keeper_has_no_file_descriptor(void **state)
 {
     (void)state;
-    pid_t keeper = (pid_t)in_process_keeper_pid(fixture.engine);
+    pid_t keeper = (pid_t)engine_keeper_pid(fixture.engine);
     limit_files(keeper, NO_MORE_FILES);
     engine_fixture_start(&fixture, 1, one_exec, "{}");
     expect_that_it_waits(1, "ulimit -n");
@@ -131,7 +131,7 @@ static void an_expression_waits_while_its_node_has_no_file_descriptor(void **sta
 static void an_expression_waits_while_its_keeper_has_no_file_descriptor(void **state)
 {
     (void)state;
-    pid_t keeper = (pid_t)in_process_keeper_pid(fixture.engine);
+    pid_t keeper = (pid_t)engine_keeper_pid(fixture.engine);
     limit_files(keeper, NO_MORE_FILES);
     engine_fixture_start(&fixture, 1, one_expression, "{\"n\": 4}");
     expect_that_it_is_told("ulimit -n");

@@ -65,7 +65,7 @@ static void an_id_that_ended_unseen_is_not_enqueued_again(void **state)
     struct scene *scene = *state;
     const char *id = "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79";
     const char *other = "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a80";
-    static const char *const sql = "SELECT weir.enqueue('acme', 'hello', execution_id => '%s')";
+    static const char sql[] = "SELECT weir.enqueue('acme', 'hello', execution_id => '%s')";
     begin_standing_still(scene);
     (void)run(scene->b, sql, id);
     claim_and_end(scene, id, RECORD_COMPLETED);
@@ -602,7 +602,7 @@ static void note_run(struct scene *scene, const struct claimed_item *item)
 static void a_worker_ends_its_own_run_in_sql_and_no_other(void **state)
 {
     struct scene *scene = *state;
-    static const char *const of_run = "SELECT weir.complete('execution-%s', '{\"n\": 1}', run_id => '%s')";
+    static const char of_run[] = "SELECT weir.complete('execution-%s', '{\"n\": 1}', run_id => '%s')";
     const char *id = enqueue_outside(scene);
     assert_string_equal(refusal(scene->a, "SELECT weir.complete('%s')", id), "WR014"); /* not started */
     struct claimed_item item = claim_one(scene, id);

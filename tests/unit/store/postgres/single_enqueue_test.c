@@ -1,6 +1,10 @@
 /* An enqueue of one request has a function of its own. It must answer and store the same as the function for sets. */
+#include <inttypes.h>
 #include <stdio.h>
 
+#include "queue/item.h"
+#include "queue/limits.h"
+#include "support/seed.h"
 #include "unit/store/postgres/scene.h"
 
 enum { LONG_SQL_SIZE = 4000 };
@@ -151,12 +155,27 @@ static void an_id_made_for_the_call_goes_the_short_way(void **state)
     assert_false(went_the_short_way(scene, &request));
 }
 
+/* The order of starts is the same on both stores: item_rank() of the program, which SQLite uses, and the SQL function. */
+static void a_rank_of_sql_is_the_rank_of_the_program(void **state)
+{
+    struct scene *scene = *state;
+    struct random random;
+    test_seed(&random, "rank in SQL");
+    for (int i = 0; i < 300; i++) {
+        int64_t run_at_us = i == 0 ? 0 : i == 1 ? RUN_AT_MOST_US : (int64_t)random_below(&random, RUN_AT_MOST_US);
+        int priority = PRIORITY_LEAST + i % (PRIORITY_MOST - PRIORITY_LEAST + 1);
+        const char *rank = run(scene->a, "SELECT weir.item_rank(%" PRId64 ", %d)", run_at_us, priority);
+        assert_int_equal(number(rank), item_rank(run_at_us, priority));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(one_request_is_answered_as_a_set_of_one),
         SCENE_TEST(one_request_wakes_the_scheduler),
         SCENE_TEST(an_id_made_for_the_call_goes_the_short_way),
+        SCENE_TEST(a_rank_of_sql_is_the_rank_of_the_program),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
