@@ -63,6 +63,7 @@ void node_forget_handlers(struct scheduler *scheduler, struct node *node)
 
 bool demand_has_node(const struct scheduler *scheduler, const struct demand *demand, bool or_full)
 {
+    INVARIANT(scheduler != NULL && demand != NULL);
     const struct pool *pool = table_at(&scheduler->pools, demand->pool);
     for (const struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_pool.after)) {

@@ -230,6 +230,7 @@ static void lane_forget(struct scheduler *scheduler, struct lane *lane)
 /* A lane behind its share's pass would come back at that pass anyway, so nothing is lost with it. */
 void lanes_forget_idle(struct scheduler *scheduler)
 {
+    INVARIANT(scheduler != NULL);
     for (;;) {
         uint32_t first = scheduler->lists[LANE_IDLE].first;
         if (first == 0) {
@@ -351,6 +352,7 @@ static void raise_lane(const struct scheduler *scheduler, struct lane *lane)
  * rebuilt once afterwards, in O(lanes), instead of in O(lanes * log lanes) with each fact. */
 void passes_settle(struct scheduler *scheduler)
 {
+    INVARIANT(scheduler != NULL);
     if (!scheduler->passes_loaded) {
         return;
     }
@@ -422,6 +424,7 @@ bool lane_is_low(const struct lane *lane)
  * A slower one doubles, up to LANE_READ_SLOW_MOST. No size grows while half of all heads are in use. */
 void lane_grow_reads(struct scheduler *scheduler, struct lane *lane)
 {
+    INVARIANT(scheduler != NULL && lane != NULL);
     if (scheduler->heads > scheduler->heads_most / 2) {
         return;
     }
@@ -483,6 +486,7 @@ static bool is_served_late(const struct scheduler *scheduler, const struct lane 
  */
 void heads_fit(struct scheduler *scheduler, const struct lane *kept)
 {
+    INVARIANT(scheduler != NULL);
     bool takes_any = false;
     while (scheduler->heads > scheduler->heads_most && scheduler->heads > kept->count) {
         struct lane *lane = table_from(&scheduler->lanes, scheduler->drop_next);

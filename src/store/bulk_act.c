@@ -15,6 +15,7 @@
 /* The names are those of the commands. */
 bool bulk_act_parse(const char *name, enum bulk_act *ret_act)
 {
+    INVARIANT(name != NULL && ret_act != NULL);
     static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_PURGE};
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
         if (strcmp(name, bulk_act_name(acts[i])) == 0) {
@@ -64,6 +65,7 @@ enum weir_status execution_complete_id(struct store *store, const char *id, char
 
 void bulk_act_complete_filter(enum bulk_act act, int64_t now_us, struct execution_filter *filter)
 {
+    INVARIANT(filter != NULL);
     if (filter->id != NULL) {
         return; /* it names one execution, as it would without a filter */
     }
@@ -79,6 +81,7 @@ void bulk_act_complete_filter(enum bulk_act act, int64_t now_us, struct executio
 enum weir_status bulk_act_count(struct store *store, const struct execution_filter *filter,
                                 struct bulk_matches *ret_matches, struct weir_error *error)
 {
+    INVARIANT(store != NULL && filter != NULL && ret_matches != NULL);
     json_t *page = NULL;
     struct list_options options = {.kind = LIST_EXECUTIONS, .filter = *filter, .limit = 1, .count = true};
     enum weir_status status = store_list(store, &options, &page, error);
@@ -92,6 +95,7 @@ enum weir_status bulk_act_count(struct store *store, const struct execution_filt
 
 enum weir_status bulk_act_expect(const struct bulk_matches *matches, int64_t expected, struct weir_error *error)
 {
+    INVARIANT(matches != NULL);
     if (expected < 0 || (expected == matches->matched && matches->is_exact)) {
         return WEIR_OK;
     }
@@ -122,6 +126,7 @@ static enum weir_status count_retried(struct store *store, enum bulk_act act, co
 enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                    struct bulk_matches *matches, struct weir_error *error)
 {
+    INVARIANT(store != NULL && filter != NULL && matches != NULL);
     struct execution_filter narrowed = *filter;
     struct bulk_matches allowed = *matches;
     unsigned possible = bulk_act_states(act);
@@ -168,6 +173,7 @@ static enum weir_status refuse_retried(struct store *store, const json_t *execut
 
 enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, const char *id, struct weir_error *error)
 {
+    INVARIANT(store != NULL && id != NULL);
     json_t *execution = NULL;
     enum item_state state = ITEM_PENDING;
     enum weir_status status = store_show(store, id, &execution, error);
@@ -192,6 +198,7 @@ enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, c
 
 json_t *bulk_act_item(enum bulk_act act, const struct bulk_result *result)
 {
+    INVARIANT(result != NULL);
     json_t *item = json_pack("{s:s, s:s}", "id", result->last_id, "act", bulk_act_name(act));
     if (act == BULK_CANCEL && json_object_set_new(item, "cancel_requested", json_boolean(result->requested > 0)) != 0) {
         json_decref(item);
@@ -208,6 +215,7 @@ json_t *bulk_act_item(enum bulk_act act, const struct bulk_result *result)
 json_t *bulk_act_summary(enum bulk_act act, const struct bulk_matches *matches, int64_t changed, int64_t requested,
                          bool is_dry_run)
 {
+    INVARIANT(matches != NULL);
     json_t *summary = json_pack("{s:s, s:I, s:b, s:I, s:I, s:b}", "act", bulk_act_name(act), "matched",
                                 (json_int_t)matches->matched, "matched_is_exact", matches->is_exact, "changed",
                                 (json_int_t)changed, "refused", (json_int_t)matches->refused, "dry_run", is_dry_run);

@@ -48,6 +48,7 @@ enum weir_status call_end(struct call *call, enum weir_status status)
 
 void call_emit_claimed(const struct call *call, const struct claim_result *claimed)
 {
+    INVARIANT(call != NULL && claimed != NULL);
     if (claimed->count > 0) {
         struct event event = {.type = EVENT_BATCH_CLAIMED,
                               .count = (int64_t)claimed->count,
@@ -74,6 +75,7 @@ enum weir_status call_refuse_blank(const char *kind, struct weir_error *error)
 
 enum weir_status call_check_name(const char *kind, const char *name, size_t most, struct weir_error *error)
 {
+    INVARIANT(kind != NULL && most > 0);
     size_t length = name == NULL ? 0 : strlen(name);
     if (length == 0 || length > most || !text_is_utf8(name, length)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must have 1 to %zu bytes of UTF-8", kind, most);

@@ -257,6 +257,7 @@ enum weir_status store_complete(struct store *store, const struct completion *co
 enum weir_status store_complete_rehearse(struct store *store, const struct completion *completion, bool *ret_has_ended,
                                          struct weir_error *error)
 {
+    INVARIANT(store != NULL && completion != NULL && ret_has_ended != NULL);
     json_t *execution = NULL;
     enum weir_status status = check_completion(completion, error);
     if (status == WEIR_OK) {

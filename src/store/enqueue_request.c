@@ -31,6 +31,7 @@ void group_hint(const char *name, const char *const *groups, size_t count, struc
 
 enum weir_status group_refuse(const char *name, const char *const *groups, size_t count, struct weir_error *error)
 {
+    INVARIANT(name != NULL && (groups != NULL || count == 0));
     char list[GROUPS_NAMED * (GROUP_NAME_MAX + sizeof "\"\", ")] = "";
     size_t length = 0;
     for (size_t i = 0; i < count && i < GROUPS_NAMED; i++) {
@@ -113,6 +114,7 @@ static enum weir_status check_reserved_key(const char *key, struct weir_error *e
 
 enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL);
     enum weir_status status = check_text("the workspace's name", request->workspace, WORKSPACE_NAME_MAX, error);
     if (status == WEIR_OK) {
         status = check_text("the workflow's name", request->workflow, WORKFLOW_NAME_MAX, error);

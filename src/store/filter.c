@@ -40,6 +40,7 @@ static const char *const key_names[KEY_COUNT] = {
 
 const char *filter_key_of_flag(const char *flag)
 {
+    INVARIANT(flag != NULL);
     for (size_t i = 0; i < KEY_COUNT; i++) {
         size_t at = 0;
         while (flag[at] != '\0' && (flag[at] == key_names[i][at] || (flag[at] == '-' && key_names[i][at] == '_'))) {
@@ -97,6 +98,7 @@ static enum weir_status filter_parse_statuses(const char *list, unsigned *ret_st
 enum weir_status filter_parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
                                    struct weir_error *error)
 {
+    INVARIANT(key != NULL && value != NULL && ret_time_us != NULL);
     int64_t back_us;
     enum weir_status status;
     if (duration_parse(value, &back_us, NULL) == WEIR_OK) {
@@ -287,6 +289,7 @@ static enum weir_status next_filter_pair(char **at, char **ret_key, char **ret_v
 enum weir_status filter_set(struct execution_filter *filter, const char *key, char *value, int64_t now_us,
                             struct weir_error *error)
 {
+    INVARIANT(filter != NULL && key != NULL && value != NULL);
     enum filter_key found;
     enum weir_status status = find_filter_key(key, &found, error);
     if (status != WEIR_OK) {
@@ -307,6 +310,7 @@ const char *filter_key(size_t index)
 /* Callers refuse an act with such a filter: a condition that was forgotten must not act on every execution. */
 bool filter_is_empty(const struct execution_filter *filter)
 {
+    INVARIANT(filter != NULL);
     const char *const texts[] = {filter->id,     filter->workspace,   filter->workflow,   filter->group,
                                  filter->reason, filter->waiting_for, filter->error_code, filter->idempotency_key};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -331,6 +335,7 @@ bool filter_has_key(const char *name)
 enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena, struct execution_filter *filter,
                               struct weir_error *error)
 {
+    INVARIANT(where != NULL && arena != NULL && filter != NULL);
     if (strlen(where) > FILTER_BYTES_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a filter is at most %d bytes long", FILTER_BYTES_MAX);
     }
@@ -358,6 +363,7 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
 
 bool filter_status_says_running(const char *statuses)
 {
+    INVARIANT(statuses != NULL);
     while (*statuses != '\0') {
         size_t length = strcspn(statuses, ",");
         if (word_is_running(statuses, length)) {
@@ -370,6 +376,7 @@ bool filter_status_says_running(const char *statuses)
 
 bool filter_says_running(const char *where, struct arena *arena)
 {
+    INVARIANT(where != NULL && arena != NULL);
     struct weir_error ignored = {.status = WEIR_OK};
     char *at = arena_copy_string(arena, where);
     char *key = NULL;

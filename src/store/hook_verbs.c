@@ -12,6 +12,7 @@
 
 bool hook_end_parse(const char *name, enum item_state *ret_state)
 {
+    INVARIANT(ret_state != NULL);
     static const enum item_state ends[HOOK_ENDS_MOST] = {ITEM_COMPLETED, ITEM_FAILED, ITEM_CANCELLED};
     for (size_t i = 0; name != NULL && i < HOOK_ENDS_MOST; i++) {
         if (strcasecmp(name, item_state_name(ends[i])) == 0) {

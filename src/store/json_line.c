@@ -243,6 +243,7 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
 enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
                                 struct enqueue_request *request, struct weir_error *error)
 {
+    INVARIANT(request != NULL);
     struct enqueue_request read = *request;
     json_t *object = NULL;
     if (length > JSON_LINE_BYTES_MAX) {

@@ -66,6 +66,7 @@ enum weir_status reading_check_id(const char *given, char ret_lower[UUID_TEXT_MA
 
 enum weir_status reading_check_matches(const char *const *ids, size_t count, const char *lower, struct weir_error *error)
 {
+    INVARIANT((ids != NULL || count == 0) && lower != NULL);
     char named[(IDS_NAMED_MAX + 1) * (UUID_TEXT_MAX + 4)] = "";
     if (count == 1) {
         return WEIR_OK;
@@ -345,6 +346,7 @@ enum weir_status reading_add_events(json_t *execution, json_t *events, int64_t e
 
 enum weir_status reading_add_params(json_t *execution, const char *text, size_t length, struct weir_error *error)
 {
+    INVARIANT(text != NULL || length == 0);
     json_t *params = NULL;
     enum weir_status status = WEIR_OK;
     if (text == NULL) {
@@ -365,6 +367,7 @@ void reading_explain_end(json_t *execution)
 
 enum weir_status reading_add_reasons(json_t *status_json, const json_t *counted, struct weir_error *error)
 {
+    INVARIANT(status_json != NULL);
     json_t *reasons = json_object();
     for (unsigned i = 0; i < PENDING_REASON_COUNT; i++) {
         const char *name = pending_reason_name((enum pending_reason)i);

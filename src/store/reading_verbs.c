@@ -160,6 +160,7 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
 
 const json_t *store_execution_result(const json_t *execution)
 {
+    INVARIANT(execution != NULL);
     const char *state = json_string_value(json_object_get(execution, "status"));
     const json_t *steps = json_object_get(execution, "steps");
     size_t count = json_array_size(steps);

@@ -78,6 +78,7 @@ enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_e
 
 enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int64_t running, struct weir_error *error)
 {
+    INVARIANT(name != NULL);
     error_set(error, WEIR_ILLEGAL_STATE, "workspace \"%s\" has %lld waiting and %lld running executions", name,
               (long long)waiting, (long long)running);
     if (running > 0) {
@@ -142,6 +143,7 @@ enum weir_status refusal_lease_lost(int64_t node_id, struct weir_error *error)
 
 enum weir_status refusal_no_live_node(const char *name, const char *names, bool is_cut, struct weir_error *error)
 {
+    INVARIANT(names != NULL);
     error_set(error, WEIR_NOT_FOUND, "there is no live node \"%s\"", name);
     if (names[0] == '\0') {
         error_hint(error, "no node is alive");
@@ -178,6 +180,7 @@ enum weir_status refusal_signal_of_temporal(const char *id, struct weir_error *e
 
 enum weir_status refusal_signal_unknown(const char *id, const char *name, const char *names, struct weir_error *error)
 {
+    INVARIANT(names != NULL);
     error_set(error, WEIR_INVALID_ARGUMENT, "no step of execution %s waits for a signal \"%.80s\"", id, name);
     if (names[0] == '\0') {
         error_hint(error, "its workflow has no signal steps");
@@ -206,6 +209,7 @@ enum weir_status refusal_signal_key_reused(const char *id, const char *key, int6
 enum weir_status refusal_signals_full(const char *id, const char *name, int64_t count, int64_t bytes,
                                       struct weir_error *error)
 {
+    INVARIANT(id != NULL && name != NULL);
     error_set(error, WEIR_ILLEGAL_STATE,
               "execution %s keeps %lld signals \"%.80s\" with %lld bytes that no step has consumed", id, (long long)count,
               name, (long long)bytes);

@@ -29,6 +29,7 @@ const char *schedule_overlap_name(enum schedule_overlap overlap)
 
 bool schedule_overlap_parse(const char *name, enum schedule_overlap *ret_overlap)
 {
+    INVARIANT(ret_overlap != NULL);
     for (size_t i = 0; name != NULL && i < OVERLAPS; i++) {
         if (strcmp(name, overlap_names[i]) == 0) {
             *ret_overlap = (enum schedule_overlap)i;

@@ -273,6 +273,7 @@ enum weir_status store_enqueue_all(struct store *store, const struct enqueue_req
 enum weir_status store_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
                             struct weir_error *error)
 {
+    INVARIANT(store != NULL);
     if (request == NULL || ret_state == NULL || (request->act != ROLE_READ && request->node_id <= 0) ||
         (request->act != ROLE_READ && request->act != ROLE_LEAVE && request->lease_us <= 0)) {
         return error_set(error, WEIR_MISUSE, "the scheduler's role needs a node and a lease");
@@ -345,6 +346,7 @@ enum weir_status store_read_definition(struct store *store, int64_t definition_i
 enum weir_status store_node_start(struct store *store, const struct node_options *options, int64_t *ret_node_id,
                                   struct weir_error *error)
 {
+    INVARIANT(store != NULL && options != NULL && ret_node_id != NULL);
     if (options->name == NULL || options->group == NULL || options->lease_us <= 0 ||
         strlen(options->name) > NODE_NAME_MAX || strlen(options->group) > GROUP_NAME_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a node needs a name, a group and a lease");

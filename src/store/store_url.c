@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "store/store.h"
 
@@ -61,6 +62,7 @@ static void mask_values(char *shown, size_t size)
 
 void store_url_shown(const char *url, char *to, size_t size)
 {
+    INVARIANT(url != NULL && to != NULL && size > 0);
     char shown[STORE_URL_MAX];
     if (store_url_is_no_path(url)) {
         text_copy(to, size, strchr(url, '=') != NULL || strchr(url, '@') != NULL ? "***" : url);

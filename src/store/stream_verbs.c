@@ -35,6 +35,7 @@ const char *stream_kind_name(enum stream_kind kind)
 
 bool stream_kind_parse(const char *name, enum stream_kind *ret_kind)
 {
+    INVARIANT(ret_kind != NULL);
     for (size_t i = 0; name != NULL && i < STREAM_KINDS; i++) {
         if (strcmp(kinds[i].name, name) == 0) {
             *ret_kind = (enum stream_kind)i;

@@ -19,6 +19,7 @@ const char *token_role_name(enum token_role role)
 
 bool token_role_parse(const char *name, enum token_role *ret_role)
 {
+    INVARIANT(ret_role != NULL);
     for (int i = 0; name != NULL && i < TOKEN_ROLE_COUNT; i++) {
         if (strcmp(name, role_names[i]) == 0) {
             *ret_role = (enum token_role)i;

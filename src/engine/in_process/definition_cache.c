@@ -36,6 +36,7 @@ static void free_entry(struct definition_entry *entry)
 
 void definition_cache_close(struct definition_cache *cache)
 {
+    INVARIANT(cache != NULL);
     for (size_t i = 0; i < DEFINITION_CACHE_BUCKETS; i++) {
         while (cache->buckets[i] != NULL) {
             struct definition_entry *entry = cache->buckets[i];

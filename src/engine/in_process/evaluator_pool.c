@@ -210,6 +210,7 @@ void evaluator_pool_init(struct evaluator_pool *pool, struct loop *loop, struct 
 
 void evaluator_pool_close(struct evaluator_pool *pool)
 {
+    INVARIANT(pool != NULL);
     for (size_t i = 0; i < EVALUATORS_MAX && pool->loop != NULL; i++) {
         struct evaluator_child *child = &pool->children[i];
         close_watched_fd(pool->loop, &child->requests);

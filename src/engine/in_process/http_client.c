@@ -517,6 +517,7 @@ void http_client_init(struct http_client *client, const struct address_rules *ru
 
 enum weir_status http_client_start(struct http_client *client, struct weir_error *error)
 {
+    INVARIANT(client != NULL);
     sigset_t all;
     sigset_t before;
     enum weir_status status = client->has_thread ? WEIR_OK : libcurl_load("an http step", error);
@@ -565,6 +566,7 @@ void http_client_set_weight(struct http_client *client, struct fair_lane *lane, 
 
 void http_client_close(struct http_client *client)
 {
+    INVARIANT(client != NULL);
     if (client->has_thread) {
         (void)pthread_mutex_lock(&client->lock);
         client->closing = true;

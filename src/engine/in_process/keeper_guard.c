@@ -10,6 +10,7 @@
  * instructions per system call of a step. The child of the keeper installs it just before exec; it must not allocate.
  */
 #include "engine/in_process/keeper_guard.h"
+#include "base/error.h"
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -106,6 +107,7 @@ static void add_argument_block(struct program *program, uint32_t argument, const
 
 bool keeper_guard_install(const struct keeper_guarded *guarded)
 {
+    INVARIANT(guarded != NULL);
     pid_t watcher = guarded->watcher > 0 ? guarded->watcher : guarded->keeper;
     const uint32_t processes[] = {(uint32_t)guarded->node,
                                   (uint32_t)guarded->keeper,

@@ -223,6 +223,7 @@ enum weir_status keeper_monitor_open(struct keeper_monitor *monitor, struct loop
 
 void keeper_monitor_close(struct keeper_monitor *monitor)
 {
+    INVARIANT(monitor != NULL);
     if (monitor->loop == NULL) {
         return;
     }

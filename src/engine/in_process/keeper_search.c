@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "engine/in_process/keeper_mark.h"
 #include "engine/in_process/proc_file.h"
 
@@ -110,6 +111,7 @@ static size_t list_by_scan(pid_t keeper_pid, char *to, size_t size)
 
 size_t keeper_search_list_children(pid_t keeper_pid, char *to, size_t size)
 {
+    INVARIANT(keeper_pid > 0 && to != NULL && size > 0);
     char path[2 * PROC_PATH_BYTES_MAX];
     char *end = proc_file_add_string(path, "/proc/self/task/");
     end = proc_file_add_number(end, (uint64_t)keeper_pid);
@@ -128,6 +130,7 @@ size_t keeper_search_list_children(pid_t keeper_pid, char *to, size_t size)
 
 bool keeper_search_read_owner(pid_t pid, uint64_t mark, struct keeper_owner *ret_owner)
 {
+    INVARIANT(pid > 0 && ret_owner != NULL);
     char state;
     uint64_t fields[STAT_FIELDS];
     if (!read_stat(pid, &state, fields)) {

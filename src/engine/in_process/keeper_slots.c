@@ -12,6 +12,7 @@
 
 void keeper_slots_init(struct keeper_slots *slots)
 {
+    INVARIANT(slots != NULL);
     for (size_t i = 0; i < KEEPER_SLOT_BUCKETS; i++) {
         slots->buckets[i] = -1;
     }
@@ -86,6 +87,7 @@ struct keeper_slot *keeper_slots_find_leader(struct keeper_slots *slots, pid_t p
 
 struct keeper_slot *keeper_slots_find_ticket(struct keeper_slots *slots, uint64_t ticket)
 {
+    INVARIANT(slots != NULL);
     for (size_t i = 0; i < slots->used_below; i++) {
         uint64_t other = slots->all[i].ticket ^ ticket;
         if (slots->all[i].state != SLOT_FREE && (other & KEEPER_TICKET_MASK) == 0) {

@@ -98,6 +98,7 @@ _Noreturn static void watch_keeper(const struct keeper_watched *watched, uint64_
 
 pid_t keeper_watcher_start(const struct keeper_watched *watched, pid_t keeper_pid, uint64_t mark)
 {
+    INVARIANT(keeper_pid > 0);
     pid_t pid = watched != NULL ? fork() : 0;
     if (watched == NULL || pid != 0) {
         return pid > 0 ? pid : 0;

@@ -44,6 +44,7 @@ enum weir_status loop_init(struct loop *loop, const struct clock *clock, struct 
 
 void loop_close(struct loop *loop)
 {
+    INVARIANT(loop != NULL);
     if (loop->poll_fd >= 0) {
         (void)close(loop->poll_fd);
     }
@@ -83,6 +84,7 @@ void loop_change(struct loop *loop, struct watch *watch, uint32_t events)
 
 void loop_unwatch(struct loop *loop, struct watch *watch)
 {
+    INVARIANT(loop != NULL && watch != NULL);
     if (watch->fd < 0) {
         return;
     }
@@ -99,6 +101,7 @@ void loop_unwatch(struct loop *loop, struct watch *watch)
 
 enum weir_status loop_reserve_timers(struct loop *loop, size_t count)
 {
+    INVARIANT(loop != NULL);
     if (loop->heap != NULL && count < loop->timer_capacity) {
         return WEIR_OK;
     }
@@ -174,6 +177,7 @@ int64_t loop_next_due(const struct loop *loop)
 
 int64_t loop_fire_timers(struct loop *loop)
 {
+    INVARIANT(loop != NULL);
     if (loop->timer_count == 0) {
         return TIME_NEVER;
     }

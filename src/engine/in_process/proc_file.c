@@ -5,6 +5,7 @@
  * The keeper, its children, the watcher and the node's loop call them. They write no state.
  */
 #include "engine/in_process/proc_file.h"
+#include "base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 
 char *proc_file_add_number(char *to, uint64_t number)
 {
+    INVARIANT(to != NULL);
     char digits[24];
     size_t count = 0;
     do {
@@ -46,6 +48,7 @@ const char *proc_file_parse_number(const char *from, const char *end, uint64_t *
 
 size_t proc_file_read(const char *path, char *to, size_t size)
 {
+    INVARIANT(path != NULL && to != NULL && size > 0);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return 0;

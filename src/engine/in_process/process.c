@@ -96,6 +96,7 @@ void process_free(struct process *process)
 
 void process_table_close(struct process_table *table)
 {
+    INVARIANT(table != NULL);
     if (table->loop == NULL) {
         return;
     }

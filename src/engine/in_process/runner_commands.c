@@ -58,6 +58,7 @@ void runner_send_named(struct runner *runner, enum command_kind kind, const char
 
 void runner_send_signal(struct runner *runner, const char *id, int64_t fence, const struct signal_record *signal)
 {
+    INVARIANT(runner != NULL && id != NULL && fence > 0 && signal != NULL);
     struct signal_command *command = calloc(1, sizeof *command);
     struct kept_signal *kept = command == NULL ? NULL : kept_signal_new(signal);
     if (kept == NULL) {
@@ -260,6 +261,7 @@ void runner_execute_commands(struct runner *runner)
 
 void runner_free_commands(struct runner *runner)
 {
+    INVARIANT(runner != NULL);
     struct command *command = command_queue_take(&runner->commands);
     while (command != NULL) {
         struct command *next = command->next;

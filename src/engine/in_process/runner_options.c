@@ -152,6 +152,7 @@ enum weir_status runner_options_copy(struct runner_options *options, const struc
 
 void runner_options_close(struct runner_options *options)
 {
+    INVARIANT(options != NULL);
     for (size_t i = 0; options->exec_allow_list != NULL && options->exec_allow_list[i] != NULL; i++) {
         free(options->exec_allow_list[i]);
     }

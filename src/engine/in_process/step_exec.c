@@ -219,6 +219,7 @@ void step_exec_begin(struct step_run *run)
 
 void step_exec_start_queued(struct runner *runner)
 {
+    INVARIANT(runner != NULL);
     while (runner->queued.first != NULL && process_table_has_capacity(&runner->processes, 0)) {
         struct step_run *run = runner->queued.first;
         struct execution *execution = run->execution;

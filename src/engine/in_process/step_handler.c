@@ -55,6 +55,7 @@ enum weir_status step_call_new(struct step_run *run, struct weir_call **ret_call
 
 void step_handler_start(struct step_run *run)
 {
+    INVARIANT(run != NULL);
     struct execution *execution = run->execution;
     struct weir_error error = {.message = ""};
     struct weir_call *call = NULL;

@@ -276,6 +276,7 @@ static enum weir_status add_variable(struct step_inputs *inputs, const char *str
 
 void step_write_traceparent(const struct step_run *run, char to[TRACEPARENT_SIZE])
 {
+    INVARIANT(run != NULL);
     const struct execution *execution = run->execution;
     struct trace_context context;
     text_copy(to, TRACEPARENT_SIZE, execution->traceparent);

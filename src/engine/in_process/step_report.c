@@ -80,6 +80,7 @@ static int64_t step_sleeps_until(const struct step_run *run)
 
 int64_t execution_sleeps_us(const struct execution *execution)
 {
+    INVARIANT(execution != NULL);
     int64_t now_us = loop_now(&execution->runner->loop);
     int64_t until_us = TIME_NEVER;
     for (size_t i = 0; i < execution->step_count; i++) {

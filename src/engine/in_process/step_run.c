@@ -366,6 +366,7 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
 
 void step_run_close(struct step_run *run)
 {
+    INVARIANT(run != NULL);
     step_run_note_recorded(run, false);
     step_run_clear_timer(run);
     (void)fair_queue_remove(&run->execution->runner->process_places, &run->turn);

@@ -45,6 +45,7 @@ static const char *keep_string(char **at, const char *from)
 /* The strings and the task are one allocation, because all of them end together. */
 enum weir_status task_call_start(struct engine *engine, const struct engine_call *call, struct weir_error *error)
 {
+    INVARIANT(engine != NULL && call != NULL);
     struct runner *runner = runner_of_engine(engine);
     const struct weir_handler *handler = definition_cache_handler(&runner->definitions, call->handler);
     if (handler == NULL) {
@@ -81,6 +82,7 @@ enum weir_status task_call_start(struct engine *engine, const struct engine_call
 /* Without memory for the command the handler is not asked to end. Its result is refused all the same. */
 void task_call_cancel(struct engine *engine, void *owner, bool moves)
 {
+    INVARIANT(engine != NULL && owner != NULL);
     struct cancel_command *command = calloc(1, sizeof *command);
     if (command != NULL) {
         command->command.kind = COMMAND_CANCEL_CALL;
@@ -112,6 +114,7 @@ void task_call_drop(struct command *command)
 /* Without memory for the workspace the call ends before it began, as one of a node without memory does. */
 void task_call_begin(struct command *command)
 {
+    INVARIANT(command != NULL);
     struct task_call *task = (struct task_call *)(void *)command;
     struct runner *runner = task->runner;
     task->tenant = tenant_acquire(&runner->tenants, task->call->workspace);
@@ -131,6 +134,7 @@ void task_call_begin(struct command *command)
 /* A node has some thousands of calls at most, and cancels are rare: a search by the owner is enough. */
 void task_call_execute_cancel(struct runner *runner, const struct command *command)
 {
+    INVARIANT(runner != NULL && command != NULL);
     const struct cancel_command *cancel = (const struct cancel_command *)(const void *)command;
     struct task_call *task = runner->task_calls;
     while (task != NULL && task->owner != cancel->owner) {

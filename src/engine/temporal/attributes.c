@@ -41,6 +41,7 @@ static void handle_attributes(struct temporal *engine, struct run *run, const st
 
 void attributes_request(struct temporal *engine)
 {
+    INVARIANT(engine != NULL);
     struct known_attributes *attributes = &engine->attributes;
     if (attributes->call == NULL) {
         /* The caller repeats a request that could not be sent. */

@@ -288,6 +288,7 @@ static void execute_command(struct temporal *engine, struct command *command)
 
 void commands_execute(struct temporal *engine)
 {
+    INVARIANT(engine != NULL);
     uint64_t rings;
     ssize_t got = read(engine->commands.bell_fd, &rings, sizeof rings);
     (void)got; /* it fails when the bell did not ring */

@@ -169,6 +169,7 @@ static const TemporalApi__Payload *decoded_take(struct decoded *decoded, const T
 
 bool payload_has_encoding(const TemporalApi__Payload *payload, const char *name)
 {
+    INVARIANT(payload != NULL && name != NULL);
     for (size_t i = 0; i < payload->n_metadata; i++) {
         const ProtobufCBinaryData *value = &payload->metadata[i]->value;
         if (strcmp(payload->metadata[i]->key, "encoding") == 0) {

@@ -116,6 +116,7 @@ static json_t *describe_workflow(const TemporalApi__DescribeWorkflowExecutionRes
 
 json_t *decode_description(const uint8_t *data, size_t length, const struct payloads *memo)
 {
+    INVARIANT(data != NULL || length == 0);
     TemporalApi__DescribeWorkflowExecutionResponse *answer =
         temporal_api__describe_workflow_execution_response__unpack(NULL, length, data);
     const TemporalApi__WorkflowExecutionInfo *info = answer == NULL ? NULL : answer->workflow_execution_info;

@@ -108,6 +108,7 @@ void long_poll_want_slots(struct temporal *engine, const char *name, bool wanted
 
 void long_poll_want_no_slots(struct temporal *engine)
 {
+    INVARIANT(engine != NULL);
     for (size_t i = 0; i < POLL_BUCKETS; i++) {
         for (struct poll_workspace *workspace = engine->long_polls.workspaces[i], *next; workspace != NULL;
              workspace = next) {
@@ -204,6 +205,7 @@ void long_poll_remove_run(struct temporal *engine, struct run *run)
 
 void long_poll_restart_all(struct temporal *engine)
 {
+    INVARIANT(engine != NULL);
     engine->long_polls.paused_until_us = temporal_now(engine);
     for (size_t i = 0; i < engine->runs.bucket_count; i++) {
         for (struct run *run = engine->runs.buckets[i]; run != NULL; run = run->next) {

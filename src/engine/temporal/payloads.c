@@ -363,6 +363,7 @@ enum weir_status payloads_of_description(const uint8_t *data, size_t length, str
 
 bool payload_is_plain(const TemporalApi__Payload *payload)
 {
+    INVARIANT(payload != NULL);
     static const char *const plain[] = {"json/plain", "json/protobuf", "binary/null", "binary/plain", "binary/protobuf"};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (payload_has_encoding(payload, plain[i])) {

@@ -66,6 +66,7 @@ static void copy_recorded_ids(struct run *run, const json_t *ids)
 struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
                     const char *task_queue, const char *workflow_id)
 {
+    INVARIANT(engine != NULL && id != NULL && workspace != NULL && task_queue != NULL);
     char own[WORKFLOW_ID_MAX];
     (void)fields_default_id(id, own);
     workflow_id = workflow_id == NULL ? own : workflow_id;
@@ -217,6 +218,7 @@ static struct run **run_named_bucket(const struct temporal *engine, const char *
 /* Several executions may name the same workflow id; the service gives it to one of them. */
 struct run *run_find_followed(const struct temporal *engine, const char *workflow_id)
 {
+    INVARIANT(engine != NULL && workflow_id != NULL);
     static const size_t prefix = sizeof WORKFLOW_ID_PREFIX - 1;
     struct run *run = NULL;
     if (strncmp(workflow_id, WORKFLOW_ID_PREFIX, prefix) == 0) {
@@ -433,6 +435,7 @@ int64_t run_back_off(struct temporal *engine, struct run *run)
 
 void run_retry_all_now(struct temporal *engine)
 {
+    INVARIANT(engine != NULL);
     int64_t now_us = temporal_now(engine);
     for (size_t i = 0; i < engine->runs.bucket_count; i++) {
         for (struct run *run = engine->runs.buckets[i]; run != NULL; run = run->next) {
@@ -447,6 +450,7 @@ void run_retry_all_now(struct temporal *engine)
 
 char *run_write_ids(const struct temporal *engine, const struct run *run)
 {
+    INVARIANT(engine != NULL && run != NULL);
     json_t *ids = json_pack("{s:s, s:s, s:s, s:s, s:s}", "workflow_id", run->workflow_id, "run_id", run->run_id,
                             "first_run_id", run->first_run_id[0] != '\0' ? run->first_run_id : run->run_id, "namespace",
                             engine->namespace_name, "task_queue", run->task_queue);

@@ -135,6 +135,7 @@ static void request_target(struct temporal *engine)
 
 int64_t target_step(struct temporal *engine, int64_t now_us)
 {
+    INVARIANT(engine != NULL);
     struct service_target *target = &engine->target;
     if (!atomic_load(&target->is_wanted) || atomic_load(&target->is_known) || target->call != NULL) {
         return TIME_NEVER;

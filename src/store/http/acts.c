@@ -24,6 +24,7 @@ enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct 
                            const struct execution_filter *filter, const char *after, size_t limit,
                            struct bulk_result *ret_result, struct weir_error *error)
 {
+    INVARIANT(store != NULL && filter != NULL && ret_result != NULL);
     struct remote_client *client = client_of(store);
     json_t *answer = NULL;
     remote_client_target(client, "/v1/executions:act", NULL);
@@ -55,6 +56,7 @@ enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct 
 /* The result is sent as it was written. The same end may be reported twice, so a lost answer needs no second look. */
 enum weir_status http_complete(struct store *store, const struct completion *completion, struct weir_error *error)
 {
+    INVARIANT(store != NULL && completion != NULL);
     struct remote_client *client = client_of(store);
     const enum item_state states[] = {
         [RECORD_COMPLETED] = ITEM_COMPLETED, [RECORD_FAILED] = ITEM_FAILED, [RECORD_CANCELLED] = ITEM_CANCELLED};
@@ -83,6 +85,7 @@ enum weir_status http_complete(struct store *store, const struct completion *com
 enum weir_status http_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                              struct weir_error *error)
 {
+    INVARIANT(store != NULL && request != NULL && ret_sent != NULL);
     struct remote_client *client = client_of(store);
     json_t *answer = NULL;
     remote_client_target(client, "/v1/executions/{}/signal", (const char *const[]){request->id});

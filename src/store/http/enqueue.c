@@ -134,6 +134,7 @@ static enum weir_status add_to_set(struct http_set *set, size_t at, struct weir_
 enum weir_status http_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                               struct enqueue_result *results, struct weir_error *error)
 {
+    INVARIANT(store != NULL && requests != NULL && count > 0 && results != NULL);
     struct http_set set = {
         .store = store, .requests = requests, .results = results, .ids = calloc(count + 1, sizeof *set.ids)};
     enum weir_status status = set.ids == NULL ? error_out_of_memory(error) : WEIR_OK;

@@ -7,6 +7,7 @@
 enum weir_status http_hook_set(struct store *store, const struct hook_request *request, bool *ret_is_new,
                                struct weir_error *error)
 {
+    INVARIANT(store != NULL && request != NULL && ret_is_new != NULL);
     json_t *body = json_object();
     json_t *on = json_array();
     bool is_fine = body != NULL && on != NULL;

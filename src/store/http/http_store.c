@@ -120,6 +120,7 @@ bool remote_add_text(json_t *body, const char *key, const char *text)
  * the first one may be lost, so a repetition by the caller may find that the object is not new. */
 enum weir_status remote_put(struct store *store, json_t *body, bool *ret_is_new, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_is_new != NULL);
     json_t *answer = NULL;
     remote_client_body(client_of(store), body);
     enum weir_status status = remote_change(store, "PUT", &answer, error);
@@ -170,6 +171,7 @@ static void add_time_argument(struct remote_client *client, const char *name, in
 
 void http_add_filter(struct remote_client *client, const struct execution_filter *filter)
 {
+    INVARIANT(client != NULL && filter != NULL);
     char states[128] = "";
     for (int i = 0; i < ITEM_STATE_COUNT; i++) {
         if ((filter->states & 1u << i) != 0) {

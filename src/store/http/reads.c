@@ -48,6 +48,7 @@ enum weir_status http_require_schema(struct store *store, struct weir_error *err
 
 enum weir_status http_time(struct store *store, int64_t *ret_now_us, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_now_us != NULL);
     json_t *answer = NULL;
     int64_t now_us = 0;
     enum weir_status status = read_server(store, "/v1/store", &answer, error);
@@ -64,6 +65,7 @@ enum weir_status http_time(struct store *store, int64_t *ret_now_us, struct weir
 /* The server reports no progress: the listener learns of the beginning and of the end. */
 enum weir_status http_check(struct store *store, json_t **ret_problems, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_problems != NULL);
     json_t *answer = NULL;
     remote_client_target(client_of(store), "/v1/store/check", NO_VALUES);
     enum weir_status status = store_report_progress(store, 0, 1, error);
@@ -87,6 +89,7 @@ enum weir_status http_check(struct store *store, json_t **ret_problems, struct w
 enum weir_status http_plan(struct store *store, struct arena *arena, const struct store_migration **ret_migrations,
                            size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_migrations != NULL && ret_count != NULL);
     json_t *answer = NULL;
     enum weir_status status = read_server(store, "/v1/store/migrations", &answer, error);
     if (status != WEIR_OK) {
@@ -117,6 +120,7 @@ enum weir_status http_plan(struct store *store, struct arena *arena, const struc
 enum weir_status http_read_definition(struct store *store, int64_t definition_id, struct arena *arena,
                                       struct definition_text *ret_definition, struct weir_error *error)
 {
+    INVARIANT(store != NULL && arena != NULL && ret_definition != NULL);
     char id[24];
     json_t *answer = NULL;
     (void)snprintf(id, sizeof id, "%lld", (long long)definition_id);
@@ -185,6 +189,7 @@ static void target_list(struct remote_client *client, const struct list_options 
 enum weir_status http_list(struct store *store, const struct list_options *options, json_t **ret_page,
                            struct weir_error *error)
 {
+    INVARIANT(store != NULL && options != NULL && ret_page != NULL);
     if (options->kind == LIST_TOKENS) {
         error_set(error, WEIR_INVALID_ARGUMENT, "`weir token list` does not work through a server");
         error_hint(error, "run it on the server's machine, with the URL of the store itself");
@@ -228,6 +233,7 @@ enum weir_status http_status(struct store *store, size_t workspaces_max, json_t 
 enum weir_status http_list_logs(struct store *store, const char *id, struct arena *arena, struct log_attempt **ret_attempts,
                                 size_t *ret_count, struct weir_error *error)
 {
+    INVARIANT(store != NULL && id != NULL && ret_attempts != NULL && ret_count != NULL);
     json_t *answer = NULL;
     remote_client_target(client_of(store), "/v1/executions/{}/logs", (const char *const[]){id});
     enum weir_status status = remote_read(store, &answer, error);
@@ -325,6 +331,7 @@ enum weir_status http_read_log(struct store *store, const char *id, const char *
                                struct arena *arena, struct log_chunk **ret_chunks, size_t *ret_count,
                                struct weir_error *error)
 {
+    INVARIANT(store != NULL && id != NULL && step != NULL && ret_chunks != NULL && ret_count != NULL);
     char number[24];
     json_t *answer = NULL;
     (void)snprintf(number, sizeof number, "%d", attempt);

@@ -34,6 +34,7 @@ static bool schedule_add_workspaces(json_t *body, const char *const *workspaces,
 enum weir_status http_schedule_set(struct store *store, const struct schedule_request *request, int64_t due_us,
                                    bool *ret_is_new, struct weir_error *error)
 {
+    INVARIANT(store != NULL && request != NULL && ret_is_new != NULL);
     (void)due_us;
     json_t *body = json_object();
     const struct recurrence_text *when = &request->when;
@@ -78,6 +79,7 @@ enum weir_status http_schedule_delete(struct store *store, const char *name, str
 enum weir_status http_schedule_trigger(struct store *store, const struct schedule_trigger *trigger, const char *key,
                                        const char *arguments, struct schedule_counts *ret_counts, struct weir_error *error)
 {
+    INVARIANT(store != NULL && trigger != NULL && ret_counts != NULL);
     (void)key;
     (void)arguments;
     json_t *answer = NULL;

@@ -31,6 +31,7 @@ static enum weir_status change_setting(struct store *store, const char *method, 
 /* PUT changes a plan as well: the body has what is to change. */
 enum weir_status http_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
+    INVARIANT(store != NULL && change != NULL);
     json_t *body = json_object();
     bool is_fine = body != NULL;
     remote_client_target(client_of(store), "/v1/plans/{}", (const char *const[]){change->name});
@@ -51,6 +52,7 @@ enum weir_status http_set_plan(struct store *store, const struct plan_change *ch
 /* PUT makes the workspace when it is missing; PATCH changes one. null for the limit means that of the plan. */
 enum weir_status http_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
 {
+    INVARIANT(store != NULL && change != NULL);
     json_t *body = json_object();
     bool is_fine = body != NULL;
     remote_client_target(client_of(store), "/v1/workspaces/{}", (const char *const[]){change->name});
@@ -76,6 +78,7 @@ enum weir_status http_set_workspace(struct store *store, const struct workspace_
 enum weir_status http_delete_workspace(struct store *store, const struct workspace_deletion *deletion,
                                        struct deletion_step *ret_step, struct weir_error *error)
 {
+    INVARIANT(store != NULL && deletion != NULL && ret_step != NULL);
     json_t *answer = NULL;
     remote_client_target(client_of(store), "/v1/workspaces/{}", (const char *const[]){deletion->name});
     remote_client_argument(client_of(store), "fail_waiting", deletion->fails_waiting ? "true" : NULL);
@@ -92,6 +95,7 @@ enum weir_status http_delete_workspace(struct store *store, const struct workspa
 enum weir_status http_erase_workspace(struct store *store, const char *name, struct erasure_step *step,
                                       struct weir_error *error)
 {
+    INVARIANT(store != NULL && name != NULL && step != NULL);
     json_t *answer = NULL;
     remote_client_target(client_of(store), "/v1/workspaces/{}/history", (const char *const[]){name});
     enum weir_status status = http_change_long(store, "DELETE", &answer, error);
@@ -120,6 +124,7 @@ enum weir_status http_set_workflow_state(struct store *store, const char *name, 
 enum weir_status http_publish(struct store *store, const char *name, const char *workspace, const char *text,
                               const char *source, struct published *ret_published, struct weir_error *error)
 {
+    INVARIANT(store != NULL && name != NULL && text != NULL && ret_published != NULL);
     struct remote_client *client = client_of(store);
     const char *body = source != NULL ? source : text;
     json_t *answer = NULL;

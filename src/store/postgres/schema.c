@@ -144,6 +144,7 @@ static bool is_newer(const struct applied *applied)
 
 enum weir_status postgres_require_schema(struct store *store, struct weir_error *error)
 {
+    INVARIANT(store != NULL);
     struct link *link = link_of(store);
     struct applied applied;
     enum weir_status status = read_applied(link, &applied, error);

@@ -81,6 +81,7 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
 /* `group` NULL: the whole queue. */
 enum weir_status postgres_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
 {
+    INVARIANT(store != NULL);
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {

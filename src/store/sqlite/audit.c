@@ -58,6 +58,7 @@ enum weir_status act_insert(struct connection *connection, const struct store *s
 
 enum weir_status act_record(struct write *write, struct weir_error *error)
 {
+    INVARIANT(write != NULL);
     const struct act *act = &write->act;
     struct store *store = &write->store->store;
     char subject[SUBJECT_MAX + 1];

@@ -83,6 +83,7 @@ static enum weir_status require_store(struct connection *connection, struct weir
 
 enum weir_status borrowed_store_open(sqlite3 *database, struct store **ret_store, struct weir_error *error)
 {
+    INVARIANT(database != NULL && ret_store != NULL);
     struct sqlite_store *store = calloc(1, sizeof *store + 1);
     if (store == NULL) {
         return error_out_of_memory(error);
@@ -141,6 +142,7 @@ static enum weir_status take_write_lock(struct connection *connection, struct we
 
 enum weir_status borrowed_store_begin(struct connection *connection, int64_t *ret_now_us, struct weir_error *error)
 {
+    INVARIANT(connection != NULL && ret_now_us != NULL);
     connection->is_own_transaction = sqlite3_get_autocommit(connection->database) != 0;
     /* IMMEDIATE: a transaction that reads first could not write any more once another has written. */
     const char *sql = connection->is_own_transaction ? "BEGIN IMMEDIATE" : "SAVEPOINT weir";
@@ -177,6 +179,7 @@ static enum weir_status commit_failure(const struct connection *connection, enum
 
 enum weir_status borrowed_store_finish(struct connection *connection, struct weir_error *error)
 {
+    INVARIANT(connection != NULL);
     enum weir_status status =
         connection_execute(connection, connection->is_own_transaction ? "COMMIT" : "RELEASE weir", error);
     if (status != WEIR_OK) {
@@ -189,6 +192,7 @@ enum weir_status borrowed_store_finish(struct connection *connection, struct wei
 
 void borrowed_store_undo(struct connection *connection)
 {
+    INVARIANT(connection != NULL);
     const char *sql = connection->is_own_transaction ? "ROLLBACK" : "ROLLBACK TO weir; RELEASE weir";
     sqlite3_stmt *prepared = connection->statements[QUERY_RAISE_FENCE];
     bool is_undone = sqlite3_exec(connection->database, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -202,6 +206,7 @@ void borrowed_store_undo(struct connection *connection)
 
 enum weir_status borrowed_store_begin_read(struct connection *connection, struct weir_error *error)
 {
+    INVARIANT(connection != NULL);
     static const char sql[] = "SELECT 1 FROM main.sqlite_schema"; /* it has rows, so that the step leaves it open */
     if (sqlite3_prepare_v2(connection->database, sql, -1, &connection->snapshot, NULL) == SQLITE_OK &&
         sqlite3_step(connection->snapshot) == SQLITE_ROW) {

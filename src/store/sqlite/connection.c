@@ -131,6 +131,7 @@ static bool is_out_of_descriptors(sqlite3 *database, int code)
 
 enum weir_status connection_failure(const struct connection *connection, const char *doing, struct weir_error *error)
 {
+    INVARIANT(connection != NULL);
     int code = sqlite3_extended_errcode(connection->database);
     enum weir_status status = status_of_code(code);
     bool wrote = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_TRUNCATE;
@@ -421,6 +422,7 @@ sqlite3_stmt *connection_bind(struct connection *connection, struct weir_error *
 bool connection_step(struct connection *connection, sqlite3_stmt *statement, enum weir_status *ret_status,
                      struct weir_error *error)
 {
+    INVARIANT(connection != NULL && ret_status != NULL);
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW) {
         return true;
@@ -465,6 +467,7 @@ enum weir_status connection_run(struct connection *connection, struct weir_error
 enum weir_status connection_read_integer(struct connection *connection, struct weir_error *error, int64_t *ret_value,
                                          enum sqlite_query query, const char *types, ...)
 {
+    INVARIANT(connection != NULL && ret_value != NULL);
     struct weir_error local = {.status = WEIR_FAILED};
     struct weir_error *detail = error == NULL ? &local : error;
     sqlite3_stmt *statement = connection_statement(connection, query, detail);
@@ -513,6 +516,7 @@ const char *column_text(sqlite3_stmt *statement, int column)
 
 const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena, bool *ret_failed)
 {
+    INVARIANT(statement != NULL && arena != NULL && ret_failed != NULL);
     const char *bytes = (const char *)sqlite3_column_blob(statement, column);
     if (sqlite3_column_type(statement, column) == SQLITE_NULL) {
         return NULL;
@@ -577,6 +581,7 @@ enum weir_status connection_store_time(struct connection *connection, int64_t *r
 
 enum weir_status connection_set_clock(struct connection *connection, bool force, struct weir_error *error)
 {
+    INVARIANT(connection != NULL);
     int64_t now_us;
     enum weir_status status = connection_store_time(connection, &now_us, error);
     if (status != WEIR_OK) {
@@ -591,6 +596,7 @@ enum weir_status connection_set_clock(struct connection *connection, bool force,
 
 enum weir_status connection_mark_clock(struct connection *connection, int64_t now_us, struct weir_error *error)
 {
+    INVARIANT(connection != NULL);
     if (now_us - connection->clock_marked_us < CLOCK_MARK_US && now_us >= connection->clock_marked_us) {
         return WEIR_OK;
     }

@@ -224,6 +224,7 @@ static enum weir_status read_rows(struct facts *facts, int64_t *position, struct
 enum weir_status facts_of_news(struct facts *facts, int64_t *position, bool *ret_acts, bool *ret_more,
                                struct weir_error *error)
 {
+    INVARIANT(facts != NULL && position != NULL && ret_acts != NULL && ret_more != NULL);
     int64_t unread = 0;
     struct acts *acts = calloc(1, sizeof *acts);
     if (acts == NULL) {
@@ -299,6 +300,7 @@ static enum weir_status add_nodes(struct facts *facts, int64_t now_us, struct we
 
 enum weir_status facts_of_state(struct facts *facts, int64_t now_us, struct weir_error *error)
 {
+    INVARIANT(facts != NULL);
     int64_t paused = 0;
     enum weir_status status = connection_read_integer(facts->connection, error, &paused, QUERY_QUEUE_IS_PAUSED, "");
     if (status == WEIR_OK) {
@@ -321,6 +323,7 @@ static void add_suspicion(struct schedule_fact *fact, sqlite3_stmt *statement)
 
 enum weir_status facts_of_handovers(struct facts *facts, struct weir_error *error)
 {
+    INVARIANT(facts != NULL);
     sqlite3_stmt *statement = connection_bind(facts->connection, error, QUERY_HANDED_OVER_ITEMS, "");
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
@@ -368,6 +371,7 @@ static enum weir_status add_all_held(struct facts *facts, struct weir_error *err
 
 enum weir_status facts_of_lanes(struct facts *facts, struct weir_error *error)
 {
+    INVARIANT(facts != NULL);
     enum weir_status status = add_all_held(facts, error);
     if (status != WEIR_OK) {
         return status;

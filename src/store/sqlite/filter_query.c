@@ -278,6 +278,7 @@ enum weir_status filter_has_reason(struct connection *connection, const char *id
 enum weir_status filter_parse_state(const char *id, const char *status_text, int64_t lane_id, enum item_state *ret_state,
                                     struct weir_error *error)
 {
+    INVARIANT(ret_state != NULL);
     if (status_text != NULL && item_state_parse(status_text, ret_state) && lane_id > 0) {
         return WEIR_OK;
     }

@@ -83,6 +83,7 @@ enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *
 
 enum weir_status lane_sums_add_text(struct lane_sums *sums, const char *lanes)
 {
+    INVARIANT(sums != NULL);
     struct lane_delta delta;
     bool bad = lanes == NULL;
     enum weir_status status = WEIR_OK;

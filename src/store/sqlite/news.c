@@ -310,6 +310,7 @@ static const char *read_number(const char *text, int64_t *ret_value)
 
 bool news_next_lane(const char **at, struct lane_delta *ret_delta, bool *ret_bad)
 {
+    INVARIANT(at != NULL && *at != NULL && ret_delta != NULL && ret_bad != NULL);
     int64_t fields[LANE_DELTA_FIELDS] = {0};
     size_t count = 0;
     const char *text = *at;

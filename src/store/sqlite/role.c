@@ -67,6 +67,7 @@ enum weir_status role_read(struct connection *connection, int64_t now_us, struct
 enum weir_status role_add_reason(struct connection *connection, json_t *scheduler, int64_t *ret_lock_awaited_us,
                                  struct weir_error *error)
 {
+    INVARIANT(connection != NULL && ret_lock_awaited_us != NULL);
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_WHY_OF_ROLE, "");
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {

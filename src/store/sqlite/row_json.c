@@ -14,6 +14,7 @@
 
 json_t *column_json(sqlite3_stmt *statement, int column)
 {
+    INVARIANT(statement != NULL && column >= 0);
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_INTEGER:
         return json_integer(sqlite3_column_int64(statement, column));

@@ -242,6 +242,7 @@ static enum weir_status migrate_next(struct connection *connection, const struct
 
 enum weir_status sqlite_migrate(struct store *store, int *ret_applied, struct weir_error *error)
 {
+    INVARIANT(store != NULL);
     struct connection *connection;
     int applied = 0;
     bool done = false;

@@ -101,6 +101,7 @@ struct workspace_row {
 enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement, enum weir_status refusal,
                                     const char *what, const char *name, const char *how, struct weir_error *error)
 {
+    INVARIANT(write != NULL && what != NULL && name != NULL);
     enum { MOST = 1000 };
     char *candidates[MOST] = {NULL};
     size_t count = 0;
@@ -203,6 +204,7 @@ enum weir_status sqlite_set_workspace(struct store *store, const struct workspac
 
 enum weir_status sqlite_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
 {
+    INVARIANT(store != NULL);
     struct write write;
     int64_t changes = 0;
     enum weir_status status = write_open(store, &write, error);

@@ -172,6 +172,7 @@ static enum weir_status require_one_name(const char *path, struct weir_error *er
 enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
                                   struct weir_error *error)
 {
+    INVARIANT(options != NULL && ret_file != NULL);
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
     enum weir_status status = require_one_name(options->path, error);
@@ -204,6 +205,7 @@ struct sqlite_file *sqlite_file_share(struct sqlite_file *file)
 
 void sqlite_file_release(struct sqlite_file *file)
 {
+    INVARIANT(file != NULL);
     (void)pthread_mutex_lock(&files_lock);
     file->references--;
     if (file->references == 0) {
@@ -229,6 +231,7 @@ enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_e
 enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
                                struct weir_error *error)
 {
+    INVARIANT(file != NULL && ret_connection != NULL);
     int64_t end_us = time_add(clock_boot(clock_system()), deadline_us);
     if (!fifo_mutex_take(&file->writer_lock, deadline_us)) {
         error_set(error, WEIR_STORE_BUSY, "the store's writer was busy in this process until the deadline");

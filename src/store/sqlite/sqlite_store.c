@@ -148,6 +148,7 @@ enum weir_status store_reader(struct store *store, struct connection **ret_conne
 
 enum weir_status snapshot_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
+    INVARIANT(store != NULL && ret_connection != NULL);
     if (sqlite_of(store)->reader.borrowed) {
         *ret_connection = &sqlite_of(store)->reader;
         return borrowed_store_begin_read(*ret_connection, error);

@@ -227,6 +227,7 @@ enum weir_status sqlite_tokens_read(struct store *store, struct arena *arena, st
 
 enum weir_status sqlite_tokens_used(struct store *store, const int64_t *ids, size_t count, struct weir_error *error)
 {
+    INVARIANT(store != NULL && (ids != NULL || count == 0));
     struct write write;
     struct text list = {.max = TOKENS_USED_MOST * 24};
     enum weir_status status = WEIR_OK;

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "observe/event.h"
 
@@ -222,6 +223,7 @@ static void emit_damage(struct event_bus *events, int64_t commits, const char *c
 
 void wal_damage_check(struct connection *writer, const char *path, struct event_bus *events)
 {
+    INVARIANT(writer != NULL && path != NULL);
     char copy[PATH_MAX];
     char at[32];
     time_t now = time(NULL);
@@ -248,6 +250,7 @@ void wal_damage_check(struct connection *writer, const char *path, struct event_
 
 void wal_damage_list(const char *path, json_t *problems)
 {
+    INVARIANT(path != NULL);
     char folder_path[PATH_MAX];
     char prefix[NAME_MAX + 1];
     text_copy(folder_path, sizeof folder_path, path);
@@ -279,6 +282,7 @@ void wal_damage_list(const char *path, json_t *problems)
  * which costs a look at the log and nothing else. */
 bool wal_is_in_use(const char *path)
 {
+    INVARIANT(path != NULL);
     char name[PATH_MAX];
     char line[256];
     struct stat facts;

@@ -51,6 +51,7 @@ static sqlite3_file *open_log_of(const struct connection *writer)
 
 void wal_preallocate_extend(struct connection *writer)
 {
+    INVARIANT(writer != NULL);
     static const char zeros[ZEROS_BYTES];
     sqlite3_int64 size = 0;
     sqlite3_file *log = writer->log_bytes < PREALLOCATE_FROM ? NULL : open_log_of(writer);

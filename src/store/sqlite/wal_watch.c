@@ -111,6 +111,7 @@ static struct wake *wake_of(struct sqlite_store *store, const struct connection 
 
 int sqlite_wake_fd(struct store *store)
 {
+    INVARIANT(store != NULL);
     struct connection *connection;
     /* The log exists after the first open and read of the file. */
     if (store_reader(store, &connection, NULL) != WEIR_OK) {

@@ -128,6 +128,7 @@ static bool is_this_machine(const struct address_host *server)
 
 const char *address_optional_tls(const struct address *address)
 {
+    INVARIANT(address != NULL);
     const char *mode = address_option(address, "sslmode");
     bool is_local = true;
     for (size_t i = 0; i < address->host_count; i++) {
@@ -311,6 +312,7 @@ static bool continues_name(char c)
 
 char *address_fill(const struct address *address, const char *sql)
 {
+    INVARIANT(address != NULL && sql != NULL);
     struct text to = {.max = 16 * 1024 * 1024};
     enum weir_status status = text_add_string(&to, "");
     while (*sql != '\0' && status == WEIR_OK) {

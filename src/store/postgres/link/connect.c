@@ -26,6 +26,7 @@ enum { KEYWORDS_MOST = 64, STARTUP_MAX = ADDRESS_URL_MAX + 1024 };
 
 bool connect_wait(const PGconn *connection, short events, int64_t until_us, short *ret_events)
 {
+    INVARIANT(connection != NULL);
     struct pollfd wanted = {.fd = PQsocket(connection), .events = events};
     for (;;) {
         int64_t left_us = until_us - clock_boot(clock_system());

@@ -193,6 +193,7 @@ static bool replace_missing_password(char *line)
 
 enum weir_status failure_of_connect(struct link *link, const PGconn *connection, struct weir_error *error)
 {
+    INVARIANT(link != NULL);
     char line[LINE_MAX_BYTES];
     copy_first_line(connection == NULL ? "out of memory" : PQerrorMessage(connection), line);
     split_sqlstate(line, link->sqlstate);

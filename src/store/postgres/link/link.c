@@ -54,6 +54,7 @@ void link_init(struct link *link, struct address *address, int64_t deadline_us, 
 
 void link_drop(struct link *link)
 {
+    INVARIANT(link != NULL);
     if (link->connection != NULL) {
         /* PQfinish() would wait until the server has read the bytes that libpq still buffers. */
         if (PQsocket(link->connection) >= 0 && PQtransactionStatus(link->connection) != PQTRANS_IDLE) {
@@ -459,6 +460,7 @@ enum weir_status link_read(struct link *link, struct weir_error *error, PGresult
 enum weir_status link_write(struct link *link, struct weir_error *error, PGresult **ret_result, enum postgres_query query,
                             const char *types, ...)
 {
+    INVARIANT(link != NULL);
     va_list values;
     if (!link->in_transaction) {
         FAILPOINT("before_commit");
@@ -475,6 +477,7 @@ enum weir_status link_write(struct link *link, struct weir_error *error, PGresul
 enum weir_status link_run(struct link *link, struct weir_error *error, int64_t *ret_changes, enum postgres_query query,
                           const char *types, ...)
 {
+    INVARIANT(link != NULL);
     va_list values;
     PGresult *result = NULL;
     if (!link->in_transaction) {
@@ -499,6 +502,7 @@ enum weir_status link_run(struct link *link, struct weir_error *error, int64_t *
 enum weir_status link_read_integer(struct link *link, struct weir_error *error, int64_t *ret_value,
                                    enum postgres_query query, const char *types, ...)
 {
+    INVARIANT(link != NULL && ret_value != NULL);
     va_list values;
     PGresult *result = NULL;
     va_start(values, types);
@@ -554,6 +558,7 @@ enum weir_status link_transaction_begin(struct link *link, struct weir_error *er
 
 enum weir_status link_transaction_commit(struct link *link, struct weir_error *error)
 {
+    INVARIANT(link != NULL);
     bool rolled_back = false;
     if (link->connection == NULL || !link->in_transaction) {
         link->in_transaction = false;
@@ -582,6 +587,7 @@ enum weir_status link_transaction_commit(struct link *link, struct weir_error *e
 
 void link_transaction_rollback(struct link *link)
 {
+    INVARIANT(link != NULL);
     PGresult *result = NULL;
     if (!link->in_transaction) {
         return;
@@ -654,6 +660,7 @@ const char *result_copy(const PGresult *result, int row, int column, struct aren
 const char *result_bytes(const PGresult *result, int row, int column, struct arena *arena, size_t *ret_length,
                          bool *ret_failed)
 {
+    INVARIANT(result != NULL && arena != NULL && ret_failed != NULL);
     if (result_null(result, row, column)) {
         return NULL;
     }
