@@ -1,5 +1,10 @@
 #include "queue/item.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "queue/limits.h"
 #include "support/seed.h"
 #include "support/test.h"
@@ -147,6 +152,21 @@ static void a_rank_never_overflows(void **state)
     assert_int_equal(item_rank(TIME_NEVER, PRIORITY_MOST), TIME_NEVER);
 }
 
+static void a_state_that_does_not_exist_aborts(void **state)
+{
+    (void)state;
+    pid_t child = test_fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)!freopen("/dev/null", "w", stderr);
+        (void)signal(SIGABRT, SIG_DFL);
+        _exit(item_is_terminal(ITEM_STATE_COUNT));
+    }
+    int how = 0;
+    assert_int_equal(waitpid(child, &how, 0), child);
+    assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +180,7 @@ int main(void)
         cmocka_unit_test(a_higher_priority_goes_first_and_an_earlier_time_goes_first),
         cmocka_unit_test(a_low_priority_is_not_starved),
         cmocka_unit_test(a_rank_never_overflows),
+        cmocka_unit_test(a_state_that_does_not_exist_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
