@@ -137,7 +137,8 @@ def namesakes(tree):
     found = definitions(tree, STATIC)
     for name, homes in definitions(tree, DEFINITION).items():
         found.setdefault(name, set()).update(homes)
-    return {name: homes for name, homes in found.items() if len(homes) > 1 and name != 'main'}
+    return {name: homes for name, homes in found.items() if len(homes) > 1 and name != 'main' and
+            not name.isupper()}  # an attribute such as WEIR_PRINTF
 
 
 def read_allowed(root):
@@ -202,6 +203,8 @@ def self_test():
     twins = {f'src/a/{name}.c': 'static int look(void)\n{\n    return 1;\n}\n' for name in ('d', 'e')}
     assert 'look() is defined in 2 files' in problems_in({**caller, **other, **twins})[0]
     assert problems_in({**caller, **other, **twins, NAMESAKES: '# list\nlook 2\n'}) == []
+    marked = {path: text.replace('look(void)', 'LOOK(1)') for path, text in twins.items()}
+    assert problems_in({**caller, **other, **marked}) == []
     assert problems_in({**caller, **other, **twins, NAMESAKES: 'look 1\n'}) != []
 
 

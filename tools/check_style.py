@@ -34,12 +34,20 @@ FUNCTIONS_LONGER = {
 }
 SQL_FUNCTIONS_LONGER = {}
 # Lines with a comment among the lines of the .c files of a room, in percent; a number may only rise, to COMMENT_PERCENT_MIN.
-COMMENT_PERCENT = {
-    'src/cli/arguments': 6,
-    'src/engine': 7,
-    'src/sqlite_extension': 6,
-    'src/store': 8,
-    'src/store/sqlite': 8,
+COMMENT_PERCENT = {}
+# Of the exported functions with more than CHECKED_LINES lines so many percent check their arguments or their state with
+# INVARIANT(). The rest takes NULL, or anything. A number may only rise.
+CHECKED_LINES = 8
+CHECKED_PERCENT = {
+    'src/dispatch': 97,
+    'src/engine': 100,
+    'src/engine/in_process': 87,
+    'src/engine/temporal': 98,
+    'src/queue': 93,
+    'src/store': 95,
+    'src/store/http': 100,
+    'src/store/postgres': 98,
+    'src/store/sqlite': 97,
 }
 
 CODE_ENDINGS = ('.c', '.h', '.py', '.sql', '.sh', 'meson.build', 'meson_options.txt', '/dev', '.ci/run')
@@ -329,6 +337,35 @@ def check_comment_shares(root, problems):
                              'explain what each file is responsible for, the steps of its algorithm and their reasons'))
 
 
+EXPORTED = re.compile(r'^(?!(?:_Noreturn )?static\b|typedef\b|extern\b|#)[A-Za-z_][^\n;={}]*?\b(\w+)\s*\([^;{}]*\)\n\{\n(.*?)^\}',
+                      re.MULTILINE | re.DOTALL)
+
+
+def count_checked(text):
+    """(exported functions with a check, those without) among those with more than CHECKED_LINES lines."""
+    code = '\n'.join(Source(text).code)
+    bodies = [function[2] for function in EXPORTED.finditer(code) if function[2].count('\n') + 2 > CHECKED_LINES]
+    checked = sum('INVARIANT(' in body for body in bodies)
+    return checked, len(bodies) - checked
+
+
+def check_checks(root, problems):
+    totals = {}
+    for path in files_of(root):
+        room = next((room for room in sorted(CHECKED_PERCENT, reverse=True) if path.startswith(room + '/')), None)
+        if room is not None and path.endswith('.c'):
+            with open(os.path.join(root, path), encoding='utf-8', errors='replace') as source:
+                checked, rest = count_checked(source.read())
+            total = totals.setdefault(room, [0, 0])
+            total[0] += checked
+            total[1] += rest
+    for room, (checked, rest) in sorted(totals.items()):
+        least = CHECKED_PERCENT[room]
+        if checked * 100 < least * (checked + rest):
+            problems.append((room, 1, f'{rest} of {checked + rest} exported functions have no INVARIANT(); {least} % must have one',
+                             'check the arguments and the state at the beginning of a function; bad input is an error instead'))
+
+
 def check_alarms(root, problems):
     """An operator finds every alarm of the log, and what to do about it, in one place."""
     events, told = os.path.join(root, 'src/observe/event.h'), os.path.join(root, 'docs/operations.md')
@@ -348,6 +385,7 @@ def check(root):
     problems = []
     check_alarms(root, problems)
     check_comment_shares(root, problems)
+    check_checks(root, problems)
     for path in files_of(root):
         if path.startswith(SKIPPED_PATHS) or not ('/' + path).endswith(TEXT_ENDINGS):
             continue
@@ -381,6 +419,9 @@ def self_test():
         ('src/base/x.h', guard % '#ifdef __cplusplus\nextern "C" {\n#endif\n\n/* Two\n\n   paragraphs. */\nint x(void);'),
         ('src/base/x.h', guard % '/* --- other --- */\n\nint x_add(int a);\n\nconst char *x_name(int a);'),
         ('src/base/x.c', ('/* The reason. */\n' + 'int a;\n' * 11) * 10),
+        ('src/queue/x.c', 'int x_add(int a)\n{\n    INVARIANT(a > 0);\n' + '    g();\n' * CHECKED_LINES + '}\n'),
+        ('src/queue/x.c', 'int x_add(int a)\n{\n' + '    g();\n' * (CHECKED_LINES - 2) + '}\n'),
+        ('src/queue/x.c', 'static int add(int a)\n{\n' + '    g();\n' * CHECKED_LINES + '}\n'),
         ('src/store/postgres/functions/x.sql', sql_function % ('  x;\n' * (SQL_FUNCTION_LINES_MAX - 5))),
         ('src/base/x.c', '/* strcpy(a, b); SELECT a FROM b */\nint x = f("strcpy(a)");\n'),
         ('src/base/x.c', 'void f(void)\n{\n    (void)snprintf(to, 3, "%s", s);\n    gmtime_r(&a, &b);\n}\n'),
@@ -408,6 +449,7 @@ def self_test():
         ('src/base/x.c', 'int a;\n' * (FILE_LINES_MAX + 1), 'the file has'),
         ('src/base/x.c', '/* ' + 'x' * LINE_COLUMNS_MAX + ' */\n', 'columns'),
         ('src/base/x.c', 'int a;\n' * 200, 'hold a comment'),
+        ('src/queue/x.c', 'int x_add(int a)\n{\n' + '    g();\n' * CHECKED_LINES + '}\n', 'have no INVARIANT()'),
         ('src/store/postgres/functions/x.sql', sql_function % ('  x;\n' * SQL_FUNCTION_LINES_MAX), 'a SQL function of'),
         ('src/base/x.c', '\tint a;\n', 'tab'),
         ('src/base/x.c', 'int a; \n', 'blanks'),

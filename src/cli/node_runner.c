@@ -72,7 +72,7 @@ static bool has_capacity_of_workers(const struct running_node *running)
     return strcmp(settings_text(&running->settings, SETTING_EXECUTOR_CAPACITY), "workers") == 0;
 }
 
-static enum weir_status open_node_engine(struct running_node *running, bool open_exec, struct weir_error *error)
+static enum weir_status open_engine_of_node(struct running_node *running, bool open_exec, struct weir_error *error)
 {
     const struct settings *settings = &running->settings;
     struct temporal_options temporal;
@@ -292,7 +292,7 @@ enum weir_status node_runner_open(struct node_runner *runner, const struct invoc
     file_limit_raise();
     enum weir_status status = choose_nodes(runner, options, error);
     for (size_t i = 0; i < runner->count && status == WEIR_OK; i++) {
-        status = open_node_engine(&runner->nodes[i], options->open_exec, error);
+        status = open_engine_of_node(&runner->nodes[i], options->open_exec, error);
     }
     if (status == WEIR_OK) {
         open_runner_log(runner, options->log_fd);

@@ -431,7 +431,7 @@ static void report_interrupted_steps(struct node *node, const struct report *rep
     loop_request_heartbeat(node);
 }
 
-static void report_shortage(struct node *node, const struct report *report)
+static void emit_shortage(struct node *node, const struct report *report)
 {
     struct event event = {
         .type = EVENT_STEPS_DEFERRED, .node = node->name, .code = report->error_code, .error = report->error};
@@ -591,7 +591,7 @@ static void pass_to_observers(struct node *node, const struct report *report)
     if (report->kind == REPORT_INTERRUPTED) {
         report_interrupted_steps(node, report);
     } else if (report->kind == REPORT_SHORTAGE) {
-        report_shortage(node, report);
+        emit_shortage(node, report);
     }
 }
 

@@ -73,6 +73,7 @@ enum weir_status engine_start(struct engine *engine, const struct engine_start *
     return engine->operations->start(engine, start, error);
 }
 
+/* The fence keeps an order for an old claim away from a newer run of the same execution. */
 void engine_cancel(struct engine *engine, const char *id, int64_t fence)
 {
     INVARIANT(engine != NULL && id != NULL);
@@ -194,6 +195,7 @@ long engine_keeper_pid(const struct engine *engine)
     return engine->operations->keeper_pid != NULL ? engine->operations->keeper_pid(engine) : 0;
 }
 
+/* Without the operation the engine runs executions inside of the node, so its target never changes. */
 bool engine_target(struct engine *engine, struct engine_target *ret_target)
 {
     INVARIANT(engine != NULL && ret_target != NULL);

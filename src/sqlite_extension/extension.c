@@ -192,6 +192,7 @@ struct request_set {
     size_t count;
 };
 
+/* Takes a half-read set, too. */
 static void close_set(struct request_set *set)
 {
     for (size_t i = 0; set->params != NULL && i < set->count; i++) {
@@ -204,8 +205,8 @@ static void close_set(struct request_set *set)
 }
 
 /* One member of a request. An unknown key is refused: a misspelt one would be ignored otherwise. */
-static enum weir_status read_key(struct store *store, const char *key, const json_t *value, struct enqueue_request *request,
-                                 struct text *params, struct weir_error *error)
+static enum weir_status read_key_argument(struct store *store, const char *key, const json_t *value,
+                                          struct enqueue_request *request, struct text *params, struct weir_error *error)
 {
     const struct {
         const char *key;
@@ -274,7 +275,8 @@ static enum weir_status read_set(struct store *store, const char *text, struct r
         }
         json_object_foreach(object, key, value)
         {
-            status = status == WEIR_OK ? read_key(store, key, value, &set->requests[i], &set->params[i], error) : status;
+            status = status == WEIR_OK ? read_key_argument(store, key, value, &set->requests[i], &set->params[i], error)
+                                       : status;
         }
         if (status == WEIR_OK && (set->requests[i].workspace == NULL || set->requests[i].workflow == NULL)) {
             status = error_set(error, WEIR_INVALID_ARGUMENT, "it needs a workspace and a workflow");
@@ -434,6 +436,7 @@ static void retry_from(sqlite3_context *context, int count, sqlite3_value **valu
     act(context, count, values, BULK_RETRY, &order);
 }
 
+/* Pauses or resumes the starts of a workspace. Running executions go on. */
 static void set_paused(sqlite3_context *context, int count, sqlite3_value **values, int paused)
 {
     struct workspace_change change = {.paused = paused};
@@ -457,12 +460,12 @@ static void set_paused(sqlite3_context *context, int count, sqlite3_value **valu
     }
 }
 
-static void pause_workspace(sqlite3_context *context, int count, sqlite3_value **values)
+static void sql_pause_workspace(sqlite3_context *context, int count, sqlite3_value **values)
 {
     set_paused(context, count, values, 1);
 }
 
-static void resume_workspace(sqlite3_context *context, int count, sqlite3_value **values)
+static void sql_resume_workspace(sqlite3_context *context, int count, sqlite3_value **values)
 {
     set_paused(context, count, values, 0);
 }
@@ -475,6 +478,8 @@ static bool is_set(int count, sqlite3_value **values, int place)
     return place < count && sqlite3_value_type(values[place]) != SQLITE_NULL && sqlite3_value_int(values[place]) != 0;
 }
 
+/* weir_delete_workspace(workspace, fail_waiting, erase, reason): the number of executions that the deletion has ended. It
+ * is part of the caller's transaction, so a rollback brings the workspace back. */
 static void answer_deletion(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct workspace_deletion deletion = {.fails_waiting = is_set(count, values, 1), .erases = is_set(count, values, 2)};
@@ -499,6 +504,8 @@ static void answer_deletion(sqlite3_context *context, int count, sqlite3_value *
     }
 }
 
+/* The three functions that disable, enable and delete a workflow take (workflow, owner, reason) and return the
+ * name of the workflow. They differ in its new state alone. */
 static void change_workflow(sqlite3_context *context, int count, sqlite3_value **values, enum workflow_state state)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -543,6 +550,7 @@ static void answer_deleted(sqlite3_context *context, int count, sqlite3_value **
 
 /* --- reading --- */
 
+/* A verb of the store that reads one thing by its name or id. */
 typedef enum weir_status read_function(struct store *store, const char *name, json_t **ret_value, struct weir_error *error);
 
 /* Answers the JSON value of one execution or workspace. */
@@ -567,11 +575,13 @@ static void read_one(sqlite3_context *context, int count, sqlite3_value **values
     }
 }
 
+/* weir_why(execution_id), as `weir why --json` prints it. */
 static void why(sqlite3_context *context, int count, sqlite3_value **values)
 {
     read_one(context, count, values, "execution_id", store_why);
 }
 
+/* weir_show(execution_id), as `weir show --json` prints it. */
 static void show(sqlite3_context *context, int count, sqlite3_value **values)
 {
     read_one(context, count, values, "execution_id", store_show);
@@ -582,6 +592,7 @@ static void show_result(sqlite3_context *context, int count, sqlite3_value **val
     read_one(context, count, values, "execution_id", store_read_result);
 }
 
+/* weir_usage(workspace), as a row of `weir workspace list --json`. */
 static void usage(sqlite3_context *context, int count, sqlite3_value **values)
 {
     read_one(context, count, values, "workspace", store_usage);
@@ -591,6 +602,8 @@ static void usage(sqlite3_context *context, int count, sqlite3_value **values)
 
 int sqlite3_extension_init(sqlite3 *database, char **ret_message, const sqlite3_api_routines *api);
 
+/* Makes the functions known to the connection. SQLite has no optional arguments, so a function is made once for each number
+ * of them. SQLITE_DIRECTONLY keeps them out of triggers and views: a file from elsewhere must not enqueue by being read. */
 __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *database, char **ret_message,
                                                                   const sqlite3_api_routines *api)
 {
@@ -607,8 +620,8 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_release", 1, 2, release},
         {"weir_retry", 1, 2, retry},
         {"weir_retry_from", 1, 3, retry_from},
-        {"weir_pause_workspace", 1, 2, pause_workspace},
-        {"weir_resume_workspace", 1, 2, resume_workspace},
+        {"weir_pause_workspace", 1, 2, sql_pause_workspace},
+        {"weir_resume_workspace", 1, 2, sql_resume_workspace},
         {"weir_delete_workspace", 1, 4, answer_deletion},
         {"weir_disable_workflow", 1, 3, answer_disabled},
         {"weir_enable_workflow", 1, 3, answer_enabled},

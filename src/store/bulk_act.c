@@ -63,6 +63,8 @@ enum weir_status execution_complete_id(struct store *store, const char *id, char
 
 /* --- by filter --- */
 
+/* A filter without states gets those that the act can change. Executions that are made later do not match, so an act that
+ * works in chunks ends. */
 void bulk_act_complete_filter(enum bulk_act act, int64_t now_us, struct execution_filter *filter)
 {
     INVARIANT(filter != NULL);
@@ -93,6 +95,7 @@ enum weir_status bulk_act_count(struct store *store, const struct execution_filt
     return status;
 }
 
+/* An inexact number is never the expected one: it is a lower bound. */
 enum weir_status bulk_act_expect(const struct bulk_matches *matches, int64_t expected, struct weir_error *error)
 {
     INVARIANT(matches != NULL);

@@ -176,8 +176,9 @@ static enum weir_status compare_runs(const json_t *execution, const struct compl
 }
 
 /* Whether the end may be reported of the execution as it is; *ret_has_ended: it was. */
-static enum weir_status may_end(struct store *store, const json_t *execution, const struct completion *completion,
-                                bool *ret_has_ended, struct weir_error *error)
+static enum weir_status completion_may_end(struct store *store, const json_t *execution,
+                                           const struct completion *completion, bool *ret_has_ended,
+                                           struct weir_error *error)
 {
     const char *state = text_at(execution, "status");
     *ret_has_ended = !json_is_null(json_object_get(execution, "finished_at"));
@@ -201,7 +202,7 @@ static enum weir_status complete_once(struct store *store, const struct completi
     enum weir_status status = store_show(store, completion->id, &execution, error);
     *ret_outcome = WEIR_OK;
     if (status == WEIR_OK) {
-        status = may_end(store, execution, completion, &has_ended, error);
+        status = completion_may_end(store, execution, completion, &has_ended, error);
     }
     if (status == WEIR_OK && !has_ended) {
         status = record_completion(store, execution, completion, ret_outcome, error);
@@ -264,7 +265,7 @@ enum weir_status store_complete_rehearse(struct store *store, const struct compl
         status = store_show(store, completion->id, &execution, error);
     }
     if (status == WEIR_OK) {
-        status = may_end(store, execution, completion, ret_has_ended, error);
+        status = completion_may_end(store, execution, completion, ret_has_ended, error);
     }
     json_decref(execution);
     return status;

@@ -38,6 +38,7 @@ static const char *const key_names[KEY_COUNT] = {
     "id",         "workspace",       "workflow", "executor_group", "status", "pending_reason", "waiting_for",
     "error_code", "idempotency_key", "retried",  "stuck",          "since",  "until",          "finished_before"};
 
+/* A flag has dashes where the key has underscores: --error-code is error_code. */
 const char *filter_key_of_flag(const char *flag)
 {
     INVARIANT(flag != NULL);
@@ -361,6 +362,7 @@ enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *a
     return WEIR_OK;
 }
 
+/* For a hint: the state is DISPATCHED, and only filters of commands know the other word. */
 bool filter_status_says_running(const char *statuses)
 {
     INVARIANT(statuses != NULL);

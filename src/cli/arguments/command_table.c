@@ -14,6 +14,7 @@
 
 #include "queue/limits.h"
 
+/* Every command takes these. A mark of a row excludes --dry-run or --timeout where the command cannot obey it. */
 static const struct flag global_flags[] = {
     {.name = "store",
      .type = VALUE_TEXT,
@@ -46,6 +47,8 @@ static const struct flag global_flags[] = {
     {.name = "help", .letter = 'h', .help = "explain the command"},
     {.name = NULL}};
 
+/* Flags and arguments of several commands. One definition keeps their names, letters and texts the same everywhere; a flag
+ * with another meaning gets a row of its own in its command. */
 #define FLAG_WORKSPACE                                                                                                     \
     {                                                                                                                      \
         .name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME", .help = "the workspace (tenant)"          \
@@ -72,6 +75,8 @@ static const struct flag global_flags[] = {
     {                                                                                                                      \
         .name = "reason", .type = VALUE_TEXT, .value = "TEXT", .help = "the reason, recorded with the act"                 \
     }
+/* The flags of an act on many executions. --expect makes a script fail when the filter selects another number than its
+ * author has seen. */
 #define FLAGS_BULK                                                                                                         \
     FLAG_WHERE, FLAG_WORKSPACE,                                                                                            \
         {.name = "expect",                                                                                                 \
@@ -80,6 +85,7 @@ static const struct flag global_flags[] = {
          .most = INT64_MAX,                                                                                                \
          .help = "act only if exactly N executions match"},                                                                \
         FLAG_REASON
+/* The last paragraphs of the help of such an act, after those about the act itself. */
 #define BULK_DETAILS                                                                                                       \
     "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
     " filter: workspace, workflow, executor_group, status, pending_reason, waiting_for, error_code, idempotency_key,"      \
@@ -700,17 +706,20 @@ static const struct command commands[] = {
 };
 /* clang-format on */
 
+/* Help, completion and documents walk over the rows, so a row is all that a new command needs there. */
 const struct command *command_table(size_t *ret_count)
 {
     *ret_count = sizeof commands / sizeof commands[0];
     return commands;
 }
 
+/* Ends with a row without a name. */
 const struct flag *command_global_flags(void)
 {
     return global_flags;
 }
 
+/* By its whole name, "workspace pause" for example. The table is short, and a process searches it a few times. */
 const struct command *command_find(const char *name)
 {
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -721,6 +730,7 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+/* As a manual page spells it: [X] may be left out, X... may be repeated. A usage that is too long is cut. */
 void command_usage(const struct command *command, char *to, size_t size)
 {
     int used = snprintf(to, size, "weir %s", command->name);

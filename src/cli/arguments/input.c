@@ -53,6 +53,7 @@ static enum weir_status read_whole_input(int fd, const char *name, struct text *
     }
 }
 
+/* The message names the path as it was given, because a script may have made it. */
 enum weir_status input_read(const char *path, struct text *to, struct weir_error *error)
 {
     if (strcmp(path, "-") == 0) {
@@ -70,6 +71,7 @@ enum weir_status input_read(const char *path, struct text *to, struct weir_error
     return status;
 }
 
+/* "-" is stdin, "@FILE" the contents of the file, and everything else is the value itself. */
 enum weir_status input_read_value(const char *value, struct text *to, struct weir_error *error)
 {
     if (strcmp(value, "-") == 0) {
@@ -79,6 +81,8 @@ enum weir_status input_read_value(const char *value, struct text *to, struct wei
                            : append_input(to, value, strlen(value), "the text on the command line", error);
 }
 
+/* Reads the text and checks that it is JSON. The text itself is kept, not a copy that was written anew: numbers must arrive
+ * as they were given. */
 enum weir_status input_read_json(const char *value, const char *what, struct text *to, struct weir_error *error)
 {
     json_t *json = NULL;

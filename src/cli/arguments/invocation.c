@@ -43,11 +43,13 @@ static const struct flag_value *find_value(const struct invocation *invocation, 
     return NULL;
 }
 
+/* Also true for a flag with an empty value: `--reason ""` was given. */
 bool invocation_has(const struct invocation *invocation, const char *name)
 {
     return find_value(invocation, name) != NULL;
 }
 
+/* The first one of a flag that may be given several times; invocation_texts() returns all. */
 const char *invocation_text(const struct invocation *invocation, const char *name)
 {
     const struct flag_value *value = find_value(invocation, name);
@@ -94,11 +96,13 @@ const char *invocation_argument(const struct invocation *invocation, size_t n)
     return n < invocation->argument_count ? invocation->arguments[n] : NULL;
 }
 
+/* Each verb asks this before its first change; a verb without a dry run has a mark in its row. */
 bool invocation_is_dry_run(const struct invocation *invocation)
 {
     return invocation_has(invocation, "dry-run");
 }
 
+/* For a mistake in the arguments: the message is the caller's, and the hint is the usage of the command. */
 enum weir_status invocation_usage_error(const struct invocation *invocation, struct weir_error *error, const char *format,
                                         ...)
 {

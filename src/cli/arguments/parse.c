@@ -4,6 +4,9 @@
  *    may stand behind it; the lookup only decides whether a value follows.
  * 2. find_command() finds the verb. Then each flag is checked against the command's own row and its value is read.
  *
+ * Example: `weir -w acme workspace pause --reason audit`. The first pass finds that -w takes "acme" and --reason takes
+ * "audit". The plain arguments "workspace pause" then name the command, and the second pass checks that it has both flags.
+ *
  * Two passes let flags stand anywhere, before or behind the verb. Each error is WEIR_INVALID_ARGUMENT with the nearest
  * right spelling as a hint. No global state, no output, no access to files. One thread.
  */
@@ -25,6 +28,7 @@ struct typed_flag {
     const char *value;    /* NULL for a switch */
 };
 
+/* The state of the first pass. `plain` and the invocation live in the arena of the invocation. */
 struct argument_reader {
     struct invocation *invocation;
     const char *const *all;
@@ -69,7 +73,6 @@ static const char *const synonyms[][2] = {
     {"metrics", "status --metrics"},
 };
 
-/* Words that users try for a flag, and the flag: names of fields in other tools. */
 /* The same of verbs behind a noun, where the noun has such a verb. */
 static const char *const verb_synonyms[][2] = {
     {"add", "set"},       {"create", "set"},     {"make", "set"},      {"new", "set"},       {"ls", "list"},
@@ -78,10 +81,12 @@ static const char *const verb_synonyms[][2] = {
     {"enable", "resume"}, {"unpause", "resume"},
 };
 
+/* Names that users try for a flag, and the flag: names of fields in other tools. */
 static const char *const flag_synonyms[][2] = {{"group", "executor-group"}, {"state", "status"}, {"at", "run-at"}};
 
 /* --- the table of flags --- */
 
+/* By its name, or by its letter where `name` is NULL. The list ends at a row without a name, or at `most`. */
 static const struct flag *find_flag_in(const struct flag *flags, size_t most, const char *name, char letter)
 {
     for (size_t i = 0; i < most && flags[i].name != NULL; i++) {
@@ -92,6 +97,8 @@ static const struct flag *find_flag_in(const struct flag *flags, size_t most, co
     return NULL;
 }
 
+/* The flags of all commands go before those of one. Without a command the first flag of that name in the table decides
+ * whether a value follows. A test checks that all flags of one name agree in that. */
 const struct flag *parse_find_flag(const struct command *command, const char *name, char letter)
 {
     const struct flag *found = find_flag_in(command_global_flags(), INVOCATION_FLAGS_MAX, name, letter);
@@ -166,6 +173,7 @@ static enum weir_status refuse_unknown_flag(const struct command *command, const
 
 /* --- first pass: arguments and flags --- */
 
+/* "-" alone stands for stdin, and "-5" is a number: neither is a flag. */
 static bool has_form_of_flag(const char *text)
 {
     return text[0] == '-' && text[1] != '\0' && !(text[1] >= '0' && text[1] <= '9');
@@ -284,6 +292,7 @@ static enum weir_status collect_arguments(struct argument_reader *reader, struct
 
 /* --- second pass: the command --- */
 
+/* Whether the text is the noun of commands like "workspace list". */
 static bool is_noun(const char *text, size_t length)
 {
     size_t count;
@@ -401,6 +410,8 @@ static enum weir_status find_command(struct argument_reader *reader, size_t *ret
 
 /* --- second pass: values --- */
 
+/* A whole number in decimal digits, within the bounds of the flag. A sign "+" and blanks in front are refused, which
+ * strtoll() alone would accept. */
 static enum weir_status read_integer_flag(const struct typed_flag *typed, const struct flag *flag, int64_t *ret_number,
                                           struct weir_error *error)
 {
@@ -564,6 +575,9 @@ static bool is_help_wanted(const struct argument_reader *reader)
     return false;
 }
 
+/* 1. Take the arguments apart (first pass). 2. Find the command; a wish for help or for the version ends here, because
+ * nothing else has to be right then. 3. Check each flag, then the formats together, then the number of arguments: a flag is
+ * the likelier mistake, and its message the more precise one. */
 enum weir_status command_parse(struct invocation *invocation, size_t count, const char *const *arguments,
                                struct weir_error *error)
 {
@@ -605,6 +619,7 @@ enum weir_status command_parse(struct invocation *invocation, size_t count, cons
     return status == WEIR_OK ? check_arguments(invocation, error) : status;
 }
 
+/* For an error of command_parse() itself: the format of the message must be known although the command is not. */
 bool command_asks_for_json(size_t count, const char *const *arguments)
 {
     for (size_t i = 0; i < count && strcmp(arguments[i], "--") != 0; i++) {

@@ -155,7 +155,7 @@ static void report_engine(struct doctor *doctor)
 
 /* --- where executions run --- */
 
-static void read_target(const json_t *node, char *to)
+static void read_node_target(const json_t *node, char *to)
 {
     static const char *const keys[] = {"engine", "engine_service", "engine_namespace", "engine_address"};
     struct engine_target target = {.engine = ""};
@@ -199,8 +199,8 @@ static void report_mixed_groups(struct doctor *doctor, const json_t *nodes)
                 !(has_same_field(node, other, "engine") && has_same_field(node, other, "engine_service"))) {
                 char one[TARGET_TEXT_MAX];
                 char two[TARGET_TEXT_MAX];
-                read_target(node, one);
-                read_target(other, two);
+                read_node_target(node, one);
+                read_node_target(other, two);
                 report_check(doctor, SIGN_WARN, "targets",
                              "the nodes of group %s run its executions in different places: %s; %s. No node can take over "
                              "an execution that another place runs: give each place an executor group of its own",

@@ -55,8 +55,8 @@ static bool take_version(void *context, const json_t *workflow)
 }
 
 /* Evaluates the id as the node does it, from the definition and the params. */
-static enum weir_status evaluate_workflow_id(const json_t *execution, const struct search *search, char *to,
-                                             struct weir_error *error)
+static enum weir_status evaluate_own_workflow_id(const json_t *execution, const struct search *search, char *to,
+                                                 struct weir_error *error)
 {
     char *params = json_dumps(json_object_get(execution, "params"), JSON_COMPACT | JSON_ENCODE_ANY);
     struct engine_start start = {.workspace = search->workspace == NULL ? "" : search->workspace,
@@ -86,7 +86,7 @@ enum weir_status temporal_workflow_of(struct store *store, const json_t *executi
     }
     enum weir_status status = store_list_each(store, &options, take_version, &search, error);
     if (status == WEIR_OK && search.definition != NULL) {
-        status = evaluate_workflow_id(execution, &search, ret_workflow->workflow_id, error);
+        status = evaluate_own_workflow_id(execution, &search, ret_workflow->workflow_id, error);
         ret_workflow->execution.workflow_id = ret_workflow->workflow_id;
     }
     free(search.definition);

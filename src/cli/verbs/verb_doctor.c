@@ -539,9 +539,9 @@ static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error 
 }
 
 /* Runs the checks, prints the JSON, and turns problems into the exit status. */
-static enum weir_status run_checks(struct invocation *invocation,
-                                   enum weir_status (*check)(struct doctor *doctor, struct weir_error *error),
-                                   struct weir_error *error)
+static enum weir_status run_doctor_checks(struct invocation *invocation,
+                                          enum weir_status (*check)(struct doctor *doctor, struct weir_error *error),
+                                          struct weir_error *error)
 {
     struct doctor doctor = {.invocation = invocation, .items = json_array()};
     struct output *output = invocation->output;
@@ -566,7 +566,7 @@ static enum weir_status run_checks(struct invocation *invocation,
 
 enum weir_status verb_doctor(struct invocation *invocation, struct weir_error *error)
 {
-    return run_checks(invocation, run_all_checks, error);
+    return run_doctor_checks(invocation, run_all_checks, error);
 }
 
 /* The workflows are in the store: they name task queues. */
@@ -587,5 +587,5 @@ static enum weir_status check_temporal(struct doctor *doctor, struct weir_error 
 
 enum weir_status verb_temporal_doctor(struct invocation *invocation, struct weir_error *error)
 {
-    return run_checks(invocation, check_temporal, error);
+    return run_doctor_checks(invocation, check_temporal, error);
 }

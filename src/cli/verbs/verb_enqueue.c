@@ -213,8 +213,8 @@ static enum weir_status await_end(const struct invocation *invocation, struct st
 }
 
 /* Enqueues one execution, and waits for its end with --wait. */
-static enum weir_status enqueue_one(struct invocation *invocation, struct store *store, struct enqueue_request *request,
-                                    struct weir_error *error)
+static enum weir_status enqueue_single(struct invocation *invocation, struct store *store, struct enqueue_request *request,
+                                       struct weir_error *error)
 {
     struct enqueue_result result = {.status = WEIR_OK};
     char id[UUID_TEXT_MAX];
@@ -284,7 +284,7 @@ enum weir_status verb_enqueue(struct invocation *invocation, struct weir_error *
         request.workflow = workflow;
         status = read_enqueue_params(invocation, &params, &request, error);
         if (status == WEIR_OK) {
-            status = enqueue_one(invocation, store, &request, error);
+            status = enqueue_single(invocation, store, &request, error);
             if (status == WEIR_INVALID_PARAMS) {
                 hint_at_params(invocation_text(invocation, "params"), error);
             }

@@ -75,6 +75,7 @@ static size_t workspaces_that_fit(const struct top *top)
     return lines > used + ROWS_LEAST ? lines - used : ROWS_LEAST;
 }
 
+/* At most a share of the lines, so that workspaces keep most of the screen. At least one. */
 static size_t nodes_that_fit(const struct top *top)
 {
     size_t lines = top->terminal_lines;
@@ -84,6 +85,7 @@ static size_t nodes_that_fit(const struct top *top)
 
 /* --- looking --- */
 
+/* Rates come from two readings of the counters and the time between them, so the first screen has none. */
 static void update_rates(struct top *top)
 {
     int64_t now_us = clock_boot(clock_system());

@@ -39,8 +39,8 @@ static enum weir_status print_published(struct invocation *invocation, const str
 }
 
 /* Publishes the canonical text. A refusal of the store gets the place in the file. */
-static enum weir_status publish_definition(struct invocation *invocation, const struct definition *definition,
-                                           const char *source_name, const char *text, struct weir_error *error)
+static enum weir_status publish_file(struct invocation *invocation, const struct definition *definition,
+                                     const char *source_name, const char *text, struct weir_error *error)
 {
     struct store *store = NULL;
     struct published published = {.version = 0};
@@ -96,7 +96,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
         status = report_valid(invocation, path, definition, error);
     } else if (status == WEIR_OK) {
-        status = publish_definition(invocation, definition, source_name, canonical.data, error);
+        status = publish_file(invocation, definition, source_name, canonical.data, error);
     }
     definition_close(definition);
     text_close(&canonical);

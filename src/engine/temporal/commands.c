@@ -261,7 +261,7 @@ static void handle_describe_command(struct temporal *engine, const struct comman
     starts_take_claim(engine, run);
 }
 
-static void execute_command(struct temporal *engine, struct command *command)
+static void execute_temporal_command(struct temporal *engine, struct command *command)
 {
     switch (command->kind) {
     case COMMAND_START:
@@ -302,7 +302,7 @@ void commands_execute(struct temporal *engine)
     }
     while (command != NULL) {
         struct command *next = command->next;
-        execute_command(engine, command);
+        execute_temporal_command(engine, command);
         command = next;
     }
 }

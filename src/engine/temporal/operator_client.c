@@ -37,7 +37,7 @@ static bool may_have_arrived(const struct grpc_result *result)
            (result->outcome == GRPC_STATUS && (result->code == GRPC_UNAVAILABLE || result->code == GRPC_DEADLINE_EXCEEDED));
 }
 
-static void store_answer(void *context, const struct grpc_result *result)
+static void keep_answer(void *context, const struct grpc_result *result)
 {
     struct waited *waited = context;
     waited->is_done = true;
@@ -84,7 +84,7 @@ enum reply_kind operator_call(struct temporal_operator *operator, enum method me
                                    .message_length = message.length,
                                    .timeout_us = operator->timeout_us,
                                    .class = GRPC_SHORT_CALL,
-                                   .done = store_answer,
+                                   .done = keep_answer,
                                    .context = waited};
     *waited = (struct waited){.reply = REPLY_FAILED};
     enum weir_status status = message.data == NULL ? error_out_of_memory(&waited->error)

@@ -72,7 +72,7 @@ static int64_t earlier_of(int64_t a_us, int64_t b_us)
  * 4. If the engine stops, give back the runs that steps 1 to 3 have left in a settled state.
  * 5. Let each part send its own calls: long polls, retention, list, probe, identity.
  * 6. Send: calls that were made in this turn leave in it. */
-static int64_t run_turn(struct temporal *engine)
+static int64_t run_temporal_turn(struct temporal *engine)
 {
     commands_execute(engine);
     int64_t next_us = step_wires(engine);
@@ -96,7 +96,7 @@ static void *run_temporal_loop(void *argument)
 {
     struct temporal *engine = argument;
     while (!atomic_load(&engine->closing)) {
-        int64_t next_us = run_turn(engine);
+        int64_t next_us = run_temporal_turn(engine);
         struct epoll_event event;
         int64_t wait_us = next_us == TIME_NEVER ? -1 : next_us - temporal_now(engine);
         int wait_ms = next_us == TIME_NEVER                    ? -1
@@ -177,7 +177,7 @@ static size_t temporal_running(struct engine *base)
 static int64_t temporal_step(struct engine *base)
 {
     struct temporal *engine = engine_of(base);
-    return engine->has_thread ? TIME_NEVER : run_turn(engine);
+    return engine->has_thread ? TIME_NEVER : run_temporal_turn(engine);
 }
 
 static int temporal_fd(struct engine *base)

@@ -169,6 +169,7 @@ static void add_time_argument(struct remote_client *client, const char *name, in
     }
 }
 
+/* Adds an argument to the request for each condition of the filter. */
 void http_add_filter(struct remote_client *client, const struct execution_filter *filter)
 {
     INVARIANT(client != NULL && filter != NULL);

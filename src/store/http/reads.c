@@ -46,6 +46,7 @@ enum weir_status http_require_schema(struct store *store, struct weir_error *err
     return status;
 }
 
+/* The clock of the server, which is that of its store: a client counts relative times from it. */
 enum weir_status http_time(struct store *store, int64_t *ret_now_us, struct weir_error *error)
 {
     INVARIANT(store != NULL && ret_now_us != NULL);

@@ -93,7 +93,7 @@ static void format_id(const uint8_t *id, char *to)
 }
 
 /* Marks the assignment at this place as recorded. */
-static struct assignment *mark_taken(struct round *round, int64_t place)
+static struct assignment *mark_recorded(struct round *round, int64_t place)
 {
     INVARIANT(place >= 1 && (size_t)place <= round->call->assignment_count);
     struct assignment *assignment = &round->call->assignments[place - 1];
@@ -105,7 +105,7 @@ static struct assignment *mark_taken(struct round *round, int64_t place)
 /* Adds an item of this node with the fields that its assignment determines. The others get the values of a new item. */
 static struct claimed_item *add_own_item(struct round *round, int64_t place)
 {
-    const struct assignment *assignment = mark_taken(round, place);
+    const struct assignment *assignment = mark_recorded(round, place);
     struct claimed_item *item = &round->own[place - 1];
     INVARIANT(assignment->node_id == round->call->node_id);
     *item = (struct claimed_item){.fence = round->fence,
@@ -139,7 +139,7 @@ static void read_assigned_row(struct round *round, int row)
         round->call->assignments[place - 1].since_us = claimed_item_first_wait_us(item);
     }
     while (next_integer(&elsewhere, &place)) {
-        mark_taken(round, place)->since_us = require_integer(round, &times);
+        mark_recorded(round, place)->since_us = require_integer(round, &times);
     }
 }
 

@@ -232,8 +232,8 @@ enum weir_status postgres_plan(struct store *store, struct arena *arena, const s
 
 /* --- migrating --- */
 
-static enum weir_status apply_migration(struct link *link, const struct named_migration *migration,
-                                        struct weir_error *error)
+static enum weir_status apply_postgres_migration(struct link *link, const struct named_migration *migration,
+                                                 struct weir_error *error)
 {
     char *sql = address_fill(link->address, migration->sql);
     if (sql == NULL) {
@@ -312,7 +312,7 @@ static enum weir_status migrate_one_file(const struct store *store, struct link 
         store_report_migrated(store, applied.count + is_complete(&applied), ALL_COUNT);
     }
     if (status == WEIR_OK && applied.count < POSTGRES_MIGRATION_COUNT) {
-        status = apply_migration(link, &postgres_migrations[applied.count], error);
+        status = apply_postgres_migration(link, &postgres_migrations[applied.count], error);
     } else if (status == WEIR_OK && !applied.has_functions) {
         status = apply_functions(link, error);
     }

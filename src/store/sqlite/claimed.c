@@ -148,8 +148,8 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
 }
 
 /* Reads the rows of all numbers with one statement, in their order. */
-static enum weir_status read_rows(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,
-                                  struct weir_error *error)
+static enum weir_status read_claimed_rows(struct claimed *claimed, const int64_t *numbers, size_t count,
+                                          struct claimed_item *items, struct weir_error *error)
 {
     struct connection *connection = claimed->connection;
     enum weir_status status = WEIR_OK;
@@ -184,7 +184,7 @@ enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, s
                               struct weir_error *error)
 {
     INVARIANT(claimed->connection != NULL && claimed->arena != NULL && (items != NULL || count == 0));
-    enum weir_status status = count == 0 ? WEIR_OK : read_rows(claimed, numbers, count, items, error);
+    enum weir_status status = count == 0 ? WEIR_OK : read_claimed_rows(claimed, numbers, count, items, error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = read_definition(claimed, &items[i], error);
         if (status == WEIR_OK && items[i].params == NULL) {

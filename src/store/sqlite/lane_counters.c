@@ -299,7 +299,7 @@ void lane_counters_forget(struct lane_counters *counters)
 
 int lane_counters_register(sqlite3 *database, struct lane_counters *counters)
 {
-    INVARIANT(database != NULL && counters != NULL);
+    INVARIANT(database != NULL);
     static const sqlite3_module module = {.xConnect = counters_connect,
                                           .xBestIndex = counters_choose_index,
                                           .xDisconnect = counters_disconnect,

@@ -22,7 +22,7 @@ void lane_sums_close(struct lane_sums *sums)
 }
 
 /* The slot of the lane, or the free one where it belongs; there are twice as many slots as items fit. */
-static uint32_t *slot_of(uint32_t *slots, const struct lane_delta *items, size_t capacity, int64_t lane_id)
+static uint32_t *sum_slot_of(uint32_t *slots, const struct lane_delta *items, size_t capacity, int64_t lane_id)
 {
     size_t mask = 2 * capacity - 1;
     uint64_t lane = (uint64_t)lane_id;
@@ -46,7 +46,7 @@ static enum weir_status grow(struct lane_sums *sums)
     }
     for (size_t i = 0; i < sums->count; i++) {
         items[i] = sums->items[i];
-        *slot_of(slots, items, capacity, items[i].lane_id) = (uint32_t)i + 1;
+        *sum_slot_of(slots, items, capacity, items[i].lane_id) = (uint32_t)i + 1;
     }
     free(sums->items);
     free(sums->slots);
@@ -65,7 +65,7 @@ enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *
     if (sums->count == sums->capacity && grow(sums) != WEIR_OK) {
         return WEIR_OUT_OF_MEMORY;
     }
-    uint32_t *slot = slot_of(sums->slots, sums->items, sums->capacity, delta->lane_id);
+    uint32_t *slot = sum_slot_of(sums->slots, sums->items, sums->capacity, delta->lane_id);
     if (*slot == 0) {
         sums->items[sums->count] = (struct lane_delta){.lane_id = delta->lane_id};
         *slot = (uint32_t)++sums->count;
