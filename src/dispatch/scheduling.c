@@ -372,7 +372,7 @@ static enum weir_status publish_due_books(struct node *node, int64_t now_us, str
 
 /* --- the step --- */
 
-/* With dispatch.exclusive the scheduler assigns nothing without the lock of the specification. */
+/* With dispatch.exclusive the scheduler assigns nothing without its lock in the table `shedlock`. */
 static bool holds_exclusive(struct node *node, int64_t now_us, int64_t *ret_next_us)
 {
     if (!node->settings.exclusive || !scheduler_has_work(node->dispatcher.scheduling.scheduler, now_us)) {

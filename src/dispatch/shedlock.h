@@ -1,5 +1,5 @@
-/* A lock of the table `shedlock`, which the nodes share with Java programs. The locks are named by the specification; no
- * correctness depends on them. Thread: the loop that owns the lock. */
+/* A lock of the table `shedlock`, which the nodes share with Java programs that use the library ShedLock. No correctness
+ * depends on these locks. Thread: the loop that owns the lock. */
 #ifndef WEIR_DISPATCH_SHEDLOCK_H
 #define WEIR_DISPATCH_SHEDLOCK_H
 

@@ -120,7 +120,7 @@ struct report {
     bool may_wait;
     bool permanent;    /* REFUSED: trying again cannot help */
     bool may_run;      /* UNREACHABLE: an earlier request of this claim may have arrived: it keeps its slot */
-    bool spends_start; /* REFUSED: counts against starts_max (false: put back with a delay, A53) */
+    bool spends_start; /* REFUSED: counts against starts_max (false: put back with a delay) */
     int64_t delay_us;  /* REFUSED and put back without counting the start: when to look again; PARKED: until it is due,
                           TIME_NEVER = it waits for a signal alone */
     /* STARTED, STEP: for how long every step that has begun sleeps or waits for a signal. 0 = one of them does something,

@@ -26,7 +26,7 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* The sentence of each event; that of the specification where it has one. */
+/* The sentence of each event. docs/metrics.md lists those that readers of a log rely on. */
 static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_EXECUTION_ENQUEUEING] = "Enqueueing workflow",
     [EVENT_EXECUTION_ENQUEUED] = "Enqueued execution",

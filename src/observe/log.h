@@ -75,7 +75,7 @@ void log_event(void *context, const struct event *event);
 bool log_format_parse(const char *name, enum log_format *ret_format);
 bool log_level_parse(const char *name, enum event_level *ret_level);
 
-/* The sentence of an event, that of the specification where it has one: "Dispatched execution". Never NULL. */
+/* The sentence of an event: "Dispatched execution". Never NULL. */
 const char *log_message(enum event_type type);
 /* Writes one line with its newline, at most LOG_LINE_BYTES_MAX bytes; a longer one loses its last fields, never half of
  * one. `to` holds LOG_LINE_BYTES_MAX + 1 bytes. Returns its length. For tests and for hosts with a log of their own. */

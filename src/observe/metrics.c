@@ -1,10 +1,10 @@
 /* The registry: it counts the events of this process and renders the counts as Prometheus text.
  *
- *   families   one row for each metric: its name, its label, the bounds of its buckets, and its name in the specification
+ *   families   one row for each metric: its name, its label, the bounds of its buckets, and its alias
  *   feeds      one row for each event that changes a metric: the amount, and the source of the value of the label
  *
- * To add a metric, add a row to both. A family with an alias is rendered twice, the second time under the specification's
- * name. A family without a label has one cell; one with a label has a cell for each value, METRICS_LABELS_MAX at most, and
+ * To add a metric, add a row to both. A family with an alias is rendered twice, the second time under the alias. A family
+ * without a label has one cell; one with a label has a cell for each value, METRICS_LABELS_MAX at most, and
  * further values are added up under `_other`. Values that are known beforehand are there from the start, so that a rate
  * over them never begins with a gap.
  *
@@ -442,7 +442,7 @@ static void render_cell(struct metrics_text *to, const struct family *family, co
     }
 }
 
-/* Two names of the specification have not the form that Prometheus gives to counters: these are untyped. */
+/* Two aliases do not end with _total, as the counters of Prometheus do: these are untyped. */
 static const char *type_of(const struct family *family, const char *name)
 {
     static const char total[] = "_total";

@@ -1,4 +1,4 @@
-/* Metrics as Prometheus text (exposition format 0.0.4); docs/metrics.md lists them with the specification's names.
+/* Metrics as Prometheus text (exposition format 0.0.4); docs/metrics.md lists them with their aliases.
  *
  * Two sources, with no name in common:
  *   - the registry counts the events of this process: the acts of a node since its start (metrics_event, metrics_render);

@@ -47,7 +47,7 @@ enum {
 
 /* --- sizes of sets --- */
 enum {
-    CLAIM_BATCH_DEFAULT = 10, /* BATCH_SIZE of the specification: items of one set without a setting */
+    CLAIM_BATCH_DEFAULT = 10, /* items of one set without a setting */
     CLAIM_BATCH_MOST = 2000,  /* items of one claim; bounds the time that the store is locked */
     RECORD_BATCH_MOST = 2000, /* records of one set */
     RECOVER_BATCH = 500,      /* items handed over per transaction, so that heartbeats never wait long */
@@ -59,7 +59,7 @@ enum {
 
 /* --- starts --- */
 enum {
-    STARTS_MAX_DEFAULT = 3, /* MAX_ATTEMPTS of the specification: exactly three starts */
+    STARTS_MAX_DEFAULT = 3, /* exactly three starts: the first one and two more */
     HANDOVERS_MAX_DEFAULT =
         5 /* an item is poison after so many deaths of its node in one step (store.h, recover_options) */
 };

@@ -156,7 +156,7 @@ static void every_ready_workspace_is_served_within_one_round(void **state)
     }
 }
 
-static void the_tiers_of_the_specification_are_the_defaults(void **state)
+static void the_default_plans_have_their_caps(void **state)
 {
     struct scene *scene = *state;
     scene_enqueue_many(scene, "free-co", 30);
@@ -385,7 +385,7 @@ int main(void)
         SCENE_TEST(one_batch_interleaves_its_workspaces),
         SCENE_TEST(a_workspace_that_rested_has_saved_up_no_turns),
         SCENE_TEST(every_ready_workspace_is_served_within_one_round),
-        SCENE_TEST(the_tiers_of_the_specification_are_the_defaults),
+        SCENE_TEST(the_default_plans_have_their_caps),
         SCENE_TEST(a_freed_slot_reopens_its_lane_at_once),
         SCENE_TEST(a_raised_cap_starts_more_at_once),
         SCENE_TEST(a_lowered_cap_starts_nothing_until_below),

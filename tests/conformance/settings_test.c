@@ -2,7 +2,7 @@
 #include "conformance/scene.h"
 #include "store/driver.h"
 
-static void the_plans_of_the_specification_are_there(void **state)
+static void a_new_store_has_its_plans(void **state)
 {
     struct scene *scene = *state;
     json_t *page = NULL;
@@ -415,7 +415,7 @@ static void names_of_blanks_are_refused_and_those_that_are_there_go_on(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(the_plans_of_the_specification_are_there),
+        SCENE_TEST(a_new_store_has_its_plans),
         SCENE_TEST(a_new_plan_needs_its_limit),
         SCENE_TEST(wrong_plans_are_refused),
         SCENE_TEST(names_of_blanks_are_refused_and_those_that_are_there_go_on),

@@ -222,7 +222,7 @@ def an_item_without_a_workspace_is_a_warning(weir):
     node.stop()
 
 
-def the_log_has_the_events_of_the_specification(weir):
+def the_log_has_the_documented_events(weir):
     """Of a normal run, in their order; specification_events_test has levels and texts of all. The enqueue is logged by
     another thread than the rest."""
     _prepare(weir)
@@ -263,7 +263,7 @@ def series_of_workspaces_are_bounded(weir):
         node.stop()
 
 
-def the_document_has_every_metric_and_every_event_of_the_specification(weir):
+def the_document_has_every_metric_and_every_log_event(weir):
     weir.make_store()
     node = Node(weir).ready()
     exported = set(re.findall(r'^# TYPE (\S+)', node.ask('/metrics').body.decode(), re.MULTILINE))

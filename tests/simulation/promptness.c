@@ -105,7 +105,7 @@ static void look_at_item(struct simulation *simulation, const struct model_item 
 void check_promptness(struct simulation *simulation)
 {
     if (failed(simulation) || simulation->profile.exclusive) {
-        return; /* exclusive: a dead holder's lock keeps all away for its four minutes, as the specification has it */
+        return; /* exclusive: the lock of a dead holder keeps all nodes away for four minutes */
     }
     look_at_nodes(simulation);
     for (size_t i = 0; i < simulation->lane_count; i++) {

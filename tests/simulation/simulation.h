@@ -244,7 +244,7 @@ struct profile {
     int starts_max;
     size_t room;
     bool parks;     /* engines inside of nodes park executions whose steps wait */
-    bool exclusive; /* nodes claim only while holding the lock of the specification */
+    bool exclusive; /* dispatch.exclusive: nodes claim only while they hold the lock */
     int64_t retention_us;
 };
 

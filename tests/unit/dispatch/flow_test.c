@@ -1,6 +1,6 @@
-/* The 16 testing scenarios of the specification's "Flow: Queue Processing", in its order, on one node. Where weir answers
- * otherwise than the specification, the comment gives the reason. And two promises of the dispatcher
- * beside the scenarios: how it polls, and that nothing is locked while an engine is called. */
+/* The 16 scenarios of the flow of a queue item, in their order, on one node. Where weir differs from a dispatcher that
+ * claims first and checks afterwards, the comment gives the reason. And two promises of the dispatcher beside the
+ * scenarios: how it polls, and that nothing is locked while an engine is called. */
 #include "base/error.h"
 #include "unit/dispatch/bench.h"
 
@@ -184,7 +184,7 @@ static void an_empty_queue_is_looked_at_and_left(void **state)
     assert_int_equal(claims_to_fail, 1);
 }
 
-/* The specification claims them and puts them back; weir does not claim them at all. */
+/* weir does not claim them at all, so it need not put them back. */
 static void items_without_capacity_stay_pending(void **state)
 {
     struct bench *bench = *state;
@@ -291,8 +291,7 @@ static void without_the_lock_nothing_is_claimed_until_it_is_free(void **state)
 
 /* --- injected failures --- */
 
-/* The specification releases them up to its starts_max and then fails them; in weir an outage costs no attempt, however
- * long it is. */
+/* An outage costs no attempt, however long it is. */
 static void an_engine_that_is_down_fails_nothing(void **state)
 {
     struct bench *bench = *state;
@@ -322,8 +321,7 @@ static void a_claim_that_loses_its_connection_is_tried_again(void **state)
     assert_true(node_is_healthy(bench->node, NULL));
 }
 
-/* The specification waits five minutes and puts them back; weir hands them over with their ids and slots as soon as the
- * lease of the dead node is over. */
+/* weir hands them over with their ids and slots as soon as the lease of the dead node is over. */
 static void a_claim_of_a_dead_dispatcher_runs_once(void **state)
 {
     struct bench *bench = *state;

@@ -62,7 +62,7 @@ static void a_future_item_starts_at_its_time_without_a_poll(void **state)
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
-static void an_exclusive_node_waits_for_the_lock_of_the_specification(void **state)
+static void an_exclusive_node_waits_for_its_lock(void **state)
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
@@ -759,7 +759,7 @@ int main(void)
         TEST(a_freed_slot_starts_the_next_item_without_a_poll),
         TEST(a_claim_never_exceeds_the_engines_room),
         TEST(a_future_item_starts_at_its_time_without_a_poll),
-        TEST(an_exclusive_node_waits_for_the_lock_of_the_specification),
+        TEST(an_exclusive_node_waits_for_its_lock),
         TEST(an_unanswered_start_is_sent_again_and_runs_once),
         TEST(a_refused_start_is_tried_exactly_three_times),
         TEST(a_refused_start_is_tried_as_often_as_the_setting_allows),

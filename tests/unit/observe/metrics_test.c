@@ -32,7 +32,7 @@ static void assert_line(const char *line)
     }
 }
 
-static void events_are_counted_under_our_names_and_the_specifications(void **state)
+static void events_are_counted_under_each_name_and_its_alias(void **state)
 {
     (void)state;
     metrics_event(metrics, &(struct event){.type = EVENT_EXECUTION_ENQUEUED, .count = 65});
@@ -188,7 +188,7 @@ static void status_becomes_gauges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(events_are_counted_under_our_names_and_the_specifications, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(events_are_counted_under_each_name_and_its_alias, set_up, tear_down),
         cmocka_unit_test_setup_teardown(engine_up_follows_its_events, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_are_bounded_and_escaped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_series_has_one_help_and_one_type, set_up, tear_down),

@@ -1,11 +1,11 @@
-/* The log events of the specification: each has an event here, with its level and its text. */
+/* The log events of docs/metrics.md: each has its level and its text. */
 #include <stdio.h>
 
 #include "observe/log.h"
 #include "support/test.h"
 
-/* "Key log events" of the specification's parts: 1 dispatcher, 2 processor, 3 flow, 4 queue, with the line of each row. The
- * texts are the specification's, without the numbers in them. One text may be in several parts, and then has one event. */
+/* The key log events of four parts: 1 dispatcher, 2 processor, 3 flow, 4 queue. The texts are without the numbers in them.
+ * One text may be in several parts, and then has one event. */
 static const struct {
     const char *source;
     const char *text;
@@ -29,7 +29,7 @@ static const struct {
     {"4:328", "Recovering stale items", EVENT_WARN, EVENT_ITEMS_RECOVERING, NULL},
 };
 
-static void each_event_has_the_level_and_the_text_of_the_specification(void **state)
+static void each_event_has_the_documented_level_and_text(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -44,7 +44,7 @@ static void each_event_has_the_level_and_the_text_of_the_specification(void **st
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_event_has_the_level_and_the_text_of_the_specification),
+        cmocka_unit_test(each_event_has_the_documented_level_and_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

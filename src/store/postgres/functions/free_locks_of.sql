@@ -1,5 +1,5 @@
--- Frees the locks of the specification that nodes hold which have just been found dead; a node names itself in the holder (lock_request in
--- store.h). The table may be another program's: a lock that it does not allow to change ends by its time.
+-- Frees the rows of `shedlock` that dead nodes hold. A node names itself in the holder (lock_request in store.h). The table may belong to
+-- another program: a lock that it does not allow to change ends by its time.
 -- Locks: the rows of shedlock. Caller: recover().
 CREATE OR REPLACE FUNCTION :schema.free_locks_of(nodes bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

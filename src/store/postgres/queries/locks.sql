@@ -1,4 +1,4 @@
--- Locks of the specification, in the table of the Java library ShedLock. Columns without zone hold UTC; store time is turned into
+-- Locks in the table of the Java library ShedLock. Columns without zone hold UTC; store time is turned into
 -- such a timestamp exactly (a product below 2^53 microseconds). An equal time counts as expired, as there.
 
 -- The first fault of the table, which another program may have made, and a hint; no row: the table is right.

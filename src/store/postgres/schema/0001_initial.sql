@@ -2,7 +2,7 @@
 -- after the schema files, and no schema file calls one of them.
 --
 -- Times are microseconds since 1970 of the server's clock (bigint); the views show timestamptz. Ids of executions are UUIDv7. Names
--- compare byte by byte (collation C), as on SQLite. Tables of the specification have its names. No foreign key leads from a queue
+-- compare byte by byte (collation C), as on SQLite. No foreign key leads from a queue
 -- table to another one: its check would lock a row in the transaction of the enqueuer, which may be long.
 --
 -- Life of an item:
@@ -59,7 +59,7 @@ CREATE TABLE :schema.plans (
     max_concurrent integer NOT NULL CHECK (max_concurrent BETWEEN 1 AND 1000000),
     weight         integer NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000)
 );
--- The plans of the specification.
+-- The plans of a new store.
 INSERT INTO :schema.plans (name, max_concurrent) VALUES ('free', 1), ('pro', 5), ('enterprise', 20);
 
 -- slots_max and weight follow from the plan and the workspace's own limit; they are kept here so that the scheduler reads one row.

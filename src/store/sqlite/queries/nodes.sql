@@ -125,7 +125,7 @@ SELECT id, fence, handovers_counted, steps_ended,
                                  AND m.id <> n.id AND m.held_at_death > 0))
 FROM workflow_execution_queue WHERE phase = 2 AND node_id = ?1 LIMIT ?2;
 
--- The safety net of the specification: CLAIMED for too long, by ?4 itself, or by a node that does not live; ?4 = 0: by any.
+-- The safety net: items that are CLAIMED for too long, by ?4 itself or by a dead node; ?4 = 0: by any node.
 -- ?1 before when, ?2 limit, ?3 group or NULL. Index: queue_held.
 -- name: stale_items
 SELECT id, fence, handovers_counted, steps_ended, 0, node_id, lane_id, suspicion, 0 FROM workflow_execution_queue

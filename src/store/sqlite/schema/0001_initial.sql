@@ -1,7 +1,6 @@
 -- The tables of the queue on SQLite.
 --
--- Times are microseconds since 1970 in store time. Ids of executions are UUIDv7 text. Tables of the specification keep its
--- names. WITHOUT ROWID where a row is found by its own key: one tree instead of two. Checks use OR instead of IN with three or
+-- Times are microseconds since 1970 in store time. Ids of executions are UUIDv7 text. WITHOUT ROWID where a row is found by its own key: one tree instead of two. Checks use OR instead of IN with three or
 -- more values: for such a list SQLite builds a temporary tree each time that a row is written.
 
 -- One row: the clock of the store, its fences and switches.
@@ -27,7 +26,7 @@ CREATE TABLE plans (
     max_concurrent INTEGER NOT NULL CHECK (max_concurrent BETWEEN 1 AND 1000000),
     weight         INTEGER NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000)
 ) WITHOUT ROWID;
--- The tiers of the specification.
+-- The plans of a new store.
 INSERT INTO plans (name, max_concurrent) VALUES ('free', 1), ('pro', 5), ('enterprise', 20);
 
 -- slots_max and weight are the result of plan and own limit, kept here so that the scheduler reads one row.
