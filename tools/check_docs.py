@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Documents as a test: a long page has a table of contents, and a sentence has at most 30 words.
+"""Documents as a test: a long page has a table of contents, a sentence has at most 30 words, and the glossary has one
+sentence for each term, in the order of the alphabet.
 
 usage: check_docs.py [ROOT] | --update [ROOT] | --self-test
 
@@ -19,6 +20,7 @@ WORDS_MOST = 30
 BEGIN = 'On this page:'
 CONTENTS = re.compile('^' + re.escape(BEGIN) + r'\n\n(- \[.*\n)+\n', re.MULTILINE)
 WELCOME = 'README.md'
+GLOSSARY = 'docs/glossary.md'
 PRINTED = ('docs/commands.md',)
 
 
@@ -64,8 +66,20 @@ def long_sentences(text):
     return [words for words in sentences_of(plain(CONTENTS.sub('', text))) if len(words) > WORDS_MOST]
 
 
+def glossary_problems(path, text):
+    found, last = [], ''
+    for term, meaning in re.findall(r'^\| (.+?) \| (.+) \|$', text, re.MULTILINE)[1:]:  # the first row is the head
+        place = term.lower().replace('-', ' ')
+        if re.search(r'[.!?] [A-Z]', meaning):
+            found.append(f'{path}: the term "{term}" has several sentences\n    one sentence for each term; a second fact is a term')
+        if place <= last:
+            found.append(f'{path}: the term "{term}" is not in the order of the alphabet, or there twice\n    move it')
+        last = place
+    return found
+
+
 def problems_of(path, text):
-    found = []
+    found = glossary_problems(path, text) if path == GLOSSARY else []
     if path != WELCOME and with_contents(text) != text:
         found.append(f'{path}: the table of contents does not list the sections of the page\n'
                      '    python3 tools/check_docs.py --update')
@@ -94,6 +108,9 @@ def update(root):
 
 
 def self_test():
+    head = '| term | meaning |\n|---|---|\n'
+    assert glossary_problems('x', head + '| a b | one `c.d` thing; it is |\n| a-c | two |\n') == []
+    assert len(glossary_problems('x', head + '| b | One. Two |\n| a | three |\n| a | three |\n')) == 3
     sections = ''.join(f'## Part {i}: `a` & b?\n\nText.\n\n' for i in range(HEADINGS_LEAST))
     with tempfile.TemporaryDirectory() as root:
         os.mkdir(os.path.join(root, 'docs'))
