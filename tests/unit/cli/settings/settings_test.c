@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cli/settings/temporal_settings.h"
 #include "support/test.h"
 
 static char folder[] = "/tmp/weir-settings-XXXXXX";
@@ -142,6 +143,26 @@ static void an_empty_file_is_valid(void **state)
     assert_int_equal(load(&fixture, NULL), WEIR_OK);
     arena_close(&fixture.arena);
     assert_int_equal(remove("weir.yaml"), 0);
+}
+
+static void the_starts_of_temporal_are_a_setting(void **state)
+{
+    struct fixture fixture;
+    struct temporal_options options;
+    (void)state;
+    write_file("weir.yaml", "executor.max_running: 9\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    temporal_settings_read(&fixture.settings, &options);
+    assert_int_equal(options.starts_max, 64);
+    arena_close(&fixture.arena);
+    write_file("weir.yaml", "executor.max_running: 9\ntemporal.starts_max: 7\n");
+    assert_int_equal(load(&fixture, NULL), WEIR_OK);
+    temporal_settings_read(&fixture.settings, &options);
+    assert_int_equal(options.starts_max, 7);
+    assert_int_equal(options.max_running, 9);
+    arena_close(&fixture.arena);
+    assert_int_equal(remove("weir.yaml"), 0);
+    refuses("temporal.starts_max: 0\n", "temporal.starts_max", "");
 }
 
 static void exec_allow_is_false_true_or_a_list(void **state)
@@ -391,6 +412,7 @@ int main(void)
         cmocka_unit_test(one_named_file_replaces_the_three),
         cmocka_unit_test(a_wrong_file_is_refused_with_its_line),
         cmocka_unit_test(an_empty_file_is_valid),
+        cmocka_unit_test(the_starts_of_temporal_are_a_setting),
         cmocka_unit_test(exec_allow_is_false_true_or_a_list),
         cmocka_unit_test(http_step_allow_is_false_true_or_a_list),
         cmocka_unit_test(a_list_of_too_many_programs_is_refused),

@@ -69,6 +69,17 @@ static void close_bench(struct bench *bench)
     fake_temporal_close(bench->service);
 }
 
+/* The service answers none of them. */
+static void no_more_starts_are_under_way_than_the_setting_allows(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_answered(&bench, 0);
+    bench.now_us += CAPACITY_WAITS_US;
+    assert_int_equal(engine_free_capacity(bench.engine), 0);
+    close_bench(&bench);
+}
+
 static void few_free_places_are_reported_after_a_wait(void **state)
 {
     struct bench bench;
@@ -123,6 +134,7 @@ static void the_report_of_the_last_start_does_not_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_more_starts_are_under_way_than_the_setting_allows),
         cmocka_unit_test(few_free_places_are_reported_after_a_wait),
         cmocka_unit_test(several_free_places_are_reported_at_once),
         cmocka_unit_test(the_report_of_a_start_may_wait),
