@@ -6,7 +6,7 @@
 #include "engine/temporal/temporal_internal.h"
 #include "support/fake_temporal.h"
 
-enum { STARTS_MAX = 64, WORTH_IT = STARTS_MAX / CAPACITY_PARTS };
+enum { STARTS_MAX = 48, WORTH_IT = STARTS_MAX / CAPACITY_PARTS };
 
 struct bench {
     struct clock clock;
