@@ -71,7 +71,7 @@ def glossary_problems(path, text):
     for term, meaning in re.findall(r'^\| (.+?) \| (.+) \|$', text, re.MULTILINE)[1:]:  # the first row is the head
         place = term.lower().replace('-', ' ')
         if re.search(r'[.!?] [A-Z]', meaning):
-            found.append(f'{path}: the term "{term}" has several sentences\n    one sentence for each term; a second fact is a term')
+            found.append(f'{path}: the term "{term}" has several sentences\n    one for each term; a second fact is a term')
         if place <= last:
             found.append(f'{path}: the term "{term}" is not in the order of the alphabet, or there twice\n    move it')
         last = place

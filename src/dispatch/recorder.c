@@ -371,7 +371,6 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     case REPORT_UNREACHABLE:
         return plan_unreachable(node, entry, report, record);
     case REPORT_UNKNOWN:
-    case REPORT_ABSENT:
         note_unknown(node, entry);
         return false;
     case REPORT_STEP:

@@ -102,14 +102,6 @@ void engine_recorded(struct engine *engine, const struct recorded *recorded, siz
     }
 }
 
-void engine_describe(struct engine *engine, const char *id, int64_t fence)
-{
-    INVARIANT(engine != NULL && id != NULL);
-    if (engine->operations->describe != NULL) {
-        engine->operations->describe(engine, id, fence);
-    }
-}
-
 void engine_want_slots(struct engine *engine, const char *workspace, bool wanted)
 {
     INVARIANT(engine != NULL && workspace != NULL);

@@ -9,7 +9,7 @@
  * of the params), request id = execution id.
  * A service that has these ids already is a start: REPORT_STARTED.
  *
- * Threads: start/cancel/signal/describe/recorded/free_capacity may be called from any thread. Reports come from any thread,
+ * Threads: start/cancel/signal/recorded/free_capacity may be called from any thread. Reports come from any thread,
  * and never from inside a call of the dispatcher's or recorder's own stack unless the engine is driven by engine_step()
  * (then: from there). Owner: the opener of the engine closes it, after engine_stop().
  */
@@ -35,8 +35,7 @@
 enum engine_feature {
     ENGINE_DIES_WITH_NODE = 1 << 0, /* runs inside the node: a dead node's executions must be started again elsewhere */
     ENGINE_RECORDS_STEPS = 1 << 1,  /* reports steps, and waits for `recorded` before it goes on */
-    ENGINE_DESCRIBES = 1 << 2,      /* has engine_describe() */
-    ENGINE_SEEKS_ENDS = 1 << 3      /* must poll for ends, some sooner than the rest: needs engine_want_slots() */
+    ENGINE_SEEKS_ENDS = 1 << 2      /* must poll for ends, some sooner than the rest: needs engine_want_slots() */
 };
 
 /* --- start --- */
@@ -87,7 +86,6 @@ enum report_kind {
                          */
     REPORT_PARKED,      /* all of it waits on record, for `delay_us` at least: it needs no slot until then, and has left the
                            engine; wants `recorded` */
-    REPORT_ABSENT,      /* answer to describe: the engine does not know it */
     REPORT_ENGINE_DOWN, /* of no execution (its id is empty): the service that runs executions cannot be reached; repeated
                            until REPORT_ENGINE_UP. Opens the breaker */
     REPORT_ENGINE_UP,   /* of no execution: it is there again. Closes the breaker */
@@ -228,8 +226,6 @@ struct engine_operations {
     /* Stops the executions of a claim that is lost (lease or fence), without a report. NULL id: everything. */
     void (*abandon)(struct engine *engine, const char *id, int64_t fence);
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
-    /* Requests the state of an execution; the answer is a report (STARTED, ENDED, ABSENT, UNKNOWN). May be NULL. */
-    void (*describe)(struct engine *engine, const char *id, int64_t fence);
     /* More items of this workspace wait for a slot, or none do any more, as far as the node knows: the ends of its
      * executions are polled for before those of other workspaces. Advice: late at times, wrong at times. May be NULL. */
     void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
@@ -291,7 +287,6 @@ void engine_signal(struct engine *engine, const char *id, int64_t fence, const s
 int engine_call_weight(const struct weir_call *call);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
-void engine_describe(struct engine *engine, const char *id, int64_t fence);
 void engine_want_slots(struct engine *engine, const char *workspace, bool wanted);
 size_t engine_free_capacity(struct engine *engine);
 /* From now on the engine has free capacity for at most so many executions at once, and never for more than its options

@@ -181,3 +181,13 @@ bool wait_until_dead(pid_t pid)
     }
     return false;
 }
+
+void engine_fixture_await_loop(struct engine_fixture *fixture)
+{
+    static int number = 0;
+    int probe = 40 + number++ % 20;
+    struct engine_start start = engine_fixture_start_of(probe, "{}", "{}");
+    size_t before = recorder_count(&fixture->recorder, REPORT_REFUSED, engine_fixture_id(probe), NULL, -1);
+    engine_fixture_start_with(fixture, &start);
+    (void)engine_fixture_expect(fixture, REPORT_REFUSED, probe, NULL, -1, before + 1);
+}

@@ -28,6 +28,9 @@ const char *engine_fixture_id(int number);
 void engine_fixture_start(struct engine_fixture *fixture, int number, const char *definition, const char *params);
 /* With everything; `start->definition_id` is set when 0. */
 void engine_fixture_start_with(struct engine_fixture *fixture, struct engine_start *start);
+/* Returns when the loop of the engine has done every command that was given before: it refuses a start that came after
+ * them. */
+void engine_fixture_await_loop(struct engine_fixture *fixture);
 struct engine_start engine_fixture_start_of(int number, const char *definition, const char *params);
 
 /* Waits for the n-th report; fails the test when it does not come. See recorder_wait(). */

@@ -136,8 +136,6 @@ static const char *kind_name(enum report_kind kind)
         return "GIVEN_BACK";
     case REPORT_PARKED:
         return "PARKED";
-    case REPORT_ABSENT:
-        return "ABSENT";
     case REPORT_ENGINE_DOWN:
         return "ENGINE_DOWN";
     case REPORT_ENGINE_UP:

@@ -133,11 +133,6 @@ static void in_process_recorded(struct engine *engine, const struct recorded *re
     runner_send_recorded(runner_of_engine(engine), recorded, count);
 }
 
-static void in_process_describe(struct engine *engine, const char *id, int64_t fence)
-{
-    runner_send_named(runner_of_engine(engine), COMMAND_DESCRIBE, id, fence);
-}
-
 static size_t in_process_free_capacity(struct engine *engine)
 {
     struct runner *runner = runner_of_engine(engine);
@@ -314,13 +309,12 @@ static enum weir_status in_process_remove_handler(struct engine *engine, const c
 
 static const struct engine_operations in_process_operations = {
     .name = "in_process",
-    .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES,
+    .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS,
     .start = in_process_start,
     .cancel = in_process_cancel,
     .signal = in_process_signal,
     .abandon = in_process_abandon,
     .recorded = in_process_recorded,
-    .describe = in_process_describe,
     .free_capacity = in_process_free_capacity,
     .running = in_process_running,
     .lease = in_process_lease,

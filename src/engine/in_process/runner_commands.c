@@ -44,7 +44,7 @@ struct recorded_command {
 
 void runner_send_named(struct runner *runner, enum command_kind kind, const char *id, int64_t fence)
 {
-    INVARIANT(id != NULL && (kind == COMMAND_CANCEL || kind == COMMAND_ABANDON || kind == COMMAND_DESCRIBE));
+    INVARIANT(id != NULL && (kind == COMMAND_CANCEL || kind == COMMAND_ABANDON));
     struct named_command *command = calloc(1, sizeof *command);
     if (command == NULL) {
         engine_note_lost_report(&runner->base);
@@ -200,17 +200,6 @@ static void execute_recorded(struct runner *runner, const struct recorded_comman
     }
 }
 
-static void execute_describe(struct runner *runner, const struct named_command *command)
-{
-    struct execution *execution = execution_table_find(&runner->executions, command->id);
-    bool is_present = execution != NULL && execution->fence == command->fence && execution->ending != ENDING_ABANDONED;
-    struct report *report = report_new(is_present ? REPORT_STARTED : REPORT_ABSENT, command->id, command->fence);
-    if (report != NULL) { /* without a report the node repeats its request */
-        report->sleeps_us = is_present ? execution_sleeps_us(execution) : 0;
-        engine_report(&runner->base, report);
-    }
-}
-
 /* Executes one command and frees it, unless it is a part of an execution or of the runner. */
 static void execute_command(struct runner *runner, struct command *command)
 {
@@ -234,9 +223,6 @@ static void execute_command(struct runner *runner, struct command *command)
         return;
     case COMMAND_RECORDED:
         execute_recorded(runner, (struct recorded_command *)(void *)command);
-        break;
-    case COMMAND_DESCRIBE:
-        execute_describe(runner, named);
         break;
     case COMMAND_CALL:
         task_call_begin(command);

@@ -1,4 +1,4 @@
-/* The orders of other threads to the loop of the engine: start, cancel, signal, abandon, recorded, describe.
+/* The orders of other threads to the loop of the engine: start, cancel, signal, abandon, recorded.
  *
  * Each function that sends may be called from any thread. If memory for a command is missing, the engine reports lost
  * orders (engine_note_lost_report()), and the node gives up all its claims.
@@ -10,7 +10,7 @@
 
 /* --- any thread --- */
 
-/* CANCEL, ABANDON or DESCRIBE of the execution with this id. */
+/* CANCEL or ABANDON of the execution with this id. */
 void runner_send_named(struct runner *runner, enum command_kind kind, const char *id, int64_t fence);
 /* Copies the signal. */
 void runner_send_signal(struct runner *runner, const char *id, int64_t fence, const struct signal_record *signal);

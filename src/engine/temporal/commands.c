@@ -70,7 +70,7 @@ bool commands_push_start(struct temporal *engine, struct run *run)
 
 void commands_push_run(struct temporal *engine, enum command_kind kind, const char *id, int64_t fence)
 {
-    INVARIANT(id != NULL && (kind == COMMAND_CANCEL || kind == COMMAND_ABANDON || kind == COMMAND_DESCRIBE));
+    INVARIANT(id != NULL && (kind == COMMAND_CANCEL || kind == COMMAND_ABANDON));
     struct command *command = calloc(1, sizeof *command);
     if (command == NULL) {
         engine_note_lost_report(&engine->base); /* else a claim could be left without an end */
@@ -237,30 +237,6 @@ static void handle_recorded_command(struct temporal *engine, const struct comman
     }
 }
 
-/* An execution that the engine does not hold gets a run that is described, and never started. */
-static void handle_describe_command(struct temporal *engine, const struct command *command)
-{
-    struct run *run = run_find(engine, command->id);
-    if (run != NULL) {
-        if (run->state == RUN_FOLLOWED) {
-            starts_describe_run(engine, run);
-        }
-        return;
-    }
-    run = run_new(engine, command->id, command->fence, "", engine->task_queue, NULL);
-    if (run == NULL) {
-        return;
-    }
-    atomic_fetch_add(&engine->admitted, 1);
-    run->is_describe_only = true;
-    run->may_run = true;
-    if (!run_insert(engine, run)) {
-        discard_new_run(engine, run);
-        return;
-    }
-    starts_take_claim(engine, run);
-}
-
 static void execute_temporal_command(struct temporal *engine, struct command *command)
 {
     switch (command->kind) {
@@ -275,9 +251,6 @@ static void execute_temporal_command(struct temporal *engine, struct command *co
         break;
     case COMMAND_RECORDED:
         handle_recorded_command(engine, command);
-        break;
-    case COMMAND_DESCRIBE:
-        handle_describe_command(engine, command);
         break;
     case COMMAND_WANT_SLOTS:
         long_poll_want_slots(engine, command->workspace, command->count != 0);

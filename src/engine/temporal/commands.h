@@ -7,14 +7,7 @@
 
 #include "engine/temporal/run_table.h"
 
-enum command_kind {
-    COMMAND_START,
-    COMMAND_CANCEL,
-    COMMAND_ABANDON,
-    COMMAND_RECORDED,
-    COMMAND_DESCRIBE,
-    COMMAND_WANT_SLOTS
-};
+enum command_kind { COMMAND_START, COMMAND_CANCEL, COMMAND_ABANDON, COMMAND_RECORDED, COMMAND_WANT_SLOTS };
 
 struct command;
 

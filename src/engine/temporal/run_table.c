@@ -63,8 +63,9 @@ static void copy_recorded_ids(struct run *run, const json_t *ids)
     text_copy(run->first_run_id, sizeof run->first_run_id, first_run_id == NULL ? run->run_id : first_run_id);
 }
 
-struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
-                    const char *task_queue, const char *workflow_id)
+/* NULL when out of memory. `workflow_id` NULL = the default one. */
+static struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
+                           const char *task_queue, const char *workflow_id)
 {
     INVARIANT(engine != NULL && id != NULL && workspace != NULL && task_queue != NULL);
     char own[WORKFLOW_ID_MAX];

@@ -65,7 +65,6 @@ struct run {
     bool known;             /* the service has, or had, this workflow */
     bool is_ours;           /* weir started the first run of its chain */
     bool has_describe_turn; /* its next description has a reserved time */
-    bool is_describe_only;  /* made by engine_describe(): ABSENT is an answer */
     int not_found;          /* answers of that kind in a row */
     int64_t absent_us;      /* when the first of them came that counts; 0: none */
     char run_id[RUN_ID_MAX];
@@ -114,9 +113,6 @@ bool run_table_open(struct run_table *table, size_t runs_max);
 /* The table is empty. */
 void run_table_close(struct run_table *table);
 
-/* NULL when out of memory. `workflow_id` NULL = the default one. */
-struct run *run_new(const struct temporal *engine, const char *id, int64_t fence, const char *workspace,
-                    const char *task_queue, const char *workflow_id);
 /* NULL when out of memory. A run that cannot be started gets its refusal instead of a message. Any thread. */
 struct run *run_new_from_start(struct temporal *engine, const struct engine_start *start,
                                const struct definition *definition);

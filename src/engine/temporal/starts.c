@@ -496,8 +496,7 @@ static void handle_described_run(struct temporal *engine, struct run *run, const
 }
 
 /* The service has no workflow of this id. In this order: the confirmation of a termination; the first answer of this kind,
- * which proves nothing; an answer to engine_describe(); a workflow that was deleted or forgotten; a refusal of step 7; step
- * 8; or a start that never arrived. */
+ * which proves nothing; a workflow that was deleted or forgotten; a refusal of step 7; step 8; or a start that never arrived. */
 static void handle_unknown_workflow(struct temporal *engine, struct run *run)
 {
     if (run->has_closing) {
@@ -507,8 +506,6 @@ static void handle_unknown_workflow(struct temporal *engine, struct run *run)
     run->not_found++;
     if (!is_absence_proved(engine, run)) {
         run_set_due(engine, run, time_add(temporal_now(engine), run->known ? NOT_FOUND_RETRY_US : ABSENCE_RETRY_US));
-    } else if (run->is_describe_only && !run->started) {
-        report_and_remove(engine, run, run_new_report(engine, run, REPORT_ABSENT));
     } else if (run->known) {
         closing_report_gone(engine, run);
     } else if (run->refusal != NULL) {
@@ -631,7 +628,7 @@ void starts_take_claim(struct temporal *engine, struct run *run)
         return;
     }
     /* Step 9 of the start: a run on record is described. When the service does not have it, that is its end. */
-    run->state = run->known || run->refusal != NULL || run->is_describe_only ? RUN_DESCRIBING : RUN_WAITING;
+    run->state = run->known || run->refusal != NULL ? RUN_DESCRIBING : RUN_WAITING;
     run_set_due(engine, run, temporal_now(engine));
 }
 

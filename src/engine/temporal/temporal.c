@@ -129,11 +129,6 @@ static void temporal_recorded(struct engine *base, const struct recorded *record
     commands_push_recorded(engine_of(base), recorded, count);
 }
 
-static void temporal_describe(struct engine *base, const char *id, int64_t fence)
-{
-    commands_push_run(engine_of(base), COMMAND_DESCRIBE, id, fence);
-}
-
 static void temporal_want_slots(struct engine *base, const char *workspace, bool wanted)
 {
     commands_push_want_slots(engine_of(base), workspace, wanted);
@@ -257,12 +252,11 @@ static void temporal_close(struct engine *base)
 /* Without ENGINE_DIES_WITH_NODE: a workflow outlives the node that started it. */
 static const struct engine_operations operations = {
     .name = "temporal",
-    .features = ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES | ENGINE_SEEKS_ENDS,
+    .features = ENGINE_RECORDS_STEPS | ENGINE_SEEKS_ENDS,
     .start = temporal_start,
     .cancel = temporal_cancel,
     .abandon = temporal_abandon,
     .recorded = temporal_recorded,
-    .describe = temporal_describe,
     .want_slots = temporal_want_slots,
     .free_capacity = temporal_free_capacity,
     .running = temporal_running,

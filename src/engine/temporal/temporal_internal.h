@@ -61,7 +61,7 @@ struct temporal {
     pthread_mutex_t lock; /* of the commands, the published target and the attribute types */
     struct command_queue commands;
     struct definitions definitions;
-    atomic_size_t admitted; /* started by engine_start() or engine_describe(), and not removed */
+    atomic_size_t admitted; /* started by engine_start(), and not removed */
     atomic_size_t followed; /* started and not durably ended */
     atomic_bool stopped;
     atomic_bool interrupted; /* stopped, and calls under way are not awaited */

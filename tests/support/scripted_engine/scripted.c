@@ -207,24 +207,6 @@ static void scripted_recorded(struct engine *engine, const struct recorded *reco
     }
 }
 
-static void scripted_describe(struct engine *engine, const char *id, int64_t fence)
-{
-    struct handle *handle = handle_of(engine);
-    struct scripted_world *world = handle->world;
-    if (handle->crashed) {
-        return;
-    }
-    const struct run *run = scripted_find_run(world, handle, id);
-    bool cut = world->cut_until_us > scripted_now(world) || handle->cut_until_us > scripted_now(world);
-    scripted_enter_watch(handle, id, fence);
-    struct report *report = run != NULL && run->state == RUN_ENDED && !cut ? scripted_new_end_report(run, fence)
-                                                                           : report_new(cut           ? REPORT_UNKNOWN
-                                                                                        : run != NULL ? REPORT_STARTED
-                                                                                                      : REPORT_ABSENT,
-                                                                                        id, fence);
-    scripted_report_later(handle, report, scripted_now(world) + DEFINITE_US);
-}
-
 static size_t scripted_room(struct engine *engine)
 {
     struct handle *handle = handle_of(engine);
@@ -326,12 +308,11 @@ static void scripted_close(struct engine *engine)
 
 static const struct engine_operations in_node_operations = {
     .name = "scripted",
-    .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS | ENGINE_DESCRIBES,
+    .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS,
     .start = scripted_start,
     .cancel = scripted_cancel,
     .abandon = scripted_abandon,
     .recorded = scripted_recorded,
-    .describe = scripted_describe,
     .free_capacity = scripted_room,
     .running = scripted_running,
     .lease = scripted_lease,
@@ -342,12 +323,10 @@ static const struct engine_operations in_node_operations = {
 
 static const struct engine_operations shared_operations = {
     .name = "scripted_shared",
-    .features = ENGINE_DESCRIBES,
     .start = scripted_start,
     .cancel = scripted_cancel,
     .abandon = scripted_abandon,
     .recorded = scripted_recorded,
-    .describe = scripted_describe,
     .free_capacity = scripted_room,
     .running = scripted_running,
     .lease = scripted_lease,

@@ -98,8 +98,7 @@ static void a_shortage_delays_the_other_starts(void **state)
     engine_fixture_start(&fixture, 1, one_exec, "{}");
     expect_that_it_waits(1, "ulimit -n");
     engine_fixture_start(&fixture, 2, one_exec, "{}");
-    engine_describe(fixture.engine, engine_fixture_id(2), 1);
-    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 2, NULL, -1, 2); /* the loop has been round */
+    engine_fixture_await_loop(&fixture);
     size_t told = recorder_count(&fixture.recorder, REPORT_STEP, engine_fixture_id(2), "a", STEP_RUNNING);
     bool is_over = clock_boot(clock_system()) - before_us >= SHORTAGE_US; /* the pause, on a busy machine */
     assert_true(is_over || told == 0);

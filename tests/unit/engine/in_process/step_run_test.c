@@ -275,8 +275,7 @@ static void a_handler_that_was_handed_over_is_on_record_before_it_is_called(void
     engine_fixture_start_with(&fixture, &start);
     const struct report *running = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_RUNNING, 1);
     assert_int_equal(running->step.attempt, 8); /* each was on record: the last one has the number */
-    engine_describe(fixture.engine, engine_fixture_id(1), 1);
-    (void)engine_fixture_expect(&fixture, REPORT_STARTED, 1, NULL, -1, 2); /* the loop has been round */
+    engine_fixture_await_loop(&fixture);
     assert_int_equal(atomic_load(&calls), 0);
     recorder_answer(&fixture.recorder, running, WEIR_OK);
     assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.attempt, 8);
@@ -292,8 +291,7 @@ static void two_runs_of_a_handler_never_overlap_when_the_fence_grows(void **stat
     wait_for_calls(1);
     start.fence = 2;
     engine_fixture_start_with(&fixture, &start);
-    engine_describe(fixture.engine, engine_fixture_id(2), 1); /* the loop has seen the second start */
-    (void)engine_fixture_expect(&fixture, REPORT_ABSENT, 2, NULL, -1, 1);
+    engine_fixture_await_loop(&fixture);
     assert_int_equal(atomic_load(&calls), 1);
     atomic_store(&may_go, true);
     assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->fence, 2);
@@ -461,8 +459,7 @@ static void free_capacity_grows_only_after_durable_ends(void **state)
     recorder_answer(&own.recorder, end, WEIR_OK);
     assert_int_equal(engine_free_capacity(own.engine), 3); /* at once: a dispatcher that wakes up now finds it */
     recorder_answer(&own.recorder, end, WEIR_OK);          /* twice frees nothing twice */
-    engine_describe(own.engine, engine_fixture_id(1), 1);
-    (void)engine_fixture_expect(&own, REPORT_ABSENT, 1, NULL, -1, 1);
+    engine_fixture_await_loop(&own);
     assert_int_equal(engine_free_capacity(own.engine), 3);
     engine_fixture_close(&own);
 }

@@ -1,5 +1,7 @@
 /* The life of an execution in the Temporal engine, on a virtual clock and a service in memory: every outcome of a start,
  * every way to find an end, and the proof that no execution is started twice. */
+#include "engine/temporal/run_table.h"
+#include "engine/temporal/starts.h"
 #include "temporal_scene.h"
 
 #include <stdio.h>
@@ -528,7 +530,8 @@ static void a_late_long_poll_does_not_end_the_next_run(void **state)
         } else {
             fake_temporal_go_on(scene.service, ID_ONE, RUN_STATUS_CONTINUED_AS_NEW);
         }
-        engine_describe(scene.engine, ID_ONE, 5);
+        struct temporal *engine = (struct temporal *)scene.engine;
+        starts_describe_run(engine, run_find(engine, ID_ONE));
         pass_time(&scene, 4 * SECOND_US);
         assert_int_equal(count_reports(&scene, REPORT_ENDED), 0);
         fake_temporal_break_lists(scene.service, false);
