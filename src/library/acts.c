@@ -145,7 +145,7 @@ enum weir_status weir_retry_execution(struct weir *weir, const char *id, const s
         return error_set(error, WEIR_MISUSE, "weir_retry_execution needs an id");
     }
     const struct execution_filter filter = {.id = id};
-    const struct retry_order order = {
+    const struct act_order order = {
         .keeps_finished = options != NULL && (options->keep_finished != 0 || options->from != NULL),
         .from = options == NULL ? NULL : options->from,
     };

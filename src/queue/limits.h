@@ -28,6 +28,7 @@ enum {
     LOCK_NAME_MAX = 64,                    /* bytes: the width of shedlock.name */
     IDEMPOTENCY_KEY_MAX = 255,             /* bytes */
     SIGNAL_NAME_MAX = 64,                  /* bytes */
+    SIGNAL_KEPT_NAME_MAX = 80,             /* bytes: with the prefix of those that weir itself sends (queue/signal.h) */
     SIGNAL_DATA_BYTES_MAX = 64 * 1024,     /* of one signal */
     SIGNALS_KEPT_MOST = 1000,              /* of one execution and name: not consumed yet */
     SIGNALS_KEPT_BYTES_MOST = 1024 * 1024, /* their data, of all names; see signal_bytes_most() */

@@ -11,9 +11,14 @@
 
 #include "queue/limits.h"
 
+/* Acts on a step reach its node as signals, too, with names that no definition and no caller can have: a prefix, and the
+ * id of the step. So they are durable, come with each claim, and are consumed once.
+ *   WAKE_SIGNAL  ends the wait of a step early. Data: the number of the attempt that waits, so that it ends no later wait */
+#define WAKE_SIGNAL "wake:"
+
 struct signal_record {
     int64_t seq;
-    char name[SIGNAL_NAME_MAX + 1];
+    char name[SIGNAL_KEPT_NAME_MAX + 1];
     const char *data; /* JSON text, never NULL; the holder says to which memory it belongs */
     size_t data_length;
 };

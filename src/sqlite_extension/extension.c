@@ -353,7 +353,7 @@ static enum weir_status take_reason(struct store *store, int count, sqlite3_valu
 
 /* An act on one execution. A refusal is an error of the statement. `order`: of a retry that takes a step as its second
  * argument; NULL = there is no such argument. */
-static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what, struct retry_order *order)
+static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what, struct act_order *order)
 {
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
@@ -432,7 +432,7 @@ static void signal_one(sqlite3_context *context, int count, sqlite3_value **valu
 /* A step that is NULL, or not given: no finished step runs again. */
 static void retry_from(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    struct retry_order order = {.keeps_finished = true};
+    struct act_order order = {.keeps_finished = true};
     act(context, count, values, BULK_RETRY, &order);
 }
 

@@ -178,7 +178,7 @@ static bool is_act_of_store(const char *act)
 {
     static const char *const words[] = {"cancel",   "complete", "hook",     "lock",     "node",  "pause",
                                         "plan",     "purge",    "release",  "resume",   "retry", "store",
-                                        "schedule", "token",    "workflow", "workspace"};
+                                        "schedule", "token",    "wake",     "workflow", "workspace"};
     size_t length = strcspn(act, " ");
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i]) == length && strncmp(words[i], act, length) == 0) {

@@ -1,4 +1,4 @@
-/* Operators' acts on executions: cancel, retry, release, purge; of one by its id, or of many by the conditions of a list.
+/* Operators' acts on executions: cancel, retry, release, wake, purge; of one by its id, or of many by the conditions of a list.
  *
  * An act is a transaction for each chunk, and the caller goes on behind the last id of the chunk before. A refusal of one
  * execution is counted and ends nothing. Each act is on record with its actor and reason (store_act_as()).
@@ -39,7 +39,7 @@ struct execution_filter {
     int64_t ids_before_us; /* executions whose id has this time or a later one are not read; no condition of a user */
 };
 
-enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_PURGE };
+enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_PURGE };
 const char *bulk_act_name(enum bulk_act act);
 
 struct bulk_result {
@@ -56,25 +56,32 @@ struct bulk_result {
 /* Does `act` to the executions that match, at most `limit` per call, in the order of their ids, behind `after` ("" = from
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution, which begins anew (terminal rows are never rewritten). release: a pending one
- * starts now, before its run_at or the end of its backoff. purge: ended ones are removed with all that belongs to them. */
+ * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next attempt
+ * go on now, also in the node that holds it; each wait is ended once (docs/design/waiting.md). purge: ended ones are removed with all that belongs to them. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, struct bulk_result *ret_result,
                                             struct weir_error *error);
 
-/* How BULK_RETRY begins. */
-struct retry_order {
+/* The options of an act. */
+struct act_order {
+    /* BULK_RETRY */
     bool keeps_finished; /* the finished steps of the ended execution are kept with their outputs, and the others run */
     const char *from;    /* of the finished steps, this one and all that need it run again; NULL = none of them */
+    /* BULK_WAKE */
+    /* Only waits of this kind, the name of a wait_kind; NULL = sleeps and waits for the next attempt. Waits for a signal or
+     * an approval are ended only if they have a timeout, as if that had come. */
+    const char *waits_for;
 };
-/* store_bulk() with an order for BULK_RETRY; the other acts ignore it. NULL = a retry begins anew. An execution of a
- * workflow without steps, or without this one, is refused with WEIR_INVALID_ARGUMENT. */
-WEIR_MUST_CHECK enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct retry_order *order,
+/* store_bulk() with the options of its act; those of other acts are ignored. NULL = a retry begins anew, and a wake ends
+ * sleeps and waits for the next attempt. A retry of a workflow without steps, or without this one, is refused with
+ * WEIR_INVALID_ARGUMENT; an execution in which no such wait is on record, or is woken already, with WEIR_ILLEGAL_STATE. */
+WEIR_MUST_CHECK enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct act_order *order,
                                                     const struct execution_filter *filter, const char *after, size_t limit,
                                                     struct bulk_result *ret_result, struct weir_error *error);
 
 /* store_bulk_ordered() of the one execution filter->id, if the other conditions match
  * it. A refusal is the status: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE, WEIR_CONFLICT. */
-WEIR_MUST_CHECK enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct retry_order *order,
+WEIR_MUST_CHECK enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct act_order *order,
                                                 const struct execution_filter *filter, struct bulk_result *ret_result,
                                                 struct weir_error *error);
 

@@ -16,7 +16,7 @@
 bool bulk_act_parse(const char *name, enum bulk_act *ret_act)
 {
     INVARIANT(name != NULL && ret_act != NULL);
-    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_PURGE};
+    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_PURGE};
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
         if (strcmp(name, bulk_act_name(acts[i])) == 0) {
             *ret_act = acts[i];
@@ -35,6 +35,8 @@ unsigned bulk_act_states(enum bulk_act act)
         return BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
     case BULK_RELEASE:
         return BIT(ITEM_PENDING);
+    case BULK_WAKE: /* a step may wait in its node, or behind a slot */
+        return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED) | BIT(ITEM_WAITING);
     case BULK_PURGE:
         return BIT(ITEM_COMPLETED) | BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
     }
@@ -72,7 +74,7 @@ void bulk_act_complete_filter(enum bulk_act act, int64_t now_us, struct executio
         return; /* it names one execution, as it would without a filter */
     }
     if (filter->states == 0) {
-        filter->states = bulk_act_states(act);
+        filter->states = act == BULK_WAKE ? BIT(ITEM_WAITING) : bulk_act_states(act);
     }
     if (filter->created_before_us == 0) {
         filter->created_before_us = now_us + 1;

@@ -75,7 +75,7 @@ struct store_driver {
     enum weir_status (*take_requests)(struct store *, int64_t, struct arena *, struct node_request **, size_t *, bool *,
                                       struct weir_error *);
     enum weir_status (*signal)(struct store *, const struct signal_request *, struct sent_signal *, struct weir_error *);
-    enum weir_status (*bulk)(struct store *, enum bulk_act, const struct retry_order *, const struct execution_filter *,
+    enum weir_status (*bulk)(struct store *, enum bulk_act, const struct act_order *, const struct execution_filter *,
                              const char *, size_t, struct bulk_result *, struct weir_error *);
     enum weir_status (*set_plan)(struct store *, const struct plan_change *, struct weir_error *);
     enum weir_status (*set_workspace)(struct store *, const struct workspace_change *, struct weir_error *);

@@ -270,3 +270,14 @@ enum weir_status refusal_token_expired(struct weir_error *error)
     error_hint(error, "give a time in the future, as 90d or 2030-01-31T12:00:00Z");
     return WEIR_INVALID_ARGUMENT;
 }
+
+const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed)
+{
+    if (timed > 0) {
+        return REFUSAL_WAKE_TWICE;
+    }
+    if (wanted > 0) {
+        return REFUSAL_WAKE_NO_TIMEOUT;
+    }
+    return waits == 0 ? REFUSAL_WAKE_NOTHING : waits_for != NULL ? REFUSAL_WAKE_OTHER : REFUSAL_WAKE_SIGNAL;
+}

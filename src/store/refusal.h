@@ -9,6 +9,12 @@
 #define REFUSAL_CANCEL_ENDED "it has ended and cannot be cancelled"
 #define REFUSAL_RELEASE_ENDED "it has ended, so nothing can be released"
 #define REFUSAL_RELEASE_NOT_DELAYED "only a PENDING one that waits for its run_at or a backoff can be released"
+#define REFUSAL_WAKE_ENDED "it has ended, so nothing of it waits"
+#define REFUSAL_WAKE_NOTHING "none of its steps sleeps or waits for its next attempt"
+#define REFUSAL_WAKE_OTHER "none of its steps has a wait of this kind"
+#define REFUSAL_WAKE_SIGNAL "its steps wait for signals or approvals, and a wake does not send them"
+#define REFUSAL_WAKE_NO_TIMEOUT "its steps wait without a timeout, and a wake does not send what they wait for"
+#define REFUSAL_WAKE_TWICE "it was woken already"
 #define REFUSAL_RETRY_LIVE "it has not ended"
 #define REFUSAL_RETRY_COMPLETED "only a FAILED or CANCELLED one can be retried"
 #define REFUSAL_RETRY_NO_WORKSPACE "its workspace is deleted, so it cannot be retried"
@@ -95,5 +101,9 @@ enum weir_status refusal_signals_full(const char *id, const char *name, int64_t 
 enum weir_status refusal_lock_held(const char *name, struct weir_error *error);
 /* WEIR_CONFLICT: the caller does not hold the lock that it extends or frees. */
 enum weir_status refusal_lock_not_held(const char *name, struct weir_error *error);
+
+/* Why a wake ended no wait, of an execution with so many waits on record, so many of the kind that the act names, and so
+ * many of these with a time. */
+const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed);
 
 #endif

@@ -11,13 +11,19 @@
 #include "queue/name.h"
 #include "store/call.h"
 
-enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct retry_order *order,
+enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct act_order *order,
                                     const struct execution_filter *filter, const char *after, size_t limit,
                                     struct bulk_result *ret_result, struct weir_error *error)
 {
-    static const struct retry_order anew = {.keeps_finished = false};
+    static const struct act_order plain = {.keeps_finished = false};
     INVARIANT(ret_result != NULL);
-    order = order == NULL || act != BULK_RETRY ? &anew : order;
+    enum wait_kind kind;
+    struct act_order own = order == NULL ? plain : *order;
+    order = &own;
+    if (act != BULK_RETRY) {
+        own.keeps_finished = false;
+        own.from = NULL;
+    }
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
     }
@@ -26,6 +32,11 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
     }
     if (order->from != NULL && !name_is_valid(order->from)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a step", order->from);
+    }
+    if (act == BULK_WAKE && order->waits_for != NULL && !wait_kind_parse(order->waits_for, &kind)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is no kind of a wait", order->waits_for);
+        error_hint(error, "waiting_for is sleep, retry or signal");
+        return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, bulk_act_name(act), error,
          store->driver->bulk(store, act, order, filter, after, limit, ret_result, detail));
@@ -37,7 +48,7 @@ enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct
     return store_bulk_ordered(store, act, NULL, filter, after, limit, ret_result, error);
 }
 
-enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct retry_order *order,
+enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const struct act_order *order,
                                 const struct execution_filter *filter, struct bulk_result *ret_result,
                                 struct weir_error *error)
 {

@@ -244,7 +244,7 @@ static struct claimed_item claim_retry_from(struct scene *scene, const char *id,
 {
     struct bulk_result result = {0};
     const struct execution_filter filter = {.id = id};
-    const struct retry_order order = {.keeps_finished = true, .from = from};
+    const struct act_order order = {.keeps_finished = true, .from = from};
     scene_ok(scene, store_bulk_ordered(scene->store, BULK_RETRY, &order, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
     struct claimed_item item = scene_claim_one(scene);
@@ -321,7 +321,7 @@ static void a_retry_from_a_step_that_is_not_there_is_refused(void **state)
         bool is_name;
     } cases[] = {{"e", true}, {"b\"", false}, {"", false}, {"B", false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct retry_order order = {.keeps_finished = true, .from = cases[i].from};
+        const struct act_order order = {.keeps_finished = true, .from = cases[i].from};
         enum weir_status status =
             store_bulk_ordered(scene->store, BULK_RETRY, &order, &filter, "", 10, &result, &scene->error);
         assert_int_equal(status, cases[i].is_name ? WEIR_OK : WEIR_INVALID_ARGUMENT);

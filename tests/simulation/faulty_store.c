@@ -307,7 +307,7 @@ static enum weir_status faulty_take_requests(struct store *store, int64_t node_i
     THROUGH("take_requests", real->take_requests(store, node_id, arena, ret_requests, ret_count, ret_more, error));
 }
 
-static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                                     const struct execution_filter *filter, const char *behind, size_t limit,
                                     struct bulk_result *ret_result, struct weir_error *error)
 {

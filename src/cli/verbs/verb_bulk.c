@@ -29,7 +29,7 @@ struct bulk {
     struct invocation *invocation;
     struct store *store;
     enum bulk_act act;
-    struct retry_order order; /* of BULK_RETRY */
+    struct act_order order; /* of BULK_RETRY */
     const char *done_text;    /* "cancelled" */
     const char *doing_text;   /* "cancelling" */
     struct execution_filter filter;

@@ -84,7 +84,9 @@ struct step_run {
     int shortages; /* in a row: attempts without the resources or the secrets for a start, or without memory for the output
                     */
     int exit_code;
-    int64_t signal_seq; /* the signal that ends it; 0 = none */
+    int waiting_attempt; /* on record as WAITING: the attempt of that record */
+    bool is_woken;       /* an act ended its wait before its time */
+    int64_t signal_seq;  /* the signal that ends it or its wait, for the next report; 0 = none */
     int64_t began_us;   /* the attempt; boot clock, 0 = not by this runner */
     int64_t resume_us;  /* SLEEPING: boot clock; TIME_NEVER: only a signal ends the wait */
     json_t *output;     /* for `.steps`, when another step may read it */

@@ -49,7 +49,8 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     if (step_run_step(run)->kind == STEP_SIGNAL && state == STEP_WAITING) {
         text_copy(report->step.signal, sizeof report->step.signal, step_run_step(run)->signal.name);
     }
-    report->step.signal_seq = state == STEP_COMPLETED || state == STEP_FAILED ? run->signal_seq : 0;
+    report->step.signal_seq = state == STEP_CANCELLED ? 0 : run->signal_seq;
+    run->signal_seq = step_state_is_final(state) ? run->signal_seq : 0; /* a refused end is reported again */
     report->step.ran_us = run->began_us == 0 ? 0 : loop_now(&execution->runner->loop) - run->began_us;
     return report;
 }
@@ -188,6 +189,7 @@ void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struc
     if (outcome != NULL) {
         set_step_error(report, outcome->code, outcome->error);
     }
+    run->waiting_attempt = run->attempt;
     run->resume_us = time_add(loop_now(&run->execution->runner->loop), delay_us);
     step_run_set_phase(run, PHASE_RECORDING_WAIT);
     send_step_report(run, report);

@@ -124,6 +124,7 @@ void step_run_attempt(struct step_run *run)
     run->attempt++;
     run->exit_code = -1;
     run->stop = STOP_NONE;
+    run->is_woken = false;
     if (step_inputs_are_ready(run)) {
         begin_handler(run);
         return;
@@ -148,7 +149,7 @@ static void step_timer_fired(struct timer *timer)
     struct execution *execution = run->execution;
     if (run->phase == PHASE_SLEEPING) {
         if (step_run_step(run)->kind == STEP_SLEEP) {
-            step_run_report_final(run, STEP_COMPLETED, NULL);
+            step_sleep_end(run);
         } else if (step_run_step(run)->kind == STEP_SIGNAL) {
             step_signal_time_out(run);
         } else if (execution->parallel >= execution->runner->options.max_parallel_steps) {
@@ -167,13 +168,14 @@ static void step_timer_fired(struct timer *timer)
     }
 }
 
-/* Sleeps until the step goes on, unless its signal is there already. */
+/* Sleeps until the step goes on, unless its signal is there already. One that was woken goes on at once. */
 static void sleep_on_record(struct step_run *run)
 {
     if (step_run_step(run)->kind == STEP_SIGNAL && step_signal_consume(run)) {
         return;
     }
     step_run_set_phase(run, PHASE_SLEEPING);
+    (void)step_wake_take(run);
     step_run_set_timer(run, run->resume_us);
 }
 
@@ -216,6 +218,7 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
     int unrecorded = may_be_unrecorded ? restored_count(execution->interruptions) : 0;
     run->attempt = (record != NULL ? restored_count(record->attempt) : 0) + unrecorded;
     run->exit_code = record != NULL ? record->exit_code : -1;
+    run->waiting_attempt = record != NULL ? record->attempt : 0;
     if (record == NULL) {
         return WEIR_OK;
     }

@@ -10,6 +10,9 @@
  *      other one finds no step. The report of the end names the number of the signal, and the store marks it consumed in
  *      the transaction that records the end. If that record never comes, the signal is still there for the next claim.
  *
+ * A wake (queue/signal.h) makes the timer of its step due at once, so the step goes on as if its time had come. The next
+ * report of the step names the number of the wake.
+ *
  * A step that is on record as WAITING looks at the kept signals before it sleeps again: a signal that came before this
  * claim wins over a timeout that passed meanwhile. The functions start nothing and free no execution.
  */
@@ -22,6 +25,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
 
 /* --- kept signals --- */
@@ -73,8 +77,11 @@ void execution_signal(struct execution *execution, struct kept_signal *kept)
     execution_keep_signal(execution, kept);
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
-        if (step_run_step(run)->kind == STEP_SIGNAL && run->phase == PHASE_SLEEPING) {
-            (void)step_signal_consume(run);
+        if (run->phase != PHASE_SLEEPING || (step_run_step(run)->kind == STEP_SIGNAL && step_signal_consume(run))) {
+            continue;
+        }
+        if (step_wake_take(run)) {
+            step_run_set_timer(run, run->resume_us);
         }
     }
 }
@@ -140,6 +147,46 @@ int64_t step_signal_timeout(const struct step_run *run)
 {
     int64_t timeout_us = step_run_step(run)->signal.timeout_us;
     return timeout_us > 0 ? timeout_us : TIME_NEVER;
+}
+
+/* A wake of an earlier attempt is no longer of use. */
+bool step_wake_take(struct step_run *run)
+{
+    struct kept_signal **link = &run->execution->signals;
+    char name[SIGNAL_KEPT_NAME_MAX + 1];
+    (void)snprintf(name, sizeof name, WAKE_SIGNAL "%s", step_run_step(run)->id);
+    while (*link != NULL) {
+        struct kept_signal *kept = *link;
+        if (strcmp(kept->name, name) != 0) {
+            link = &kept->next;
+            continue;
+        }
+        bool is_of_this_wait = strtol(kept->data, NULL, 10) == run->waiting_attempt;
+        *link = kept->next;
+        if (is_of_this_wait) {
+            run->signal_seq = kept->seq;
+            run->is_woken = true;
+            run->resume_us = loop_now(&run->execution->runner->loop);
+        }
+        kept_signal_free(kept);
+        if (is_of_this_wait) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void step_sleep_end(struct step_run *run)
+{
+    static const char woken[] = "{\"woken\":true}";
+    struct step_outcome outcome = {.output = run->is_woken ? strdup(woken) : NULL};
+    INVARIANT(run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SLEEP);
+    if (outcome.output != NULL) {
+        outcome.output_length = sizeof woken - 1;
+        json_decref(run->output);
+        run->output = json_pack("{s:b}", "woken", true);
+    }
+    step_run_report_final(run, STEP_COMPLETED, &outcome);
 }
 
 /* The step has the default as its output. False: memory ran out. */

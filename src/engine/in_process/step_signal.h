@@ -10,7 +10,7 @@
 struct kept_signal {
     struct kept_signal *next;
     int64_t seq;
-    char name[SIGNAL_NAME_MAX + 1];
+    char name[SIGNAL_KEPT_NAME_MAX + 1];
     char *data; /* JSON text; owned */
     size_t data_length;
 };
@@ -30,6 +30,11 @@ void execution_drop_signals(struct execution *execution);
 bool step_signal_consume(struct step_run *run);
 /* How long the step waits; TIME_NEVER = until a signal comes. */
 int64_t step_signal_timeout(const struct step_run *run);
+/* An act of an operator ends the wait of the step before its time: takes the wake of this attempt from the kept signals. The
+ * timer of the step is then due now. False: there is none. */
+bool step_wake_take(struct step_run *run);
+/* The end of a sleep; its output shows whether it was woken. */
+void step_sleep_end(struct step_run *run);
 /* The timeout ends the step. */
 void step_signal_time_out(struct step_run *run);
 

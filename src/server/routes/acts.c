@@ -75,7 +75,7 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
 /* The answer is the item of the command line's JSON. Nothing is repeated here after an unknown commit: the client reads the
  * execution and sees. */
 static void answer_act(struct store *store, struct http_request *request, struct http_answer *answer, enum bulk_act act,
-                       const struct retry_order *order)
+                       const struct act_order *order)
 {
     struct weir_error error = {.status = WEIR_OK};
     struct bulk_result result = {.matched = 0};
@@ -103,7 +103,7 @@ void answer_retry_execution(struct api *api, struct store *store, struct http_re
 {
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
-    struct retry_order order = {.from = NULL};
+    struct act_order order = {.from = NULL};
     int keeps_finished = 0;
     const struct body_member members[] = {{.name = "keep_finished", .kind = BODY_SWITCH, .to = &keeps_finished},
                                           {.name = "from_step", .kind = BODY_TEXT, .to = &order.from}};

@@ -100,7 +100,7 @@ static enum weir_status read_retry_order(json_t *body, struct bulk_order *order,
     if (keeps != NULL && !json_is_boolean(keeps)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "keep_finished is true or false");
     }
-    order->retry = (struct retry_order){.keeps_finished = json_is_true(keeps) || from != NULL, .from = bulk_text_of(from)};
+    order->retry = (struct act_order){.keeps_finished = json_is_true(keeps) || from != NULL, .from = bulk_text_of(from)};
     *ret_key = "from_step";
     return from == NULL || (order->retry.from != NULL && name_is_valid(order->retry.from))
                ? WEIR_OK

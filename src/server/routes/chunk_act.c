@@ -50,7 +50,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     struct weir_error error = {.status = WEIR_OK};
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
-    struct retry_order order = {.from = NULL};
+    struct act_order order = {.from = NULL};
     int keeps_finished = 0;
     const char *action = NULL;
     const char *after = "";

@@ -20,7 +20,7 @@ static void copy_answer_id(const json_t *answer, const char *key, char to[UUID_T
     text_copy(to, UUID_TEXT_MAX, id == NULL ? "" : id);
 }
 
-enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                            const struct execution_filter *filter, const char *after, size_t limit,
                            struct bulk_result *ret_result, struct weir_error *error)
 {

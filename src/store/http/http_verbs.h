@@ -59,7 +59,7 @@ enum weir_status http_read_definition(struct store *store, int64_t definition_id
 enum weir_status http_complete(struct store *store, const struct completion *completion, struct weir_error *error);
 enum weir_status http_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                              struct weir_error *error);
-enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                            const struct execution_filter *filter, const char *after, size_t limit,
                            struct bulk_result *ret_result, struct weir_error *error);
 enum weir_status http_note_act(struct store *store, const char *act, const char *subject, const char *detail,

@@ -1,4 +1,4 @@
-/* Acts of operators on many executions: cancel, retry, release, purge.
+/* Acts of operators on many executions: cancel, retry, release, wake, purge.
  *
  * 1. Select the ids of one chunk by the filter, in the order of ids, behind `after`.
  * 2. With a filter by reason, keep the executions that wait for that reason now.
@@ -25,7 +25,7 @@
 struct bulk {
     struct store *store;
     enum bulk_act act;
-    const struct retry_order *order; /* of BULK_RETRY */
+    const struct act_order *order;
     const struct execution_filter *filter;
     char subject[SUBJECT_MAX + 1];
     struct arena arena;
@@ -180,6 +180,9 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
                    : link_write(link, error, ret_result, QUERY_RETRY_EXECUTIONS, "UtttUot", bulk->ids, bulk->count,
                                 store_actor(bulk->store), store_reason(bulk->store), bulk->subject, bulk->new_ids,
                                 bulk->count, bulk->order->keeps_finished, bulk->order->from);
+    case BULK_WAKE:
+        return link_write(link, error, ret_result, QUERY_WAKE_STEPS, "Utttt", bulk->ids, bulk->count,
+                          store_actor(bulk->store), store_reason(bulk->store), bulk->subject, bulk->order->waits_for);
     case BULK_PURGE:
         return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "Uttt", bulk->ids, bulk->count,
                           store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
@@ -207,10 +210,25 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
         return lives ? REFUSAL_RELEASE_NOT_DELAYED : REFUSAL_RELEASE_ENDED;
     case BULK_RETRY:
         return lives ? REFUSAL_RETRY_LIVE : REFUSAL_RETRY_COMPLETED;
+    case BULK_WAKE:
+        return REFUSAL_WAKE_ENDED;
     case BULK_PURGE:
         break;
     }
     return REFUSAL_PURGE_LIVE;
+}
+
+/* Likewise of an execution that has not ended, and of which no wait could be ended. */
+static void count_wake_refusal(struct bulk *bulk, const PGresult *result, int row)
+{
+    const char *why = refusal_of_wake(bulk->order->waits_for, result_int(result, row, 3), result_int(result, row, 4),
+                                      result_int(result, row, 5));
+    bulk->result.refused++;
+    if (bulk->result.first_refusal == WEIR_OK) {
+        bulk->result.first_refusal =
+            error_set(&bulk->result.refusal, WEIR_ILLEGAL_STATE, "execution %s is %s: %s", result_text(result, row, 0),
+                      result_text(result, row, 2), why);
+    }
 }
 
 /* Counts a refusal, and keeps the first one as the error of the call. */
@@ -238,6 +256,8 @@ static void count_bulk_outcomes(struct bulk *bulk, const PGresult *result)
             if (bulk->act == BULK_RETRY) {
                 text_copy(bulk->result.new_id, sizeof bulk->result.new_id, result_text(result, row, 2));
             }
+        } else if (strcmp(outcome, "waits") == 0) {
+            count_wake_refusal(bulk, result, row);
         } else {
             count_refusal(bulk, result_text(result, row, 0), outcome, result_text(result, row, 2));
         }
@@ -260,7 +280,7 @@ static enum weir_status act_and_count(struct link *link, struct bulk *bulk, stru
     return status;
 }
 
-enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const struct retry_order *order,
+enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const struct act_order *order,
                                const struct execution_filter *filter, const char *after, size_t limit,
                                struct bulk_result *ret_result, struct weir_error *error)
 {

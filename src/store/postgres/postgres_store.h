@@ -125,7 +125,7 @@ enum weir_status postgres_node_stop(struct store *, int64_t, bool, struct weir_e
 enum weir_status postgres_set_desired_state(struct store *, const char *, enum desired_state, struct weir_error *);
 enum weir_status postgres_recover(struct store *, const struct recover_options *, struct recover_result *,
                                   struct weir_error *);
-enum weir_status postgres_bulk(struct store *, enum bulk_act, const struct retry_order *, const struct execution_filter *,
+enum weir_status postgres_bulk(struct store *, enum bulk_act, const struct act_order *, const struct execution_filter *,
                                const char *, size_t, struct bulk_result *, struct weir_error *);
 enum weir_status postgres_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status postgres_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);

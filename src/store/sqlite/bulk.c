@@ -1,4 +1,4 @@
-/* Acts of operators on executions: cancel, retry, release, purge; by id or by filter, in chunks.
+/* Acts of operators on executions: cancel, retry, release, wake, purge; by id or by filter, in chunks.
  *
  * A chunk is one write transaction: it selects ids in their order, acts on each, and returns the last id as the cursor
  * of the next chunk. So nodes get the writer between two chunks, and an interrupted act continues where it ended. A
@@ -15,12 +15,13 @@
 #include "store/refusal.h"
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/signals.h"
 #include "store/sqlite/stream.h"
 
 struct bulk {
     struct write write;
     enum bulk_act act;
-    const struct retry_order *order; /* of BULK_RETRY */
+    const struct act_order *order;
     const struct store *store;
     struct bulk_result *result;
 };
@@ -56,6 +57,7 @@ static enum weir_status read_living(struct bulk *bulk, const char *id, struct en
     if (!connection_step(bulk->write.connection, statement, &status, error)) {
         return status == WEIR_OK ? WEIR_NOT_FOUND : status;
     }
+    ret_item->fence = sqlite3_column_int64(statement, 1);
     ret_item->lane_id = sqlite3_column_int64(statement, 2);
     status = filter_parse_state(id, column_text(statement, 0), ret_item->lane_id, &ret_item->state, error);
     ret_item->workspace_id = sqlite3_column_int64(statement, 3);
@@ -126,6 +128,35 @@ static enum weir_status release_one(struct bulk *bulk, const char *id, struct we
         status = stream_add(&bulk->write.news, bulk->write.connection, STREAM_RELEASE, id, item.workspace_id, error);
     }
     return status == WEIR_OK ? add_act_event(bulk, id, "release", NULL, error) : status;
+}
+
+/* --- wake --- */
+
+static enum weir_status wake_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct ending item = {.id = id};
+    const char *refusal = NULL;
+    enum weir_status status = read_living(bulk, id, &item, error);
+    if (status == WEIR_NOT_FOUND) {
+        return refuse_ended(bulk, id, REFUSAL_WAKE_ENDED, error);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct wake_target target = {.waking = {.id = id,
+                                            .lane_id = item.lane_id,
+                                            .rank = item.rank,
+                                            .fence = item.fence,
+                                            .actor = store_actor(bulk->store),
+                                            .reason = store_reason(bulk->store)},
+                                 .phase = item.phase,
+                                 .waits_for = bulk->order->waits_for};
+    status = steps_wake(&bulk->write, &target, &refusal, error);
+    if (status == WEIR_OK && refusal != NULL) {
+        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), refusal);
+    }
+    bulk->result->changed += status == WEIR_OK;
+    return status;
 }
 
 /* --- retry: a new execution; the ended row is never rewritten --- */
@@ -284,6 +315,8 @@ static enum weir_status act_on(struct bulk *bulk, const char *id, struct weir_er
         return retry_one(bulk, id, error);
     case BULK_RELEASE:
         return release_one(bulk, id, error);
+    case BULK_WAKE:
+        return wake_one(bulk, id, error);
     case BULK_PURGE:
         return purge_one(bulk, id, error);
     }
@@ -312,7 +345,7 @@ static enum weir_status act_on_all(struct bulk *bulk, const struct selection *se
     return status;
 }
 
-enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                              const struct execution_filter *filter, const char *after, size_t limit,
                              struct bulk_result *ret_result, struct weir_error *error)
 {

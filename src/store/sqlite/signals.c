@@ -82,11 +82,52 @@ enum weir_status item_wake(struct write *write, const struct waking *waking, str
     delta->parked--;
     news_add_runnable(delta, waking->rank);
     if (status == WEIR_OK) {
-        status = event_history_add(write->connection, waking->id, write->now_us, "wake", 0, waking->fence, NULL, NULL, NULL,
-                                   error);
+        status = event_history_add(write->connection, waking->id, write->now_us, "wake", 0, waking->fence, waking->actor,
+                                   waking->reason, NULL, error);
     }
     return status == WEIR_OK ? stream_add(&write->news, write->connection, STREAM_WAKE, waking->id,
                                           lane_workspace_id(waking->lane_id), error)
+                             : status;
+}
+
+/* --- waking --- */
+
+/* Why the act has ended no wait. */
+static enum weir_status explain_no_wake(struct write *write, const struct wake_target *target, const char **ret_refusal,
+                                        struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_COUNT_WAITS, "tt", target->waking.id, target->waits_for);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        *ret_refusal = refusal_of_wake(target->waits_for, sqlite3_column_int64(statement, 0),
+                                       sqlite3_column_int64(statement, 1), sqlite3_column_int64(statement, 2));
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+enum weir_status steps_wake(struct write *write, const struct wake_target *target, const char **ret_refusal,
+                            struct weir_error *error)
+{
+    INVARIANT(write != NULL && target->waking.id != NULL && ret_refusal != NULL);
+    const struct waking *waking = &target->waking;
+    int64_t woken = 0;
+    *ret_refusal = NULL;
+    enum weir_status status = connection_run(write->connection, error, &woken, QUERY_INSERT_WAKES, "ttit", waking->id,
+                                             target->waits_for, write->now_us, waking->actor);
+    if (status != WEIR_OK || woken == 0) {
+        return status == WEIR_OK ? explain_no_wake(write, target, ret_refusal, error) : status;
+    }
+    status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", waking->id, woken);
+    if (status == WEIR_OK && target->phase == 3) {
+        return item_wake(write, waking, error);
+    }
+    return status == WEIR_OK ? event_history_add(write->connection, waking->id, write->now_us, "wake", 0, waking->fence,
+                                                 waking->actor, waking->reason, NULL, error)
                              : status;
 }
 
@@ -164,7 +205,7 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
                                 data, request->key, write->now_us, store_actor(store));
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNAL, "t", item->id);
+        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1);
     }
     if (status == WEIR_OK) {
         status = event_history_add(write->connection, item->id, write->now_us, "signal", 0, item->fence, store_actor(store),

@@ -10,8 +10,19 @@ struct waking {
     int64_t lane_id;
     int64_t rank;
     int64_t fence; /* of the claim that was parked */
+    const char *actor; /* of an act; NULL = none */
+    const char *reason;
 };
 enum weir_status item_wake(struct write *write, const struct waking *waking, struct weir_error *error);
+/* Ends the waits of the steps of an item as an act (BULK_WAKE): each gets a wake signal, and an item that is WAITING wakes.
+ * *ret_refusal: why no wait was ended (REFUSAL_WAKE_...), or NULL. The caller has found that the item has not ended. */
+struct wake_target {
+    struct waking waking;
+    int phase;
+    const char *waits_for; /* as in struct act_order */
+};
+enum weir_status steps_wake(struct write *write, const struct wake_target *target, const char **ret_refusal,
+                            struct weir_error *error);
 /* Marks the signal that the step of the record names as consumed. Does nothing when it names none. */
 enum weir_status signal_consume(struct write *write, const struct record *record, struct weir_error *error);
 /* The signals of the execution that no step has consumed, in the order of their numbers. */

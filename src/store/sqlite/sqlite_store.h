@@ -132,7 +132,7 @@ enum weir_status sqlite_node_stop(struct store *, int64_t, bool, struct weir_err
 enum weir_status sqlite_set_desired_state(struct store *, const char *, enum desired_state, struct weir_error *);
 enum weir_status sqlite_recover(struct store *, const struct recover_options *, struct recover_result *,
                                 struct weir_error *);
-enum weir_status sqlite_bulk(struct store *, enum bulk_act, const struct retry_order *, const struct execution_filter *,
+enum weir_status sqlite_bulk(struct store *, enum bulk_act, const struct act_order *, const struct execution_filter *,
                              const char *, size_t, struct bulk_result *, struct weir_error *);
 enum weir_status sqlite_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status sqlite_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
@@ -196,6 +196,7 @@ struct ending {
     int64_t lane_id;
     int64_t workspace_id;
     int64_t rank;
+    int64_t fence;
     int phase;
     bool has_run; /* under an earlier claim */
     bool dispatched_first;

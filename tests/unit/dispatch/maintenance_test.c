@@ -46,7 +46,7 @@ static enum weir_status recover_by_set_clock(struct store *store, const struct r
 }
 
 /* As a store that does not remove many executions before the deadline of a call. */
-static enum weir_status slow_bulk(struct store *store, enum bulk_act act, const struct retry_order *order,
+static enum weir_status slow_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                                   const struct execution_filter *filter, const char *after, size_t limit,
                                   struct bulk_result *result, struct weir_error *error)
 {

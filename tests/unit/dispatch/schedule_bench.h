@@ -45,7 +45,7 @@ static enum weir_status lose_settlement(struct store *store, struct schedule_out
     return real_driver->settle_schedule_firings(store, outcomes, count, error);
 }
 
-static enum weir_status fail_cancel(struct store *store, enum bulk_act act, const struct retry_order *order,
+static enum weir_status fail_cancel(struct store *store, enum bulk_act act, const struct act_order *order,
                                     const struct execution_filter *filter, const char *confirm, size_t most,
                                     struct bulk_result *ret_result, struct weir_error *error)
 {

@@ -1,7 +1,8 @@
 -- Ends the wait of WAITING items of a set: they are PENDING and runnable, with their rank. The event has the fence of the claim that was
 -- parked, which orders it between that claim and the next one. Locks: their rows, which the caller has locked.
--- Callers: send_signal(), record_signals().
-CREATE OR REPLACE FUNCTION :schema.wake_items(now_us bigint, ids uuid[]) RETURNS void
+-- Callers: send_signal(), record_signals(), wake_steps().
+CREATE OR REPLACE FUNCTION :schema.wake_items(now_us bigint, ids uuid[], actor text DEFAULT NULL, why text DEFAULT NULL)
+RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 BEGIN
@@ -10,8 +11,8 @@ BEGIN
         SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = now_us WHERE q.id = ANY (ids) AND q.phase = 3
         RETURNING q.lane_id, q.rank, q.id, q.fence
     ), event AS (
-        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, fence)
-        SELECT w.id, now_us, 'wake', w.fence FROM woken w
+        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, fence, actor, reason)
+        SELECT w.id, now_us, 'wake', w.fence, actor, why FROM woken w
     )
     INSERT INTO :schema.news (at, kind, lanes, least_rank, runnable, parked)
     SELECT now_us, 1, array_agg(l.lane_id), array_agg(l.least_rank), array_agg(l.items), array_agg(-l.items)

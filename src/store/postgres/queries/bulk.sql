@@ -48,6 +48,10 @@ SELECT r.item, r.outcome, r.detail FROM :schema.cancel_items($1, $2, $3, $4) r O
 -- name: release_items
 SELECT r.item, r.outcome, r.detail FROM :schema.release_items($1, $2, $3, $4) r ORDER BY 1;
 
+-- $5 kind of the waits or NULL
+-- name: wake_steps
+SELECT r.item, r.outcome, r.detail, r.waits, r.of_kind, r.timed FROM :schema.wake_steps($1, $2, $3, $5, $4) r ORDER BY 1;
+
 -- $5 the new ids, at the places of the old ones
 -- name: retry_executions
 SELECT r.item, r.outcome, r.detail FROM :schema.retry_executions($1, $5, $2, $3, $4, $6, $7) r ORDER BY 1;
