@@ -333,7 +333,8 @@ enum weir_act {
     WEIR_ACT_CANCEL,  /* as weir_cancel() */
     WEIR_ACT_RETRY,   /* a FAILED or CANCELLED one is enqueued again, as a new execution; the old row stays */
     WEIR_ACT_RELEASE, /* a PENDING one may start at once, before its run_at or the end of its back-off */
-    WEIR_ACT_PURGE    /* an ended one is removed, with its steps, events and params */
+    WEIR_ACT_PURGE,   /* an ended one is removed, with its steps, events and params */
+    WEIR_ACT_WAKE     /* its steps that sleep or wait for their next attempt go on at once: weir_wake_execution() */
 };
 
 struct weir_acted {
@@ -363,6 +364,14 @@ struct weir_retry_options {
 WEIR_MUST_CHECK enum weir_status weir_retry_execution(struct weir *weir, const char *id,
                                                       const struct weir_retry_options *options, const char *reason,
                                                       char *ret_new_id, struct weir_error *error);
+
+/* Ends the waits of an execution before their time: steps that sleep are finished, and steps that wait for their next
+ * attempt begin it. `waiting_for`: only waits of this kind, "sleep" or "retry"; or "signal" or "approval" for waits with a
+ * timeout, which end as if that had come; NULL = sleeps and waits for the next attempt. Each wait is ended once. `reason`
+ * (may be NULL) goes on record. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (no such wait, or woken already),
+ * WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for,
+                                                     const char *reason, struct weir_error *error);
 
 /* How an execution ended. */
 struct weir_outcome {

@@ -1,4 +1,4 @@
-/* Acts of the public interface on executions: cancel, retry, release, purge.
+/* Acts of the public interface on executions: cancel, retry, release, wake, purge.
  *
  * The store acts on a set per call, in the order of the ids, and reports the last id of the set. weir_act() calls it until
  * no more matches. A set is one transaction, so a failure in the middle loses nothing: the acts before are durable, and a
@@ -72,7 +72,8 @@ enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct wei
     static const enum bulk_act acts[] = {[WEIR_ACT_CANCEL] = BULK_CANCEL,
                                          [WEIR_ACT_RETRY] = BULK_RETRY,
                                          [WEIR_ACT_RELEASE] = BULK_RELEASE,
-                                         [WEIR_ACT_PURGE] = BULK_PURGE};
+                                         [WEIR_ACT_PURGE] = BULK_PURGE,
+                                         [WEIR_ACT_WAKE] = BULK_WAKE};
     struct store *handle = NULL;
     struct weir_acted acted = {.matched = 0};
     struct execution_filter conditions;
@@ -111,6 +112,25 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
         return error_set(error, WEIR_MISUSE, "weir_cancel needs an id");
     }
     return weir_act(weir, WEIR_ACT_CANCEL, &filter, reason, NULL, error);
+}
+
+enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for, const char *reason,
+                                     struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct bulk_result result = {.matched = 0};
+    const struct execution_filter filter = {.id = id};
+    const struct act_order order = {.waits_for = waiting_for};
+    if (id == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_wake_execution needs an id");
+    }
+    enum weir_status status = handle_borrow_to_act(weir, reason, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_bulk_one(handle, BULK_WAKE, &order, &filter, &result, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    return status;
 }
 
 enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal_request *signal,

@@ -13,7 +13,8 @@
 
 /* Acts on a step reach its node as signals, too, with names that no definition and no caller can have: a prefix, and the
  * id of the step. So they are durable, come with each claim, and are consumed once.
- *   WAKE_SIGNAL  ends the wait of a step early. Data: the number of the attempt that waits, so that it ends no later wait */
+ *   WAKE_SIGNAL  ends the wait of a step early. Data: the number of the attempt that waits, so that it ends no later wait
+ */
 #define WAKE_SIGNAL "wake:"
 
 struct signal_record {

@@ -110,7 +110,7 @@ static void *run_job(void *context)
         struct bulk_result result = {.matched = 0};
         const struct bulk_order *order = &job->order;
         status =
-            store_bulk_ordered(job->store, order->act, &order->retry, &order->filter, after, BULK_CHUNK, &result, &error);
+            store_bulk_ordered(job->store, order->act, &order->options, &order->filter, after, BULK_CHUNK, &result, &error);
         memcpy(after, result.last_id, sizeof after);
         goes_on = status == WEIR_OK && bulk_job_take_chunk(job, &result);
     }
@@ -134,8 +134,15 @@ static void *run_job(void *context)
 static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *error)
 {
     struct execution_filter *filter = &job->order.filter;
-    const char **const texts[] = {&filter->id,     &filter->workspace,  &filter->workflow,        &filter->group,
-                                  &filter->reason, &filter->error_code, &filter->idempotency_key, &job->order.retry.from};
+    const char **const texts[] = {&filter->id,
+                                  &filter->workspace,
+                                  &filter->workflow,
+                                  &filter->group,
+                                  &filter->reason,
+                                  &filter->error_code,
+                                  &filter->idempotency_key,
+                                  &job->order.options.from,
+                                  &job->order.options.waits_for};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (*texts[i] != NULL) {
             *texts[i] = arena_copy_string(&job->arena, *texts[i]);

@@ -18,7 +18,7 @@ struct bulk_jobs;
 
 struct bulk_order {
     enum bulk_act act;
-    struct act_order retry;       /* of BULK_RETRY; its text is copied */
+    struct act_order options;       /* its texts are copied */
     struct execution_filter filter; /* its texts are copied */
     struct bulk_matches matches;
 };

@@ -192,6 +192,13 @@ static const struct http_route routes[] = {
     .summary = "Start a PENDING execution before its time", .answer_schema = "Act", .handle = answer_release_execution,
 },
 {
+    .method = "POST", .path = "/v1/executions/{id}/wake", .operation = "wakeExecution",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "wake",
+    .summary = "End the waits of an execution before their time",
+    .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "WakeRequest", .answer_schema = "Act",
+    .handle = answer_wake_execution,
+},
+{
     .method = "POST", .path = "/v1/executions/{id}/complete", .operation = "completeExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "complete",
     .summary = "Record the end of an execution that runs on Temporal",
@@ -209,7 +216,7 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/bulk", .operation = "beginBulk",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY, .command = "purge",
-    .summary = "Cancel, retry, release or purge all executions that match a filter",
+    .summary = "Cancel, retry, release, wake or purge all executions that match a filter",
     .bodies = BODY_JSON, .body_max = BULK_BODY_BYTES_MAX, .body_schema = "BulkRequest", .answer_schema = "Bulk",
     .handle = answer_begin_bulk,
 },
@@ -236,7 +243,7 @@ static const struct http_route routes[] = {
     .method = "POST", .path = "/v1/executions:act", .operation = "actOnExecutions",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_FILTER,
     .is_slow = true,
-    .summary = "Cancel, retry, release or purge the next chunk of the executions that match",
+    .summary = "Cancel, retry, release, wake or purge the next chunk of the executions that match",
     .takes_filter = true, .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}},
     .body_schema = "ActRequest", .answer_schema = "ActResult",

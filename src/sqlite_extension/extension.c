@@ -351,9 +351,10 @@ static enum weir_status take_reason(struct store *store, int count, sqlite3_valu
     return store_act_as(store, actor, reason, error);
 }
 
-/* An act on one execution. A refusal is an error of the statement. `order`: of a retry that takes a step as its second
- * argument; NULL = there is no such argument. */
-static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what, struct act_order *order)
+/* An act on one execution. A refusal is an error of the statement. `option`: the member of `order` that the second argument
+ * sets; NULL = there is no such argument, and no order. */
+static void act_with(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what,
+                     struct act_order *order, const char *name, const char **option)
 {
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
@@ -363,11 +364,11 @@ static void act(sqlite3_context *context, int count, sqlite3_value **values, enu
         return;
     }
     enum weir_status status = need_text(count, values, 0, "execution_id", &filter.id, &error);
-    if (status == WEIR_OK && order != NULL) {
-        status = take_text(count, values, 1, "from_step", &order->from, &error);
+    if (status == WEIR_OK && option != NULL) {
+        status = take_text(count, values, 1, name, option, &error);
     }
     if (status == WEIR_OK) {
-        status = take_reason(store, count, values, order == NULL ? 1 : 2, &error);
+        status = take_reason(store, count, values, option == NULL ? 1 : 2, &error);
     }
     if (status == WEIR_OK) {
         status = store_bulk_one(store, what, order, &filter, &result, &error);
@@ -380,19 +381,32 @@ static void act(sqlite3_context *context, int count, sqlite3_value **values, enu
     }
 }
 
+static void act(sqlite3_context *context, int count, sqlite3_value **values, enum bulk_act what)
+{
+    act_with(context, count, values, what, NULL, NULL, NULL);
+}
+
 static void cancel(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    act(context, count, values, BULK_CANCEL, NULL);
+    act(context, count, values, BULK_CANCEL);
 }
 
 static void release(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    act(context, count, values, BULK_RELEASE, NULL);
+    act(context, count, values, BULK_RELEASE);
 }
 
 static void retry(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    act(context, count, values, BULK_RETRY, NULL);
+    act(context, count, values, BULK_RETRY);
+}
+
+/* weir_wake(execution_id, waiting_for, reason). A kind that is NULL, or not given: sleeps and waits for the next attempt.
+ */
+static void wake(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct act_order order = {.waits_for = NULL};
+    act_with(context, count, values, BULK_WAKE, &order, "waiting_for", &order.waits_for);
 }
 
 /* weir_signal(execution_id, name, data, key, reason): the number of the signal. */
@@ -433,7 +447,7 @@ static void signal_one(sqlite3_context *context, int count, sqlite3_value **valu
 static void retry_from(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct act_order order = {.keeps_finished = true};
-    act(context, count, values, BULK_RETRY, &order);
+    act_with(context, count, values, BULK_RETRY, &order, "from_step", &order.from);
 }
 
 /* Pauses or resumes the starts of a workspace. Running executions go on. */
@@ -620,6 +634,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_release", 1, 2, release},
         {"weir_retry", 1, 2, retry},
         {"weir_retry_from", 1, 3, retry_from},
+        {"weir_wake", 1, 3, wake},
         {"weir_pause_workspace", 1, 2, sql_pause_workspace},
         {"weir_resume_workspace", 1, 2, sql_resume_workspace},
         {"weir_delete_workspace", 1, 4, answer_deletion},

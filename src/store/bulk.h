@@ -1,4 +1,5 @@
-/* Operators' acts on executions: cancel, retry, release, wake, purge; of one by its id, or of many by the conditions of a list.
+/* Operators' acts on executions: cancel, retry, release, wake, purge; of one by its id, or of many by the conditions of a
+ * list.
  *
  * An act is a transaction for each chunk, and the caller goes on behind the last id of the chunk before. A refusal of one
  * execution is counted and ends nothing. Each act is on record with its actor and reason (store_act_as()).
@@ -57,7 +58,8 @@ struct bulk_result {
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution, which begins anew (terminal rows are never rewritten). release: a pending one
  * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next attempt
- * go on now, also in the node that holds it; each wait is ended once (docs/design/waiting.md). purge: ended ones are removed with all that belongs to them. */
+ * go on now, also in the node that holds it; each wait is ended once (docs/design/waiting.md). purge: ended ones are
+ * removed with all that belongs to them. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, struct bulk_result *ret_result,
                                             struct weir_error *error);

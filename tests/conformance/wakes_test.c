@@ -59,8 +59,7 @@ static struct bulk_result wake_as(struct scene *scene, const char *id, const cha
     struct bulk_result result = {0};
     const struct execution_filter filter = {.id = id};
     const struct act_order order = {.waits_for = waits_for};
-    scene_ok(scene,
-             store_bulk_ordered(scene->store, BULK_WAKE, &order, &filter, "", 10, &result, &scene->error));
+    scene_ok(scene, store_bulk_ordered(scene->store, BULK_WAKE, &order, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.matched, 1);
     assert_int_equal(result.changed + result.refused, 1);
     return result;
@@ -265,11 +264,12 @@ static void a_wake_is_on_record_with_its_actor(void **state)
     assert_woken(scene, held.id, NULL);
     const char *const ids[] = {item.id, held.id};
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(scene_number(scene,
-                                      "SELECT count(*) FROM workflow_execution_events WHERE execution_id = '%s' AND event = "
-                                      "'wake' AND actor = 'ann' AND reason = 'because'",
-                                      ids[i]),
-                         1);
+        assert_int_equal(
+            scene_number(scene,
+                         "SELECT count(*) FROM workflow_execution_events WHERE execution_id = '%s' AND event = "
+                         "'wake' AND actor = 'ann' AND reason = 'because'",
+                         ids[i]),
+            1);
         assert_int_equal(scene_number(scene,
                                       "SELECT count(*) FROM audit WHERE act = 'wake' AND subject = '%s' AND actor = 'ann' "
                                       "AND reason = 'because' AND affected = 1",

@@ -423,6 +423,28 @@ def a_worker_ends_its_own_run_over_http_and_no_other(weir):
     listener.stop()
 
 
+def a_wake_ends_the_wait_of_a_step(weir):
+    listener = _start(weir)
+    weir.write('nap.json', json.dumps({'name': 'nap', 'steps': {'nap': {'sleep': '3d'}}}))
+    weir.good('workflow', 'apply', 'nap.json', '-q')
+    ids = [_enqueue(listener, 'nap') for _ in range(2)]
+    for id in ids:
+        _await_status(listener, id, 'WAITING')
+    path = f'/v1/executions/{ids[0]}/wake'
+    problem(listener.ask(path, 'POST', body={'waiting_for': 'nap'}), 400, 'invalid_argument')
+    refused = problem(listener.ask(path, 'POST', body={'waiting_for': 'retry'}), 409, 'illegal_state')
+    assert refused['allowed_actions'] == ['cancel', 'wake'], refused
+    assert listener.ask(path, 'POST', body={'waiting_for': 'sleep'}).json() == {'id': ids[0], 'act': 'wake'}
+    _await_status(listener, ids[0], 'COMPLETED')
+    order = {'action': 'wake', 'filter': {'waiting_for': 'sleep'}, 'waiting_for': 'sleep', 'expect': 1}
+    assert listener.ask('/v1/bulk', 'POST', body={**order, 'dry_run': True}).json()['matched'] == 1
+    assert problem(listener.ask('/v1/bulk', 'POST', body={**order, 'action': 'cancel'}), 400, 'invalid_argument')[
+        'errors'][0]['pointer'] == '/waiting_for'
+    assert listener.ask('/v1/bulk', 'POST', body=order).status == 202
+    _await_status(listener, ids[1], 'COMPLETED')
+    listener.stop()
+
+
 def a_tag_names_a_state_of_an_execution(weir):
     listener = _start(weir)
     weir.good('pause', '-q')

@@ -330,6 +330,13 @@ static enum weir_status run_cancel(struct task *task)
     return weir_cancel(task->store->weir, task->arguments[0].text, task->arguments[1].text, &task->error);
 }
 
+/* Arguments: id, waiting_for, reason. */
+static enum weir_status run_wake(struct task *task)
+{
+    return weir_wake_execution(task->store->weir, task->arguments[0].text, task->arguments[1].text, task->arguments[2].text,
+                               &task->error);
+}
+
 /* Arguments: id, name, data, key, reason. */
 static enum weir_status run_signal(struct task *task)
 {
@@ -457,6 +464,7 @@ const struct method store_methods[] = {
     OF_STORE("wait", "si", run_wait, finish_text),
     OF_STORE("metrics", "", run_metrics, finish_text),
     OF_STORE("cancel", "sz", run_cancel, NULL),
+    OF_STORE("wake", "szz", run_wake, NULL),
     OF_STORE("signal", "sszzz", run_signal, finish_number),
     OF_STORE("complete", "sizzzzi", run_complete, NULL),
     OF_STORE("publish", "ss", run_publish, finish_publish),

@@ -47,6 +47,7 @@ export interface Native {
   wait(store: StoreHandle, id: string, timeoutUs: number): Promise<string>;
   metrics(store: StoreHandle): Promise<string>;
   cancel(store: StoreHandle, id: string, reason: string | null): Promise<void>;
+  wake(store: StoreHandle, id: string, waitingFor: string | null, reason: string | null): Promise<void>;
   signal(
     store: StoreHandle,
     id: string,

@@ -236,6 +236,14 @@ export class Store {
   }
 
   /**
+   * Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waitingFor`: only
+   * waits of this kind, 'sleep' or 'retry'; 'signal' and 'approval' end those with a timeout as if it had come.
+   */
+  async wake(id: string, options: { waitingFor?: string; reason?: string } = {}): Promise<void> {
+    await this.#call((store) => native.wake(store, id, options.waitingFor ?? null, options.reason ?? null));
+  }
+
+  /**
    * Sends data to a step that waits for a signal of this name, or will wait; the same key again is the same signal. Returns
    * the number of the signal among those of the execution.
    */

@@ -1,4 +1,4 @@
-/* cancel, retry, release, purge: the same act on the executions of a list of ids, or on all that match a filter.
+/* cancel, retry, release, wake, purge: the same act on the executions of a list of ids, or on all that match a filter.
  *
  *     count -> --expect -> --dry-run -> ask -> chunks of BULK_CHUNK, each one transaction -> summary
  *
@@ -29,9 +29,9 @@ struct bulk {
     struct invocation *invocation;
     struct store *store;
     enum bulk_act act;
-    struct act_order order; /* of BULK_RETRY */
-    const char *done_text;    /* "cancelled" */
-    const char *doing_text;   /* "cancelling" */
+    struct act_order order;
+    const char *done_text;  /* "cancelled" */
+    const char *doing_text; /* "cancelling" */
     struct execution_filter filter;
     struct bulk_matches matches; /* counted before anything is done; `refused` grows with the act */
     int64_t changed;
@@ -380,13 +380,14 @@ static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act a
                                   const char *doing_text, struct weir_error *error)
 {
     bool keeps = act == BULK_RETRY && invocation_has(invocation, "keep-finished");
+    const char *waits_for = act == BULK_WAKE ? invocation_text(invocation, "waiting-for") : NULL;
     const char *from = act == BULK_RETRY ? invocation_text(invocation, "from") : NULL;
     bool terminates = act == BULK_CANCEL && invocation_has(invocation, "terminate");
     struct bulk bulk = {.invocation = invocation,
                         .act = act,
                         .done_text = done_text,
                         .doing_text = doing_text,
-                        .order = {.keeps_finished = keeps || from != NULL, .from = from},
+                        .order = {.keeps_finished = keeps || from != NULL, .from = from, .waits_for = waits_for},
                         .items = json_array(),
                         .to_terminate = terminates ? json_array() : NULL};
     enum weir_status status = bulk.items == NULL || (terminates && bulk.to_terminate == NULL) ? error_out_of_memory(error)
@@ -413,6 +414,11 @@ enum weir_status verb_retry(struct invocation *invocation, struct weir_error *er
 enum weir_status verb_release(struct invocation *invocation, struct weir_error *error)
 {
     return bulk_verb(invocation, BULK_RELEASE, "released", "releasing", error);
+}
+
+enum weir_status verb_wake(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_WAKE, "woken", "waking", error);
 }
 
 enum weir_status verb_purge(struct invocation *invocation, struct weir_error *error)

@@ -87,10 +87,10 @@ struct step_run {
     int waiting_attempt; /* on record as WAITING: the attempt of that record */
     bool is_woken;       /* an act ended its wait before its time */
     int64_t signal_seq;  /* the signal that ends it or its wait, for the next report; 0 = none */
-    int64_t began_us;   /* the attempt; boot clock, 0 = not by this runner */
-    int64_t resume_us;  /* SLEEPING: boot clock; TIME_NEVER: only a signal ends the wait */
-    json_t *output;     /* for `.steps`, when another step may read it */
-    struct timer timer; /* its timeout, or the end of its sleep or of its wait for a signal */
+    int64_t began_us;    /* the attempt; boot clock, 0 = not by this runner */
+    int64_t resume_us;   /* SLEEPING: boot clock; TIME_NEVER: only a signal ends the wait */
+    json_t *output;      /* for `.steps`, when another step may read it */
+    struct timer timer;  /* its timeout, or the end of its sleep or of its wait for a signal */
     struct step_inputs *inputs;
     struct process *process;
     char *result_path;            /* of its process: result_file.h */

@@ -30,8 +30,8 @@ void execution_drop_signals(struct execution *execution);
 bool step_signal_consume(struct step_run *run);
 /* How long the step waits; TIME_NEVER = until a signal comes. */
 int64_t step_signal_timeout(const struct step_run *run);
-/* An act of an operator ends the wait of the step before its time: takes the wake of this attempt from the kept signals. The
- * timer of the step is then due now. False: there is none. */
+/* An act of an operator ends the wait of the step before its time: takes the wake of this attempt from the kept signals.
+ * The timer of the step is then due now. False: there is none. */
 bool step_wake_take(struct step_run *run);
 /* The end of a sleep; its output shows whether it was woken. */
 void step_sleep_end(struct step_run *run);

@@ -1,4 +1,4 @@
-/* Acts on one execution: cancel, retry, release, complete, signal.
+/* Acts on one execution: cancel, retry, release, wake, complete, signal.
  *
  *     read the execution -> If-Match -> the act, which checks the state again in its transaction -> 202
  *
@@ -33,6 +33,9 @@ static json_t *state_members(struct store *store, const char *id)
         if ((bulk_act_states(acts[i]) & (1U << state)) != 0) {
             (void)json_array_append_new(actions, json_string(bulk_act_name(acts[i])));
         }
+    }
+    if (name != NULL && item_state_parse(name, &state) && state == ITEM_WAITING) {
+        (void)json_array_append_new(actions, json_string(bulk_act_name(BULK_WAKE)));
     }
     json_t *members = json_pack("{s:s?, s:o}", "execution_status", name, "allowed_actions", actions);
     json_decref(execution);
@@ -70,7 +73,7 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
     return true;
 }
 
-/* --- cancel, retry, release --- */
+/* --- cancel, retry, release, wake --- */
 
 /* The answer is the item of the command line's JSON. Nothing is repeated here after an unknown commit: the client reads the
  * execution and sees. */
@@ -123,6 +126,22 @@ void answer_release_execution(struct api *api, struct store *store, struct http_
 {
     (void)api;
     answer_act(store, request, answer, BULK_RELEASE, NULL);
+}
+
+void answer_wake_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    struct act_order order = {.waits_for = NULL};
+    const struct body_member members[] = {{.name = "waiting_for", .kind = BODY_TEXT, .to = &order.waits_for}};
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    if (body_read(request, members, 1, &body, &at_fault, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, at_fault);
+        return;
+    }
+    answer_act(store, request, answer, BULK_WAKE, &order);
+    json_decref(body);
 }
 
 /* --- complete --- */

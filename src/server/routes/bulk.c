@@ -84,7 +84,7 @@ static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_a
     const char *name = bulk_text_of(value);
     return name != NULL && bulk_act_parse(name, ret_act)
                ? WEIR_OK
-               : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge");
+               : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, wake or purge");
 }
 
 /* Of a retry: {"keep_finished", "from_step"}. */
@@ -100,20 +100,39 @@ static enum weir_status read_retry_order(json_t *body, struct bulk_order *order,
     if (keeps != NULL && !json_is_boolean(keeps)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "keep_finished is true or false");
     }
-    order->retry = (struct act_order){.keeps_finished = json_is_true(keeps) || from != NULL, .from = bulk_text_of(from)};
+    order->options = (struct act_order){.keeps_finished = json_is_true(keeps) || from != NULL, .from = bulk_text_of(from)};
     *ret_key = "from_step";
-    return from == NULL || (order->retry.from != NULL && name_is_valid(order->retry.from))
+    return from == NULL || (order->options.from != NULL && name_is_valid(order->options.from))
                ? WEIR_OK
                : error_set(error, WEIR_INVALID_ARGUMENT, "from_step is the name of a step");
 }
 
-/* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step"}. The texts live as long as `body` and
- * the request. */
+/* Of a wake: {"waiting_for"}. */
+static enum weir_status read_wake_order(json_t *body, struct bulk_order *order, const char **ret_key,
+                                        struct weir_error *error)
+{
+    json_t *kind = json_object_get(body, "waiting_for");
+    enum wait_kind known;
+    if (kind == NULL) {
+        return WEIR_OK;
+    }
+    *ret_key = "waiting_for";
+    order->options.waits_for = bulk_text_of(kind);
+    if (order->act != BULK_WAKE) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
+    }
+    return order->options.waits_for != NULL && wait_kind_parse(order->options.waits_for, &known)
+               ? WEIR_OK
+               : error_set(error, WEIR_INVALID_ARGUMENT, "waiting_for is the kind of a wait: sleep, retry or signal");
+}
+
+/* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for"}. The texts live as long
+ * as `body` and the request. */
 static enum weir_status read_order(struct http_request *request, json_t *body, int64_t now_us, struct order_request *to,
                                    const char **ret_key, struct weir_error *error)
 {
-    static const char *const known[] = {"action", "filter",        "dry_run",   "expect",
-                                        "reason", "keep_finished", "from_step", NULL};
+    static const char *const known[] = {"action",        "filter",    "dry_run",     "expect", "reason",
+                                        "keep_finished", "from_step", "waiting_for", NULL};
     const json_t *expected = json_object_get(body, "expect");
     const json_t *is_dry_run = json_object_get(body, "dry_run");
     const json_t *reason = json_object_get(body, "reason");
@@ -140,6 +159,9 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
     }
     if (status == WEIR_OK) {
         status = read_retry_order(body, &to->order, ret_key, error);
+    }
+    if (status == WEIR_OK) {
+        status = read_wake_order(body, &to->order, ret_key, error);
     }
     to->is_dry_run = json_is_true(is_dry_run);
     to->expected = expected == NULL ? -1 : json_integer_value(expected);

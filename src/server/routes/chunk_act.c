@@ -61,7 +61,8 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
         {.name = "after", .kind = BODY_TEXT, .to = &after},
         {.name = "limit", .kind = BODY_NUMBER, .to = &limit, .least = 1, .most = LIST_LIMIT_MOST},
         {.name = "keep_finished", .kind = BODY_SWITCH, .to = &keeps_finished},
-        {.name = "from_step", .kind = BODY_TEXT, .to = &order.from}};
+        {.name = "from_step", .kind = BODY_TEXT, .to = &order.from},
+        {.name = "waiting_for", .kind = BODY_TEXT, .to = &order.waits_for}};
     const char *at_fault = NULL;
     json_t *body = NULL;
     enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error);
@@ -71,6 +72,10 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     if (status == WEIR_OK && act != BULK_RETRY && (keeps_finished != 0 || order.from != NULL)) {
         at_fault = order.from != NULL ? "/from_step" : "/keep_finished";
         status = error_set(&error, WEIR_INVALID_ARGUMENT, "only a retry keeps finished steps");
+    }
+    if (status == WEIR_OK && act != BULK_WAKE && order.waits_for != NULL) {
+        at_fault = "/waiting_for";
+        status = error_set(&error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
     }
     if (status == WEIR_OK) {
         status = read_chunk_filter(request, store, &filter, &at_fault, &error);

@@ -225,9 +225,8 @@ static void count_wake_refusal(struct bulk *bulk, const PGresult *result, int ro
                                       result_int(result, row, 5));
     bulk->result.refused++;
     if (bulk->result.first_refusal == WEIR_OK) {
-        bulk->result.first_refusal =
-            error_set(&bulk->result.refusal, WEIR_ILLEGAL_STATE, "execution %s is %s: %s", result_text(result, row, 0),
-                      result_text(result, row, 2), why);
+        bulk->result.first_refusal = error_set(&bulk->result.refusal, WEIR_ILLEGAL_STATE, "execution %s is %s: %s",
+                                               result_text(result, row, 0), result_text(result, row, 2), why);
     }
 }
 

@@ -9,7 +9,7 @@ struct waking {
     const char *id;
     int64_t lane_id;
     int64_t rank;
-    int64_t fence; /* of the claim that was parked */
+    int64_t fence;     /* of the claim that was parked */
     const char *actor; /* of an act; NULL = none */
     const char *reason;
 };

@@ -351,6 +351,9 @@ static void unknown_ids_are_not_found(void **state)
     assert_int_equal(weir_signal(weir, UNKNOWN_ID, &(struct weir_signal_request){.name = "go"}, NULL, &error),
                      WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_signal(weir, UNKNOWN_ID, NULL, NULL, &error), WEIR_MISUSE);
+    assert_int_equal(weir_wake_execution(weir, UNKNOWN_ID, NULL, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
+    assert_int_equal(weir_wake_execution(weir, UNKNOWN_ID, "nap", NULL, &error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(weir_wake_execution(weir, NULL, NULL, NULL, &error), WEIR_MISUSE);
     assert_int_equal(weir_complete(weir, UNKNOWN_ID, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_complete(weir, NULL, NULL, &error), WEIR_MISUSE);
     assert_int_equal(weir_wait(weir, UNKNOWN_ID, 0, NULL, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
@@ -375,6 +378,7 @@ static void waiting_is_for_one_execution_and_no_other(void **state)
     assert_int_equal(weir_signal(weir, ids[1], &go, NULL, &error), WEIR_OK);
     assert_int_equal(weir_signal(weir, ids[1], &go, &number, &error), WEIR_OK);
     assert_int_equal(number, 1);
+    assert_int_equal(weir_wake_execution(weir, ids[1], NULL, "because", &error), WEIR_ILLEGAL_STATE); /* no step waits */
     assert_int_equal(weir_cancel(weir, ids[1], NULL, &error), WEIR_OK);
     assert_int_equal(weir_signal(weir, ids[1], &(struct weir_signal_request){.name = "go"}, NULL, &error),
                      WEIR_ILLEGAL_STATE);

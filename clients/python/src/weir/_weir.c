@@ -427,6 +427,23 @@ static PyObject *store_retry(struct store *self, PyObject *args)
     return status == WEIR_OK ? PyUnicode_FromString(new_id) : raise_error(status, &error);
 }
 
+static PyObject *store_wake(struct store *self, PyObject *args)
+{
+    const char *id;
+    const char *waiting_for;
+    const char *reason;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "szz:wake", &id, &waiting_for, &reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_wake_execution(weir, id, waiting_for, reason, &error));
+    if (status != WEIR_OK) {
+        return raise_error(status, &error);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *store_wait(struct store *self, PyObject *args)
 {
     const char *id;
@@ -550,6 +567,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("list", store_list, METH_VARARGS),
                                       METHOD("act", store_act, METH_VARARGS),
                                       METHOD("retry", store_retry, METH_VARARGS),
+                                      METHOD("wake", store_wake, METH_VARARGS),
                                       METHOD("close", store_close, METH_NOARGS),
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot store_slots[] = {

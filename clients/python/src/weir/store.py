@@ -66,7 +66,7 @@ class Acted(NamedTuple):
 
 _KINDS = ('executions', 'events', 'steps', 'workspaces', 'plans', 'workflows', 'nodes', 'locks', 'groups')
 _STATES = ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED')
-_ACTS = ('cancel', 'retry', 'release', 'purge')
+_ACTS = ('cancel', 'retry', 'release', 'purge', 'wake')
 
 
 class Filter(NamedTuple):
@@ -291,8 +291,13 @@ class Store:
         """A PENDING execution may start at once, before its time or the end of its back-off."""
         self._act('release', Filter(id), reason)
 
+    def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:
+        """Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waiting_for`:
+        only waits of this kind, "sleep" or "retry"; "signal" and "approval" end those with a timeout as if it had come."""
+        self.native().wake(id, waiting_for, reason)
+
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
-        """Does "cancel", "retry", "release" or "purge" to all executions that meet the conditions; one is needed."""
+        """Does "cancel", "retry", "release", "wake" or "purge" to all executions that meet the conditions; one is needed."""
         return Acted(*self._act(act, Filter(**conditions), because)[:3])
 
     def _act(self, act: str, conditions: Filter, reason: str | None) -> tuple[int, int, int, str]:

@@ -27,14 +27,24 @@ static void echo(struct weir_call *call, void *context)
     weir_done(call, weir_call_input(call));
 }
 
+static void fail_once(struct weir_call *call, void *context)
+{
+    (void)context;
+    if (weir_call_attempt(call) == 1) {
+        weir_retry(call, "busy", "not now");
+    } else {
+        weir_done(call, "7");
+    }
+}
+
 static int open_fixture(void **state)
 {
     static const struct clock clock = {.wall_us = read_now, .boot_us = read_now};
-    static const struct weir_handler handlers[] = {{"echo", echo, NULL}};
+    static const struct weir_handler handlers[] = {{"echo", echo, NULL}, {"fail_once", fail_once, NULL}};
     (void)state;
     now_us = BEGIN_US;
     engine_fixture_open_stepped(&fixture,
-                                &(struct in_process_options){.clock = &clock, .handlers = handlers, .handler_count = 1});
+                                &(struct in_process_options){.clock = &clock, .handlers = handlers, .handler_count = 2});
     return 0;
 }
 
@@ -395,6 +405,94 @@ static void a_skipped_step_consumes_nothing(void **state)
     assert_consumed("b", 1, "1");
 }
 
+/* --- wakes --- */
+
+#define NAP "\"nap\":{\"sleep\":\"1h\"}"
+
+static void a_wake_finishes_a_sleep_early(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         HELD NAP ",\"e\":{\"needs\":[\"nap\"],\"handler\":\"echo\",\"input\":\"${.steps.nap.output}\"}}}",
+                         "{}");
+    assert_true(run_until_idle() == BEGIN_US + HOUR_US);
+    send_signal(1, 1, "wake:other", "1");
+    send_signal(1, 2, "wake:nap", "1");
+    (void)run_until_idle();
+    assert_consumed("nap", 2, "{\"woken\":true}");
+    assert_string_equal(ended("e", STEP_COMPLETED)->step.output, "{\"woken\":true}");
+}
+
+static void a_sleep_that_ends_by_itself_has_no_output(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD NAP "}}", "{}");
+    (void)run_until_idle();
+    now_us += HOUR_US;
+    (void)run_until_idle();
+    const struct report *report = ended("nap", STEP_COMPLETED);
+    assert_int_equal(report->step.signal_seq, 0);
+    assert_null(report->step.output);
+}
+
+static void a_wake_that_comes_while_the_wait_is_recorded_is_kept(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD NAP "}}", "{}");
+    fixture.recorder.is_manual = true;
+    (void)run_until_idle();
+    send_signal(1, 1, "wake:nap", "1");
+    (void)run_until_idle();
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "nap", STEP_WAITING, 1),
+                    WEIR_OK);
+    (void)run_until_idle();
+    assert_consumed("nap", 1, "{\"woken\":true}");
+}
+
+static void a_wake_begins_the_next_attempt_and_is_named_once(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         HELD "\"h\":{\"handler\":\"fail_once\",\"retry\":{\"attempts\":3,\"backoff\":\"1h\"}}," NAP "}}",
+                         "{}");
+    (void)run_until_idle();
+    (void)recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "h", STEP_WAITING, 1);
+    (void)run_until_idle();
+    send_signal(1, 1, "wake:h", "1");
+    (void)run_until_idle();
+    const struct report *report = ended("h", STEP_COMPLETED);
+    assert_int_equal(report->step.attempt, 2);
+    assert_int_equal(report->step.signal_seq, 1);
+    assert_string_equal(report->step.output, "7");
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "nap", STEP_COMPLETED), 0);
+}
+
+/* Its wait is over, so it must not end the next one. */
+static void a_wake_of_another_attempt_ends_nothing(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD NAP "}}", "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "wake:nap", "2");
+    (void)run_until_idle();
+    assert_int_equal(count_of(REPORT_ENDED), 0);
+    send_signal(1, 2, "wake:nap", "1");
+    (void)run_until_idle();
+    assert_consumed("nap", 2, "{\"woken\":true}");
+}
+
+static void a_wake_of_a_wait_for_a_signal_is_its_timeout(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD ASK "}}", "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "wake:ask", "1");
+    (void)run_until_idle();
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "signal_timeout");
+    assert_int_equal(end->step.signal_seq, 1);
+}
+
 int main(void)
 {
 #define FIXTURE_TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
@@ -419,6 +517,12 @@ int main(void)
         FIXTURE_TEST(reports_tell_for_how_long_all_steps_sleep),
         FIXTURE_TEST(the_next_claim_tells_for_how_long_all_steps_sleep),
         FIXTURE_TEST(a_skipped_step_consumes_nothing),
+        FIXTURE_TEST(a_wake_finishes_a_sleep_early),
+        FIXTURE_TEST(a_sleep_that_ends_by_itself_has_no_output),
+        FIXTURE_TEST(a_wake_that_comes_while_the_wait_is_recorded_is_kept),
+        FIXTURE_TEST(a_wake_begins_the_next_attempt_and_is_named_once),
+        FIXTURE_TEST(a_wake_of_another_attempt_ends_nothing),
+        FIXTURE_TEST(a_wake_of_a_wait_for_a_signal_is_its_timeout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
