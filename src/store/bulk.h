@@ -70,8 +70,8 @@ struct act_order {
     bool keeps_finished; /* the finished steps of the ended execution are kept with their outputs, and the others run */
     const char *from;    /* of the finished steps, this one and all that need it run again; NULL = none of them */
     /* BULK_WAKE */
-    /* Only waits of this kind, the name of a wait_kind; NULL = sleeps and waits for the next attempt. Waits for a signal or
-     * an approval are ended only if they have a timeout, as if that had come. */
+    /* Only waits of this kind, the name of a wait_kind; NULL = sleeps and waits for the next attempt. Waits for a signal
+     * are ended only if they have a timeout, as if that had come. */
     const char *waits_for;
 };
 /* store_bulk() with the options of its act; those of other acts are ignored. NULL = a retry begins anew, and a wake ends

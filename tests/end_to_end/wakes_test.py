@@ -63,7 +63,8 @@ def a_parked_sleep_is_finished_early(weir):
     _node(weir)
     id = weir.enqueue('-w', 'tiny', 'pause')
     _await(weir, id, 'WAITING')
-    assert_error(weir.run('wake', id, '--waiting-for', 'retry'), 4, 'illegal_state', 'none of its steps has a wait of this kind')
+    assert_error(weir.run('wake', id, '--waiting-for', 'retry'), 4, 'illegal_state',
+                 'none of its steps has a wait of this kind')
     weir.good('wake', id, '--waiting-for', 'sleep', '--reason', 'the customer called', '-q')
     shown = weir.ended(id)
     assert shown['status'] == 'COMPLETED' and _output(shown, 'nap') == [{'woken': True}], shown

@@ -237,7 +237,7 @@ export class Store {
 
   /**
    * Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waitingFor`: only
-   * waits of this kind, 'sleep' or 'retry'; 'signal' and 'approval' end those with a timeout as if it had come.
+   * waits of this kind, 'sleep' or 'retry'; 'signal' ends those with a timeout as if that had come.
    */
   async wake(id: string, options: { waitingFor?: string; reason?: string } = {}): Promise<void> {
     await this.#call((store) => native.wake(store, id, options.waitingFor ?? null, options.reason ?? null));

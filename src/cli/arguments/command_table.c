@@ -317,10 +317,10 @@ static const struct command commands[] = {
 {
     .name = "wake", .section = "Executions", .run = verb_wake, .marks = COMMAND_CHANGES,
     .summary = "End the waits of executions before their time",
-    .example = "weir wake 0198c2f1-7a3b-7c01\nweir wake --where 'waiting_for=retry error_code=timeout workspace=acme'\n",
+    .example = "weir wake 0198c2f1-7a3b-7c01\nweir wake --where 'waiting_for=retry workspace=acme'\n",
     .details = "Steps that sleep are finished early, and steps that wait for their next attempt begin it now, also in a node"
-               " that holds the execution. Each wait is ended once. A wait for a signal or an approval ends only with"
-               " --waiting-for signal or approval, and only if it has a timeout: as if that had come.\n"
+               " that holds the execution. Each wait is ended once. A wait for a signal ends only with --waiting-for signal, and"
+               " only if it has a timeout: as if that had come.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK, {.name = "waiting-for", .type = VALUE_TEXT, .value = "KIND",

@@ -292,12 +292,13 @@ class Store:
         self._act('release', Filter(id), reason)
 
     def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:
-        """Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waiting_for`:
-        only waits of this kind, "sleep" or "retry"; "signal" and "approval" end those with a timeout as if it had come."""
+        """Ends the waits of an execution before their time: sleeps are finished, and next attempts begin. `waiting_for`:
+        only waits of this kind, "sleep" or "retry"; "signal" ends those with a timeout, as if that had come."""
         self.native().wake(id, waiting_for, reason)
 
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
-        """Does "cancel", "retry", "release", "wake" or "purge" to all executions that meet the conditions; one is needed."""
+        """Does "cancel", "retry", "release", "wake" or "purge" to all executions that meet the conditions, of which one is
+        needed."""
         return Acted(*self._act(act, Filter(**conditions), because)[:3])
 
     def _act(self, act: str, conditions: Filter, reason: str | None) -> tuple[int, int, int, str]:
