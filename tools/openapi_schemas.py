@@ -38,12 +38,14 @@ OBJECTS = {
                  ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
                  ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
                  ' last_worker_language~?',
-    'UnfinishedStep': 'step status attempt started_at? due_at? signal?',
+    'UnfinishedStep': 'approvers? step status attempt started_at? due_at? signal?',
     'SlotHolder': 'id status node? step_names? running_us',
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',
     'Completion': 'id status',
     'SignalRequest': 'name data~ key?',
+    'DecisionRequest': 'step~ comment~',
+    'Decision': 'id act step',
     'SentSignal': 'id signal seq~ duplicate~',
     'RetryRequest': 'keep_finished~ from_step~',
     'WakeRequest': 'waiting_for~',

@@ -285,7 +285,7 @@ struct weir_filter {
     const char *group;
     unsigned states;         /* WEIR_STATE_... */
     const char *reason;      /* "pending_reason" as weir_why() has it */
-    const char *waiting_for; /* of WAITING ones: "sleep", "retry", "signal" */
+    const char *waiting_for; /* of WAITING ones: "sleep", "retry", "signal", "approval" */
     const char *error_code;
     const char *idempotency_key;
     int64_t created_since_us;
@@ -366,12 +366,26 @@ WEIR_MUST_CHECK enum weir_status weir_retry_execution(struct weir *weir, const c
                                                       char *ret_new_id, struct weir_error *error);
 
 /* Ends the waits of an execution before their time: steps that sleep are finished, and steps that wait for their next
- * attempt begin it. `waiting_for`: only waits of this kind, "sleep" or "retry"; or "signal" for waits with a timeout, which
- * end as if that had come; NULL = sleeps and waits for the next attempt. Each wait is ended once. `reason`
+ * attempt begin it. `waiting_for`: only waits of this kind, "sleep" or "retry"; or "signal" or "approval" for waits with a
+ * timeout, which end as if that had come; NULL = sleeps and waits for the next attempt. Each wait is ended once. `reason`
  * (may be NULL) goes on record. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (no such wait, or woken already),
  * WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for,
                                                      const char *reason, struct weir_error *error);
+
+/* The decision for a step that waits for an approval. */
+struct weir_decision {
+    const char *step;    /* NULL: the only step of the execution that waits for one */
+    int approved;        /* 0: rejected */
+    const char *comment; /* for the output of the step, at most 2000 bytes; NULL = none */
+    const char *reason;  /* goes on record; NULL = none */
+};
+/* Decides for a step of the kind `approve`: {"approved", "by", "comment", "at"} becomes its output. The actor is this
+ * process
+ * ("PROGRAM:NAME(UID)@HOST"; over HTTP the token), which must be one of `by` of the step. Errors: WEIR_EXECUTION_NOT_FOUND,
+ * WEIR_ILLEGAL_STATE (no step waits, several do, or it was decided already), WEIR_NOT_PERMITTED, WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_decide(struct weir *weir, const char *id, const struct weir_decision *decision,
+                                             struct weir_error *error);
 
 /* How an execution ended. */
 struct weir_outcome {

@@ -231,6 +231,23 @@ static bool put_signal(json_t *object, const struct step_signal *signal)
            put_duration(value, "timeout", signal->timeout_us, 0) && put_template(value, "default", signal->default_output);
 }
 
+static bool put_approval(json_t *object, const struct step_signal *signal)
+{
+    const struct step_approval *approval = signal->approval;
+    json_t *value = json_object();
+    json_t *by = NULL;
+    bool is_fine =
+        put_value(object, "approve", value) && (approval->by_count == 0 || put_value(value, "by", by = json_array()));
+    for (size_t i = 0; i < approval->by_count && is_fine; i++) {
+        is_fine = json_array_append_new(by, json_string(approval->by[i])) == 0;
+    }
+    return is_fine && (approval->prompt == NULL || put_value(value, "prompt", json_string(approval->prompt))) &&
+           put_duration(value, "timeout", signal->timeout_us, 0) &&
+           (!approval->has_default ||
+            put_value(value, "default", json_string(approval->default_approves ? "approve" : "reject"))) &&
+           (!approval->fails_on_reject || put_value(value, "on_reject", json_string("fail")));
+}
+
 static bool put_hold_slot(json_t *object, bool hold_slot, bool inherited)
 {
     return hold_slot == inherited || put_value(object, "hold_slot", json_boolean(hold_slot));
@@ -256,7 +273,7 @@ static bool put_canonical_step(json_t *steps, const struct definition *definitio
     case STEP_HTTP:
         return put_http(object, &step->http);
     case STEP_SIGNAL:
-        return put_signal(object, &step->signal);
+        return step->signal.approval != NULL ? put_approval(object, &step->signal) : put_signal(object, &step->signal);
     }
     return false;
 }

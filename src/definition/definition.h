@@ -135,11 +135,24 @@ struct step_http {
     const char *sign;   /* a secret of the step, the key of the header Weir-Signature; NULL: none */
 };
 
+/* A wait for the decision of a person or a program. */
+struct step_approval {
+    const char *const *by; /* the actors who may decide; none: everybody who may send signals */
+    size_t by_count;
+    const char *prompt; /* for people; NULL: none */
+    bool has_default;   /* the timeout decides */
+    bool default_approves;
+    bool
+        fails_on_reject; /* the step fails with the code `rejected`; else it completes, and its output shows the decision */
+};
+
 /* A wait for a signal of the execution. */
 struct step_signal {
     const char *name;
     int64_t timeout_us;                    /* of the wait; 0 = none */
     const struct template *default_output; /* constant: the output after the timeout; NULL: then the step fails */
+    /* Of a step `approve`; its name is APPROVAL_SIGNAL and the id of the step. NULL: a step `signal`. */
+    const struct step_approval *approval;
 };
 
 struct step {

@@ -39,6 +39,9 @@ WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, siz
 /* Reads the keys of an http step into step->http. */
 WEIR_MUST_CHECK enum weir_status http_read(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                            struct step *step);
+/* Reads the value of `approve`: a map, which may be empty, or null. The id of the step is known. */
+WEIR_MUST_CHECK enum weir_status approve_read(struct definition_reader *reader, const struct yaml_node *node,
+                                              struct step *step);
 /* Reads `secrets` (NULL: none), after the fields of the kind, because the variables must differ from those of `env`, and
  * the headers from those of `headers`. */
 WEIR_MUST_CHECK enum weir_status secrets_read(struct definition_reader *reader, const struct yaml_node *node,

@@ -117,7 +117,10 @@ enum weir_status secrets_read(struct definition_reader *reader, const struct yam
                          step->kind == STEP_HTTP ? step->http.sign : NULL};
     size_t listed = node == NULL ? 0 : node->count;
     if (node != NULL && (step->kind == STEP_SLEEP || step->kind == STEP_SIGNAL)) {
-        return FAIL(reader, node, "\"secrets\" has no meaning in a %s step", step->kind == STEP_SLEEP ? "sleep" : "signal");
+        return FAIL(reader, node, "\"secrets\" has no meaning in a %s step",
+                    step->kind == STEP_SLEEP        ? "sleep"
+                    : step->signal.approval != NULL ? "approve"
+                                                    : "signal");
     }
     enum weir_status status = node == NULL ? WEIR_OK : check_secrets_shape(reader, node, step->kind);
     if (status != WEIR_OK || (node == NULL && own[0] == NULL && own[1] == NULL)) {

@@ -1,7 +1,8 @@
 /* Reading one step, and the pieces that steps share: templates, needs, retries. Part of definition_read()
  * (definition_reader.c).
  *
- *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`, `http`, `signal`.
+ *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`, `http`, `signal`,
+ * `approve`.
  *   2. Keys of another kind are refused by name ("`stdin` belongs to exec"), instead of as unknown.
  *   3. Common fields: needs, when, timeout, retry. A step may need each other step once, and not itself.
  *   4. The fields of the kind. For `exec` every argument and variable that a shell or program would run as code must be
@@ -27,7 +28,7 @@ static const struct step_key {
                  {"hold_slot", NULL},  {"secrets", NULL},      {"exec", "exec"},     {"env", "exec"},
                  {"env_from", "exec"}, {"cwd", "exec"},        {"stdin", "exec"},    {"output_max", "exec"},
                  {"sleep", "sleep"},   {"handler", "handler"}, {"input", "handler"}, {"http", "http"},
-                 {"signal", "signal"}};
+                 {"signal", "signal"}, {"approve", "approve"}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
@@ -676,7 +677,7 @@ static enum weir_status check_step_keys(struct definition_reader *reader, const 
 static enum weir_status find_kind(struct definition_reader *reader, const struct yaml_node *node, const char *id,
                                   const char **ret_kind)
 {
-    static const char *const kinds[] = {"exec", "sleep", "handler", "http", "signal"};
+    static const char *const kinds[] = {"exec", "sleep", "handler", "http", "signal", "approve"};
     const char *kind = NULL;
     for (size_t i = 0; i < node->count; i++) {
         for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++) {
@@ -692,7 +693,7 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
     }
     if (kind == NULL) {
         FAIL(reader, node, "the step \"%.64s\" does nothing", id);
-        error_hint(reader->error, "give it one of exec, sleep, handler, http, signal");
+        error_hint(reader->error, "give it one of exec, sleep, handler, http, signal, approve");
         return reader->source.status;
     }
     *ret_kind = kind;
@@ -710,9 +711,11 @@ static enum weir_status refuse_foreign_keys(struct definition_reader *reader, co
         if (is_run && strcmp(kind, "sleep") == 0) {
             return FAIL(reader, node->keys[i], "\"%s\" has no meaning in a sleep step", key);
         }
-        if (is_run && strcmp(kind, "signal") == 0) {
-            FAIL(reader, node->keys[i], "\"%s\" has no meaning in a signal step", key);
-            error_hint(reader->error, "the wait itself has a timeout: signal: {name: approved, timeout: 2d}");
+        if (is_run && (strcmp(kind, "signal") == 0 || strcmp(kind, "approve") == 0)) {
+            FAIL(reader, node->keys[i], "\"%s\" has no meaning in %s step", key,
+                 kind[0] == 's' ? "a signal" : "an approve");
+            error_hint(reader->error, "the wait itself has a timeout: %s",
+                       kind[0] == 's' ? "signal: {name: approved, timeout: 2d}" : "approve: {timeout: 2d}");
             return reader->source.status;
         }
         for (size_t j = 0; j < STEP_KEYS; j++) {
@@ -762,10 +765,11 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
         return status;
     }
     INVARIANT(kind != NULL);
-    status = strcmp(kind, "exec") == 0     ? read_exec(reader, index, node, step)
-             : strcmp(kind, "sleep") == 0  ? read_sleep(reader, index, node, step)
-             : strcmp(kind, "http") == 0   ? http_read(reader, index, yaml_get(node, "http"), step)
-             : strcmp(kind, "signal") == 0 ? reader_take_signal(reader, index, node, step)
-                                           : read_handler(reader, index, node, step);
+    status = strcmp(kind, "exec") == 0      ? read_exec(reader, index, node, step)
+             : strcmp(kind, "sleep") == 0   ? read_sleep(reader, index, node, step)
+             : strcmp(kind, "http") == 0    ? http_read(reader, index, yaml_get(node, "http"), step)
+             : strcmp(kind, "signal") == 0  ? reader_take_signal(reader, index, node, step)
+             : strcmp(kind, "approve") == 0 ? approve_read(reader, yaml_get(node, "approve"), step)
+                                            : read_handler(reader, index, node, step);
     return status == WEIR_OK ? secrets_read(reader, yaml_get(node, "secrets"), step) : status;
 }

@@ -114,6 +114,7 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
     return weir_act(weir, WEIR_ACT_CANCEL, &filter, reason, NULL, error);
 }
 
+/* Of one execution, because a refusal is of interest then; weir_act() wakes many. */
 enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for, const char *reason,
                                      struct weir_error *error)
 {
@@ -127,6 +128,26 @@ enum weir_status weir_wake_execution(struct weir *weir, const char *id, const ch
     enum weir_status status = handle_borrow_to_act(weir, reason, &handle, error);
     if (status == WEIR_OK) {
         status = store_bulk_one(handle, BULK_WAKE, &order, &filter, &result, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    return status;
+}
+
+/* The actor is the one of the handle, so a program cannot decide for somebody else. The store checks it. */
+enum weir_status weir_decide(struct weir *weir, const char *id, const struct weir_decision *decision,
+                             struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct sent_signal sent = {.seq = 0};
+    if (id == NULL || decision == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_decide needs an id and a decision");
+    }
+    const struct approval approval = {
+        .step = decision->step, .approved = decision->approved != 0, .comment = decision->comment};
+    enum weir_status status = handle_borrow_to_act(weir, decision->reason, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_approve(handle, id, &approval, &sent, error);
         handle_give_back(weir, handle);
         library_wake_nodes(weir);
     }

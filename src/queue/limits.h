@@ -28,6 +28,8 @@ enum {
     LOCK_NAME_MAX = 64,                    /* bytes: the width of shedlock.name */
     IDEMPOTENCY_KEY_MAX = 255,             /* bytes */
     SIGNAL_NAME_MAX = 64,                  /* bytes */
+    APPROVERS_MAX = 50,                    /* of one step */
+    APPROVAL_COMMENT_MAX = 2000,           /* bytes; also of a prompt */
     SIGNAL_KEPT_NAME_MAX = 80,             /* bytes: with the prefix of those that weir itself sends (queue/signal.h) */
     SIGNAL_DATA_BYTES_MAX = 64 * 1024,     /* of one signal */
     SIGNALS_KEPT_MOST = 1000,              /* of one execution and name: not consumed yet */

@@ -16,6 +16,8 @@
  *   WAKE_SIGNAL  ends the wait of a step early. Data: the number of the attempt that waits, so that it ends no later wait
  */
 #define WAKE_SIGNAL "wake:"
+/*   APPROVAL_SIGNAL  the decision for a step of the kind `approve`, which is its output */
+#define APPROVAL_SIGNAL "approve:"
 
 struct signal_record {
     int64_t seq;

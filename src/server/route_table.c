@@ -212,6 +212,20 @@ static const struct http_route routes[] = {
     .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "SignalRequest", .answer_schema = "SentSignal",
     .handle = answer_signal_execution,
 },
+{
+    .method = "POST", .path = "/v1/executions/{id}/approve", .operation = "approveExecution",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .command = "approve",
+    .summary = "Approve a step that waits for an approval",
+    .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "DecisionRequest", .answer_schema = "Decision",
+    .handle = answer_approve_execution,
+},
+{
+    .method = "POST", .path = "/v1/executions/{id}/reject", .operation = "rejectExecution",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .command = "reject",
+    .summary = "Reject a step that waits for an approval",
+    .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "DecisionRequest", .answer_schema = "Decision",
+    .handle = answer_reject_execution,
+},
 /* Acts on many executions. Two commands of the command line are one route: the action is in the body. */
 {
     .method = "POST", .path = "/v1/bulk", .operation = "beginBulk",

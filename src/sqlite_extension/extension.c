@@ -443,6 +443,48 @@ static void signal_one(sqlite3_context *context, int count, sqlite3_value **valu
     }
 }
 
+/* weir_approve(execution_id, step, comment, reason), weir_reject(...): the step. */
+static void decide(sqlite3_context *context, int count, sqlite3_value **values, bool approved)
+{
+    struct approval approval = {.approved = approved};
+    const char *id = NULL;
+    struct sent_signal sent = {.seq = 0};
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = need_text(count, values, 0, "execution_id", &id, &error);
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 1, "step", &approval.step, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 2, "comment", &approval.comment, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_reason(store, count, values, 3, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_approve(store, id, &approval, &sent, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        answer_error(context, status, &error);
+    } else {
+        answer_text(context, sent.step);
+    }
+}
+
+static void approve_one(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    decide(context, count, values, true);
+}
+
+static void reject_one(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    decide(context, count, values, false);
+}
+
 /* A step that is NULL, or not given: no finished step runs again. */
 static void retry_from(sqlite3_context *context, int count, sqlite3_value **values)
 {
@@ -635,6 +677,8 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_retry", 1, 2, retry},
         {"weir_retry_from", 1, 3, retry_from},
         {"weir_wake", 1, 3, wake},
+        {"weir_approve", 1, 4, approve_one},
+        {"weir_reject", 1, 4, reject_one},
         {"weir_pause_workspace", 1, 2, sql_pause_workspace},
         {"weir_resume_workspace", 1, 2, sql_resume_workspace},
         {"weir_delete_workspace", 1, 4, answer_deletion},

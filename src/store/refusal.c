@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/shell_quote.h"
 #include "queue/scheduler.h"
 #include "store/reading.h"
@@ -271,6 +272,7 @@ enum weir_status refusal_token_expired(struct weir_error *error)
     return WEIR_INVALID_ARGUMENT;
 }
 
+/* The most that the caller can know: a wait that was ended before, one that no wake can end, and none at all. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed)
 {
     if (timed > 0) {
@@ -280,4 +282,46 @@ const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted
         return REFUSAL_WAKE_NO_TIMEOUT;
     }
     return waits == 0 ? REFUSAL_WAKE_NOTHING : waits_for != NULL ? REFUSAL_WAKE_OTHER : REFUSAL_WAKE_SIGNAL;
+}
+
+/* The first decision is that of another person mostly, who must know whom to ask. */
+static enum weir_status refuse_decided(const char *id, const char *step, const char *data, struct weir_error *error)
+{
+    json_t *first = NULL;
+    enum weir_status status = json_read(data, strlen(data), &first, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *by = json_string_value(json_object_get(first, "by"));
+    const char *at = json_string_value(json_object_get(first, "at"));
+    error_set(error, WEIR_ILLEGAL_STATE, "step %s of execution %s was %s already, by %s at %s", step, id,
+              json_is_true(json_object_get(first, "approved")) ? "approved" : "rejected",
+              by == NULL ? "nobody on record" : by, at == NULL ? "an unknown time" : at);
+    json_decref(first);
+    return WEIR_ILLEGAL_STATE;
+}
+
+enum weir_status refusal_of_approval(const char *id, const char *outcome, const char *step, const char *who,
+                                     const char *actor, struct weir_error *error)
+{
+    if (strcmp(outcome, "decided") == 0) {
+        return refuse_decided(id, step, who, error);
+    }
+    if (strcmp(outcome, "forbidden") == 0) {
+        error_set(error, WEIR_NOT_PERMITTED, "%.255s may not decide step %s of execution %s",
+                  actor == NULL ? "a caller without a name" : actor, step, id);
+        error_hint(error, "these may: %.600s", who);
+        return WEIR_NOT_PERMITTED;
+    }
+    if (strcmp(outcome, "several") == 0) {
+        error_set(error, WEIR_ILLEGAL_STATE, "several steps of execution %s wait for an approval", id);
+        error_hint(error, "name one of them: %.600s", who);
+        return WEIR_ILLEGAL_STATE;
+    }
+    if (strcmp(outcome, "none") == 0) {
+        error_set(error, WEIR_ILLEGAL_STATE, "no such step of execution %s waits for an approval", id);
+        error_hint(error, "`weir why %s` shows what it waits for", id);
+        return WEIR_ILLEGAL_STATE;
+    }
+    return refusal_signal_ended(id, outcome, error);
 }

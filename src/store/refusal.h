@@ -12,7 +12,7 @@
 #define REFUSAL_WAKE_ENDED "it has ended, so nothing of it waits"
 #define REFUSAL_WAKE_NOTHING "none of its steps sleeps or waits for its next attempt"
 #define REFUSAL_WAKE_OTHER "none of its steps has a wait of this kind"
-#define REFUSAL_WAKE_SIGNAL "its steps wait for signals, and a wake does not send them"
+#define REFUSAL_WAKE_SIGNAL "its steps wait for signals or approvals, and a wake does not send them"
 #define REFUSAL_WAKE_NO_TIMEOUT "its steps wait without a timeout, and a wake does not send what they wait for"
 #define REFUSAL_WAKE_TWICE "it was woken already"
 #define REFUSAL_RETRY_LIVE "it has not ended"
@@ -105,5 +105,10 @@ enum weir_status refusal_lock_not_held(const char *name, struct weir_error *erro
 /* Why a wake ended no wait, of an execution with so many waits on record, so many of the kind that the act names, and so
  * many of these with a time. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed);
+
+/* A decision that is refused. `outcome`: "none", "several" (`who`: the steps), "decided" (`who`: the first decision, JSON)
+ * or "forbidden" (`who`: the actors who may decide, or "" = unknown); else the state of an execution that has ended. */
+enum weir_status refusal_of_approval(const char *id, const char *outcome, const char *step, const char *who,
+                                     const char *actor, struct weir_error *error);
 
 #endif

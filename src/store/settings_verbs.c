@@ -11,6 +11,7 @@
 #include "queue/name.h"
 #include "store/call.h"
 
+/* Drivers see only the options of their act, so that a forgotten one of another act changes nothing. */
 enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct act_order *order,
                                     const struct execution_filter *filter, const char *after, size_t limit,
                                     struct bulk_result *ret_result, struct weir_error *error)
@@ -35,7 +36,7 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
     }
     if (act == BULK_WAKE && order->waits_for != NULL && !wait_kind_parse(order->waits_for, &kind)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is no kind of a wait", order->waits_for);
-        error_hint(error, "waiting_for is sleep, retry or signal");
+        error_hint(error, "waiting_for is sleep, retry, signal or approval");
         return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, bulk_act_name(act), error,

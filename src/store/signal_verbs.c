@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "queue/name.h"
 #include "store/call.h"
 
 /* Only the definition has the names that a node takes, and Temporal takes any. */
@@ -78,6 +79,24 @@ enum weir_status store_signal(struct store *store, const struct signal_request *
         return status;
     }
     CALL(store, "signal", error, store->driver->signal(store, request, ret_sent, detail));
+}
+
+/* The decision goes the way of signals: the same locks, the same way to the node, the same end of a wait. The driver makes
+ * its data, because only the store has the time and the actor that count. A step that does not wait yet takes none: nobody
+ * approves what is not known. */
+enum weir_status store_approve(struct store *store, const char *id, const struct approval *approval,
+                               struct sent_signal *ret_sent, struct weir_error *error)
+{
+    INVARIANT(store != NULL && id != NULL && approval != NULL && ret_sent != NULL);
+    const struct signal_request request = {.id = id, .approval = approval};
+    const char *comment = approval->comment;
+    if (approval->step != NULL && !name_is_valid(approval->step)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "\"%.80s\" is not the name of a step", approval->step);
+    }
+    if (comment != NULL && (strlen(comment) > APPROVAL_COMMENT_MAX || !text_is_utf8(comment, strlen(comment)))) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a comment is UTF-8 of at most %d bytes", APPROVAL_COMMENT_MAX);
+    }
+    CALL(store, "approve", error, store->driver->signal(store, &request, ret_sent, detail));
 }
 
 enum weir_status store_take_requests(struct store *store, int64_t node_id, struct arena *arena,

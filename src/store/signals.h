@@ -21,14 +21,23 @@
 struct store;
 
 struct signal_request {
-    const char *id;   /* of the execution, or its first 6 or more characters */
-    const char *name; /* that of a step of its definition; on Temporal any */
-    const char *data; /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
+    const char *id;                  /* of the execution, or its first 6 or more characters */
+    const char *name;                /* that of a step of its definition; on Temporal any */
+    const char *data;                /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
+    const struct approval *approval; /* store_approve() sets it; the name, the data and the key are NULL then */
     const char *key; /* of at most IDEMPOTENCY_KEY_MAX bytes: the same name and key again is the same signal; NULL = none */
 };
 
+/* The decision for a step of the kind `approve`. */
+struct approval {
+    const char *step; /* NULL = the one that waits for a decision */
+    bool approved;
+    const char *comment; /* of at most APPROVAL_COMMENT_MAX bytes; NULL = none */
+};
+
 struct sent_signal {
-    char id[UUID_TEXT_MAX]; /* of the execution */
+    char id[UUID_TEXT_MAX];     /* of the execution */
+    char step[STEP_ID_MAX + 1]; /* of a decision: its step */
     int64_t seq;
     bool duplicate; /* `seq` is that of the first one with the key and this data; nothing was changed */
 };
@@ -39,6 +48,14 @@ struct sent_signal {
  * WEIR_CONFLICT: the execution is of a workflow on Temporal, whose service gets the signal instead. */
 WEIR_MUST_CHECK enum weir_status store_signal(struct store *store, const struct signal_request *request,
                                               struct sent_signal *ret_sent, struct weir_error *error);
+
+/* Decides for a step that waits for an approval on record. The actor of the handle must be one of `by` of the step, if it
+ * has that; a refusal for this reason is an act on record ("approve refused"). Each step takes one decision, which is its
+ * output: {"approved", "by", "comment", "at"}. ret_sent has the step and the number of its signal. Errors:
+ * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has ended, no step waits for an approval, several do, or it was decided
+ * already (the message has the first decision); WEIR_NOT_PERMITTED; WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status store_approve(struct store *store, const char *id, const struct approval *approval,
+                                               struct sent_signal *ret_sent, struct weir_error *error);
 
 /* The checks that need no store: WEIR_INVALID_ARGUMENT, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status signal_request_check(const struct signal_request *request, struct weir_error *error);

@@ -5,10 +5,12 @@ another one is the same as a missing one, in every function and view that they m
 usage: sql_grants_test.py BINARY [TEST ...]
 """
 
+import json
 import sys
 
 from harness import run_tests
 from sql_test import Session, _use
+from waiting import SHORT, wait_for
 
 import sql_test
 
@@ -55,6 +57,26 @@ def a_limited_role_signals_its_own_executions(weir):
     foreign, missing = (tenant.refused(f"SELECT weir.signal('{some}', 'approved')") for some in (theirs, MISSING))
     assert foreign[0] == 'WR010', foreign
     assert [text and text.replace(theirs, MISSING) for text in foreign] == list(missing)
+
+
+def a_role_decides_where_it_is_named(weir):
+    name, owner, tenant, mine, theirs = _scene(weir)
+    steps = {'ours': {'approve': {'by': ['tenant']}}, 'other': {'approve': {'by': ['token:ops']}}}
+    weir.write('pay.json', json.dumps({'name': 'pay', 'steps': steps}))
+    weir.good('workflow', 'apply', 'pay.json', '-q')
+    id = tenant.good("SELECT weir.enqueue('acme', 'pay')")
+    weir.spawn('serve')
+    wait_for('the steps', lambda: weir.show(id)['status'] == 'WAITING', pause=SHORT)
+    refused = tenant.refused(f"SELECT weir.approve('{id}', 'other')")
+    assert refused[1:] == (f'tenant may not decide step other of execution {id}', 'not_permitted',
+                           'these may: token:ops'), refused
+    assert tenant.refused(f"SELECT weir.reject('{id}', 'none')")[2] == 'illegal_state'
+    assert tenant.good(f"SELECT weir.reject('{id}', 'ours', 'no')") == 'ours'
+    assert 'rejected already, by tenant' in tenant.refused(f"SELECT weir.approve('{id}', 'ours')")[1]
+    foreign, missing = (tenant.refused(f"SELECT weir.approve('{some}')") for some in (theirs, MISSING))
+    assert [text and text.replace(theirs, MISSING) for text in foreign] == list(missing)
+    (row,) = weir.items('audit', '--act', 'reject')
+    assert (row['actor'], row['subject']) == ('tenant', id), row
 
 
 def an_end_by_a_limited_role_reaches_hooks_that_it_cannot_see(weir):

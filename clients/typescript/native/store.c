@@ -330,6 +330,17 @@ static enum weir_status run_cancel(struct task *task)
     return weir_cancel(task->store->weir, task->arguments[0].text, task->arguments[1].text, &task->error);
 }
 
+/* Arguments: id, step, "approve" or "reject", comment, reason. */
+static enum weir_status run_decide(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    const struct weir_decision decision = {.step = arguments[1].text,
+                                           .approved = arguments[2].text[0] == 'a',
+                                           .comment = arguments[3].text,
+                                           .reason = arguments[4].text};
+    return weir_decide(task->store->weir, arguments[0].text, &decision, &task->error);
+}
+
 /* Arguments: id, waiting_for, reason. */
 static enum weir_status run_wake(struct task *task)
 {
@@ -464,6 +475,7 @@ const struct method store_methods[] = {
     OF_STORE("wait", "si", run_wait, finish_text),
     OF_STORE("metrics", "", run_metrics, finish_text),
     OF_STORE("cancel", "sz", run_cancel, NULL),
+    OF_STORE("decide", "szszz", run_decide, NULL),
     OF_STORE("wake", "szz", run_wake, NULL),
     OF_STORE("signal", "sszzz", run_signal, finish_number),
     OF_STORE("complete", "sizzzzi", run_complete, NULL),

@@ -47,6 +47,14 @@ export interface Native {
   wait(store: StoreHandle, id: string, timeoutUs: number): Promise<string>;
   metrics(store: StoreHandle): Promise<string>;
   cancel(store: StoreHandle, id: string, reason: string | null): Promise<void>;
+  decide(
+    store: StoreHandle,
+    id: string,
+    step: string | null,
+    decision: 'approve' | 'reject',
+    comment: string | null,
+    reason: string | null,
+  ): Promise<void>;
   wake(store: StoreHandle, id: string, waitingFor: string | null, reason: string | null): Promise<void>;
   signal(
     store: StoreHandle,

@@ -235,6 +235,18 @@ export class Store {
     await this.#call((store) => native.cancel(store, id, reason ?? null));
   }
 
+  /** Approves a step that waits for it; without `step`, the only one that does. `comment` is a part of its output. */
+  async approve(id: string, options: { step?: string; comment?: string; reason?: string } = {}): Promise<void> {
+    const { step, comment, reason } = options;
+    await this.#call((store) => native.decide(store, id, step ?? null, 'approve', comment ?? null, reason ?? null));
+  }
+
+  /** Rejects a step that waits for an approval, as approve() approves it. */
+  async reject(id: string, options: { step?: string; comment?: string; reason?: string } = {}): Promise<void> {
+    const { step, comment, reason } = options;
+    await this.#call((store) => native.decide(store, id, step ?? null, 'reject', comment ?? null, reason ?? null));
+  }
+
   /**
    * Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waitingFor`: only
    * waits of this kind, 'sleep' or 'retry'; 'signal' ends those with a timeout as if that had come.

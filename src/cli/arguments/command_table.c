@@ -271,6 +271,26 @@ static const struct command commands[] = {
               {.name = "key", .type = VALUE_TEXT, .value = "KEY", .help = "the same key: the same signal"}, FLAG_REASON},
 },
 {
+    .name = "approve", .section = "Executions", .run = verb_approve, .marks = COMMAND_CHANGES,
+    .summary = "Approve a step that waits for it",
+    .example = "weir approve 0198c2f1-7a3b-7c01 --comment 'checked with the customer'\n",
+    .details = "The output of the step is {approved, by, comment, at}. Each step takes one decision, of one of the actors"
+               " that `by` of the step names; `weir list --where waiting_for=approval` lists what waits for one.",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
+                  {.name = "STEP", .help = "the step, if several wait", .optional = true}},
+    .flags = {{.name = "comment", .type = VALUE_TEXT, .value = "TEXT", .help = "for the output of the step"}, FLAG_REASON},
+},
+{
+    .name = "reject", .section = "Executions", .run = verb_reject, .marks = COMMAND_CHANGES,
+    .summary = "Reject a step that waits for an approval",
+    .example = "weir reject 0198c2f1-7a3b-7c01 pay --comment 'too much'\n",
+    .details = "The output of the step is {approved, by, comment, at}. Each step takes one decision, of one of the actors"
+               " that `by` of the step names; `weir list --where waiting_for=approval` lists what waits for one.",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
+                  {.name = "STEP", .help = "the step, if several wait", .optional = true}},
+    .flags = {{.name = "comment", .type = VALUE_TEXT, .value = "TEXT", .help = "for the output of the step"}, FLAG_REASON},
+},
+{
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,
     .summary = "Record the end of an execution whose workflow runs on Temporal",
     .example = "weir complete 0198c2f1-7a3b-7c01 --result '{\"invoice\":7}'\n"
@@ -317,14 +337,14 @@ static const struct command commands[] = {
 {
     .name = "wake", .section = "Executions", .run = verb_wake, .marks = COMMAND_CHANGES,
     .summary = "End the waits of executions before their time",
-    .example = "weir wake 0198c2f1-7a3b-7c01\nweir wake --where 'waiting_for=retry workspace=acme'\n",
-    .details = "Steps that sleep are finished early, and steps that wait for their next attempt begin it now, also in a node"
-               " that holds the execution. Each wait is ended once. A wait for a signal ends only with --waiting-for signal, and"
-               " only if it has a timeout: as if that had come.\n"
+    .example = "weir wake 0198c2f1-7a3b-7c01\nweir wake --where waiting_for=retry\n",
+    .details = "Steps that sleep are finished early, and steps that wait for their next attempt begin it now, also in a"
+               " node that holds the execution. Each wait is ended once. A wait for a signal or an approval ends only with"
+               " --waiting-for signal or approval, and only if it has a timeout: as if that had come.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK, {.name = "waiting-for", .type = VALUE_TEXT, .value = "KIND",
-                           .help = "only waits of this kind: sleep, retry, signal"}},
+                           .help = "only waits of this kind: sleep, retry, signal, approval"}},
 },
 {
     .name = "purge", .section = "Executions", .run = verb_purge, .marks = COMMAND_CHANGES,

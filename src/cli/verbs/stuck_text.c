@@ -7,9 +7,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "cli/output/json_fields.h"
+#include "queue/signal.h"
 
 const char *first_unfinished_step(struct output *output, const json_t *why)
 {
@@ -35,14 +37,28 @@ void stuck_text(struct output *output, const json_t *row, int64_t now_us, char t
     }
 }
 
-/* A step that waits for a signal: which one, since when, and until when. */
+/* The name is that of the definition, which a person passes to `weir signal`. */
+static void print_signal_since(struct output *output, const json_t *step, bool is_first, const char *since, int64_t now_us)
+{
+    output_print(output, "  %-16s %s, waits for the signal \"%s\" since %s (%s)", is_first ? "step" : "",
+                 field_text(output, step, "step"), field_text(output, step, "signal"), since,
+                 output_ago(output, since, now_us));
+}
+
+/* A step that waits for a signal or an approval: which one, since when, and until when. */
 static void print_wait_for_signal(struct output *output, const json_t *step, bool is_first, int64_t now_us)
 {
     const char *since = field_text(output, step, "started_at");
     const char *until = field_text(output, step, "due_at");
-    output_print(output, "  %-16s %s, waits for the signal \"%s\" since %s (%s)", is_first ? "step" : "",
-                 field_text(output, step, "step"), field_text(output, step, "signal"), since,
-                 output_ago(output, since, now_us));
+    const char *signal = field_text(output, step, "signal");
+    const char *approvers = field_text(output, step, "approvers");
+    if (strncmp(signal, APPROVAL_SIGNAL, strlen(APPROVAL_SIGNAL)) == 0) {
+        output_print(output, "  %-16s %s, waits for an approval by %s since %s (%s)", is_first ? "step" : "",
+                     field_text(output, step, "step"), approvers == NULL ? "anybody who may send signals" : approvers,
+                     since, output_ago(output, since, now_us));
+    } else {
+        print_signal_since(output, step, is_first, since, now_us);
+    }
     if (until != NULL) {
         output_print(output, ", until %s (%s)", until, output_ago(output, until, now_us));
     }

@@ -416,6 +416,7 @@ enum weir_status verb_release(struct invocation *invocation, struct weir_error *
     return bulk_verb(invocation, BULK_RELEASE, "released", "releasing", error);
 }
 
+/* By filter only WAITING executions; one that waits in its node is named by its id. */
 enum weir_status verb_wake(struct invocation *invocation, struct weir_error *error)
 {
     return bulk_verb(invocation, BULK_WAKE, "woken", "waking", error);

@@ -412,16 +412,21 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
     return first;
 }
 
-/* A signal that a person or a program must send is what the execution waits for, however soon another step goes on. */
+/* A signal that a person or a program must send is what the execution waits for, however soon another step goes on.
+ * An approval goes first: it is a list of work for people. */
 static enum wait_kind wait_kind_of(const struct execution *execution, const struct step_run *first)
 {
+    bool is_signal = false;
     for (size_t i = 0; i < execution->step_count; i++) {
         const struct step_run *run = &execution->steps[i];
         if (run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SIGNAL) {
-            return WAIT_SIGNAL;
+            is_signal = true;
+            if (step_run_step(run)->signal.approval != NULL) {
+                return WAIT_APPROVAL;
+            }
         }
     }
-    return step_run_step(first)->kind == STEP_SLEEP ? WAIT_SLEEP : WAIT_RETRY;
+    return is_signal ? WAIT_SIGNAL : step_run_step(first)->kind == STEP_SLEEP ? WAIT_SLEEP : WAIT_RETRY;
 }
 
 /* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A

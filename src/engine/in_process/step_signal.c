@@ -105,13 +105,33 @@ static enum weir_status keep_output(struct step_run *run, const struct kept_sign
     return json_read(kept->data, kept->data_length, &run->output, NULL);
 }
 
+/* An output of a decision that ends the step as failed, and the text of the failure. */
+static bool fails_by_rejection(const struct step_run *run, char *to, size_t size)
+{
+    const struct step_approval *approval = step_run_step(run)->signal.approval;
+    if (approval == NULL || !approval->fails_on_reject || json_is_true(json_object_get(run->output, "approved"))) {
+        return false;
+    }
+    const char *by = json_string_value(json_object_get(run->output, "by"));
+    const char *comment = json_string_value(json_object_get(run->output, "comment"));
+    (void)snprintf(to, size, "rejected by %s%s%s", by == NULL ? "its timeout" : by, comment == NULL ? "" : ": ",
+                   comment == NULL ? "" : comment);
+    return true;
+}
+
 /* Takes the signal out of those that are kept; its data becomes the output. Without an output, later steps would read null,
  * so a guard on it could pass: the step fails. */
 static void end_by_signal(struct step_run *run, struct kept_signal *kept, bool is_readable)
 {
     static const char text[] = "the data of the signal is no JSON that this node can read";
     struct step_outcome outcome = {.code = "signal_invalid", .error = text};
-    if (is_readable) {
+    char rejection[WEIR_ERROR_MESSAGE_MAX];
+    bool is_rejected = is_readable && fails_by_rejection(run, rejection, sizeof rejection);
+    if (is_rejected) {
+        outcome = (struct step_outcome){.code = "rejected", .error = rejection};
+        run->failures++;
+        is_readable = false;
+    } else if (is_readable) {
         outcome = (struct step_outcome){.output = kept->data, .output_length = kept->data_length};
         kept->data = NULL; /* which the report owns now */
     } else {
@@ -205,16 +225,49 @@ static bool complete_by_default(struct step_run *run, const struct template *sta
     return true;
 }
 
+/* The timeout decides. */
+static void decide_by_default(struct step_run *run, const struct step_approval *approval)
+{
+    char rejection[WEIR_ERROR_MESSAGE_MAX];
+    struct text text = {.max = 200};
+    json_decref(run->output);
+    run->output = json_pack("{s:b, s:n, s:n, s:n}", "approved", approval->default_approves, "by", "comment", "at");
+    if (run->output == NULL || json_write(run->output, &text, NULL) != WEIR_OK) {
+        text_close(&text);
+        engine_note_lost_report(&run->execution->runner->base); /* the next claim finds the timeout passed */
+    } else if (fails_by_rejection(run, rejection, sizeof rejection)) {
+        struct step_outcome outcome = {.code = "rejected", .error = rejection};
+        text_close(&text);
+        run->failures++;
+        step_run_report_final(run, STEP_FAILED, &outcome);
+    } else {
+        struct step_outcome outcome = {.output = text.data, .output_length = text.length}; /* which the report owns now */
+        step_run_report_final(run, STEP_COMPLETED, &outcome);
+    }
+}
+
+static void fail_by_timeout(struct step_run *run, const struct step_signal *signal)
+{
+    char text[SIGNAL_KEPT_NAME_MAX + 64];
+    struct step_outcome outcome = {.code = "signal_timeout", .error = text};
+    if (signal->approval != NULL) {
+        outcome.code = "approval_timeout";
+        outcome.error = "no approval came within its timeout";
+    } else {
+        (void)snprintf(text, sizeof text, "no signal \"%s\" came within its timeout", signal->name);
+    }
+    run->failures++;
+    step_run_report_final(run, STEP_FAILED, &outcome);
+}
+
 void step_signal_time_out(struct step_run *run)
 {
     const struct step_signal *signal = &step_run_step(run)->signal;
     INVARIANT(run->phase == PHASE_SLEEPING);
-    if (signal->default_output == NULL) {
-        char text[SIGNAL_NAME_MAX + 64];
-        (void)snprintf(text, sizeof text, "no signal \"%s\" came within its timeout", signal->name);
-        struct step_outcome outcome = {.code = "signal_timeout", .error = text};
-        run->failures++;
-        step_run_report_final(run, STEP_FAILED, &outcome);
+    if (signal->approval != NULL && signal->approval->has_default) {
+        decide_by_default(run, signal->approval);
+    } else if (signal->default_output == NULL) {
+        fail_by_timeout(run, signal);
     } else if (!complete_by_default(run, signal->default_output)) {
         engine_note_lost_report(&run->execution->runner->base); /* the next claim finds the timeout passed */
     }

@@ -1,4 +1,5 @@
-/* Acts on one execution: cancel, retry, release, wake, complete, signal.
+/* Acts on one execution: cancel, retry, release, wake, complete, signal,
+ * approve, reject.
  *
  *     read the execution -> If-Match -> the act, which checks the state again in its transaction -> 202
  *
@@ -307,4 +308,47 @@ void answer_signal_execution(struct api *api, struct store *store, struct http_r
     }
     json_decref(body);
     text_close(&data);
+}
+
+/* --- approve, reject --- */
+
+/* The store checks who may decide, by the actor of the request. */
+static void answer_decision(struct store *store, struct http_request *request, struct http_answer *answer, bool approved)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct approval approval = {.approved = approved};
+    struct sent_signal sent = {.seq = 0};
+    const struct body_member members[] = {{.name = "step", .kind = BODY_TEXT, .to = &approval.step},
+                                          {.name = "comment", .kind = BODY_TEXT, .to = &approval.comment}};
+    char id[UUID_TEXT_MAX];
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    json_t *execution = NULL;
+    if (body_read(request, members, 2, &body, &at_fault, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, at_fault);
+        return;
+    }
+    if (begin_act(store, request, answer, id, &execution)) {
+        json_decref(execution);
+        if (store_approve(store, id, &approval, &sent, &error) == WEIR_OK) {
+            respond_json(answer, 202,
+                         json_pack("{s:s, s:s, s:s}", "id", id, "act", approved ? "approve" : "reject", "step", sent.step));
+        } else {
+            refuse_act(store, request, answer, id, &error);
+        }
+    }
+    json_decref(body);
+}
+
+void answer_approve_execution(struct api *api, struct store *store, struct http_request *request,
+                              struct http_answer *answer)
+{
+    (void)api;
+    answer_decision(store, request, answer, true);
+}
+
+void answer_reject_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    answer_decision(store, request, answer, false);
 }

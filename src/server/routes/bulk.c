@@ -123,7 +123,8 @@ static enum weir_status read_wake_order(json_t *body, struct bulk_order *order, 
     }
     return order->options.waits_for != NULL && wait_kind_parse(order->options.waits_for, &known)
                ? WEIR_OK
-               : error_set(error, WEIR_INVALID_ARGUMENT, "waiting_for is the kind of a wait: sleep, retry or signal");
+               : error_set(error, WEIR_INVALID_ARGUMENT,
+                           "waiting_for is the kind of a wait: sleep, retry, signal or approval");
 }
 
 /* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for"}. The texts live as long

@@ -81,6 +81,27 @@ enum weir_status http_complete(struct store *store, const struct completion *com
     return remote_change_as(store, "POST", "application/json", NULL, error);
 }
 
+/* A second decision is refused, so a lost answer shows itself. */
+static enum weir_status decide_on_server(struct store *store, const struct signal_request *request,
+                                         struct sent_signal *ret_sent, struct weir_error *error)
+{
+    struct remote_client *client = client_of(store);
+    const struct approval *approval = request->approval;
+    json_t *answer = NULL;
+    remote_client_target(client, approval->approved ? "/v1/executions/{}/approve" : "/v1/executions/{}/reject",
+                         (const char *const[]){request->id});
+    remote_client_body(client, json_pack("{s:s*, s:s*}", "step", approval->step, "comment", approval->comment));
+    enum weir_status status = remote_change(store, "POST", &answer, error);
+    if (status == WEIR_OK) {
+        *ret_sent = (struct sent_signal){.seq = 0};
+        copy_answer_id(answer, "id", ret_sent->id);
+        const char *step = json_string_value(json_object_get(answer, "step"));
+        text_copy(ret_sent->step, sizeof ret_sent->step, step == NULL ? "" : step);
+        json_decref(answer);
+    }
+    return status;
+}
+
 /* Also of an execution on Temporal: the server passes that on. With a key a lost answer needs no second look. */
 enum weir_status http_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                              struct weir_error *error)
@@ -88,6 +109,9 @@ enum weir_status http_signal(struct store *store, const struct signal_request *r
     INVARIANT(store != NULL && request != NULL && ret_sent != NULL);
     struct remote_client *client = client_of(store);
     json_t *answer = NULL;
+    if (request->approval != NULL) {
+        return decide_on_server(store, request, ret_sent, error);
+    }
     remote_client_target(client, "/v1/executions/{}/signal", (const char *const[]){request->id});
     remote_client_add_body(client, "{\"name\":", strlen("{\"name\":"));
     remote_client_add_body_text(client, request->name);

@@ -40,6 +40,28 @@ static enum weir_status read_sent(const PGresult *result, const struct signal_re
                : refusal_signal_ended(sent->id, outcome, error);
 }
 
+static enum weir_status approve(struct store *store, const struct approval *approval, struct sent_signal *sent,
+                                struct weir_error *error)
+{
+    PGresult *result = NULL;
+    const char *actor = store_actor(store);
+    enum weir_status status =
+        link_write(link_of(store), error, &result, QUERY_DECIDE_STEP, "utottt", sent->id, approval->step,
+                   (int)approval->approved, approval->comment, actor, store_reason(store));
+    if (status == WEIR_OK) {
+        const char *outcome = result_text(result, 0, 0);
+        sent->seq = result_int(result, 0, 1);
+        const char *step = result_text(result, 0, 2);
+        const char *who = result_text(result, 0, 3);
+        text_copy(sent->step, sizeof sent->step, step == NULL ? "" : step);
+        status = strcmp(outcome, "sent") == 0
+                     ? WEIR_OK
+                     : refusal_of_approval(sent->id, outcome, sent->step, who == NULL ? "" : who, actor, error);
+    }
+    PQclear(result);
+    return status;
+}
+
 enum weir_status postgres_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                                  struct weir_error *error)
 {
@@ -51,12 +73,14 @@ enum weir_status postgres_signal(struct store *store, const struct signal_reques
     if (status == WEIR_OK) {
         status = postgres_find_execution(link, request->id, sent.id, error);
     }
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && request->approval != NULL) {
+        status = approve(store, request->approval, &sent, error);
+    } else if (status == WEIR_OK) {
         status = link_write(link, error, &result, QUERY_SEND_SIGNAL, "uttttt", sent.id, request->name,
                             request->data == NULL ? "null" : request->data, request->key, store_actor(store),
                             store_reason(store));
     }
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && request->approval == NULL) {
         status = read_sent(result, request, &sent, error);
     }
     PQclear(result);

@@ -15,6 +15,7 @@
 #include "store/sqlite/signals.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -221,6 +222,121 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
     return status;
 }
 
+/* --- approvals --- */
+
+struct wanted_approval {
+    char step[STEP_ID_MAX + 1];
+    char outcome[16]; /* "" = it may be decided by this actor */
+    char *who;        /* for a refusal; owned */
+};
+
+/* Another decision, also of a step that has ended, or none. */
+static enum weir_status find_decision(struct write *write, const char *id, const struct approval *approval,
+                                      struct wanted_approval *wanted, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_LAST_APPROVAL, "tt", id, approval->step);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    text_copy(wanted->outcome, sizeof wanted->outcome, "none");
+    if (connection_step(write->connection, statement, &status, error)) {
+        text_copy(wanted->outcome, sizeof wanted->outcome, "decided");
+        text_copy(wanted->step, sizeof wanted->step, column_text(statement, 0));
+        wanted->who = strdup(column_text(statement, 1));
+        status = wanted->who == NULL ? error_out_of_memory(error) : WEIR_OK;
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+/* The step that waits, and whether the actor may decide. */
+static enum weir_status find_approval(struct write *write, const char *id, const struct approval *approval,
+                                      struct wanted_approval *wanted, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    int64_t count = 0;
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_APPROVAL, "ttt", id, approval->step,
+                                              store_actor(&write->store->store));
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error) && (count = sqlite3_column_int64(statement, 0)) > 0) {
+        bool is_allowed = sqlite3_column_int(statement, 4) != 0;
+        const char *who = column_text(statement, count > 1 ? 1 : 3);
+        text_copy(wanted->step, sizeof wanted->step, column_text(statement, 2));
+        text_copy(wanted->outcome, sizeof wanted->outcome, count > 1 ? "several" : is_allowed ? "" : "forbidden");
+        wanted->who = strdup(who == NULL ? "" : who);
+        status = wanted->who == NULL ? error_out_of_memory(error) : WEIR_OK;
+    }
+    (void)sqlite3_reset(statement);
+    return status == WEIR_OK && count == 0 ? find_decision(write, id, approval, wanted, error) : status;
+}
+
+static enum weir_status note_approval(struct write *write, const char *id, const char *act, const char *step,
+                                      struct weir_error *error)
+{
+    struct store *store = &write->store->store;
+    return store_actor(store) == NULL
+               ? WEIR_OK
+               : connection_run(write->connection, error, NULL, QUERY_NOTE_ACT, "ittttt", write->now_us, store_actor(store),
+                                act, id, store_reason(store), step);
+}
+
+/* The decision becomes a signal that its step waits for. */
+static enum weir_status keep_approval(struct write *write, const struct approval *approval, struct signalled *item,
+                                      const char *step, struct weir_error *error)
+{
+    struct store *store = &write->store->store;
+    const char *act = approval->approved ? "approve" : "reject";
+    char name[SIGNAL_KEPT_NAME_MAX + 1];
+    (void)snprintf(name, sizeof name, APPROVAL_SIGNAL "%s", step);
+    enum weir_status status =
+        connection_run(write->connection, error, NULL, QUERY_INSERT_APPROVAL, "ttitit", item->id, step,
+                       (int64_t)approval->approved, approval->comment, write->now_us, store_actor(store));
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1);
+    }
+    if (status == WEIR_OK) {
+        status = event_history_add(write->connection, item->id, write->now_us, act, 0, item->fence, store_actor(store),
+                                   store_reason(store), step, error);
+    }
+    if (status == WEIR_OK) {
+        status = wake_if_it_waits(write, item, name, error);
+    }
+    return status == WEIR_OK ? note_approval(write, item->id, act, step, error) : status;
+}
+
+/* A refusal of an actor is recorded, so it must be committed: *ret_refusal is its status, and the error has its text. */
+static enum weir_status approve(struct write *write, const struct approval *approval, struct signalled *item,
+                                struct sent_signal *sent, enum weir_status *ret_refusal, struct weir_error *error)
+{
+    struct wanted_approval wanted = {.who = NULL};
+    const char *actor = store_actor(&write->store->store);
+    enum weir_status status = find_approval(write, item->id, approval, &wanted, error);
+    bool is_decided = strcmp(wanted.outcome, "decided") == 0;
+    if (status == WEIR_OK && !is_decided) {
+        status = find_signalled(write, item, error);
+    }
+    if (status == WEIR_OK && wanted.outcome[0] == '\0') {
+        status = keep_approval(write, approval, item, wanted.step, error);
+        sent->seq = item->signals + 1;
+        text_copy(sent->step, sizeof sent->step, wanted.step);
+    } else if (status == WEIR_OK) {
+        bool is_forbidden = strcmp(wanted.outcome, "forbidden") == 0;
+        status = is_forbidden ? note_approval(write, item->id, "approve refused", wanted.step, error) : WEIR_OK;
+        if (status == WEIR_OK) {
+            *ret_refusal = refusal_of_approval(item->id, wanted.outcome, wanted.step, wanted.who == NULL ? "" : wanted.who,
+                                               actor, error);
+            status = is_forbidden ? WEIR_OK : *ret_refusal;
+        }
+    }
+    free(wanted.who);
+    return status;
+}
+
+/* --- the verb --- */
+
 /* Step 1. WEIR_NOT_FOUND: the signal is new. */
 static enum weir_status find_duplicate(struct write *write, const struct signal_request *request,
                                        const struct signalled *item, int64_t *ret_seq, struct weir_error *error)
@@ -252,25 +368,28 @@ enum weir_status sqlite_signal(struct store *store, const struct signal_request 
     struct write write;
     struct signalled item = {.signals = 0};
     struct sent_signal sent = {.seq = 0};
+    enum weir_status refusal = WEIR_OK;
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }
     status = filter_find_id(write.connection, request->id, item.id, error);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && request->approval != NULL) {
+        status = approve(&write, request->approval, &item, &sent, &refusal, error);
+    } else if (status == WEIR_OK) {
         status = find_duplicate(&write, request, &item, &sent.seq, error);
         sent.duplicate = status == WEIR_OK;
     }
-    if (status == WEIR_NOT_FOUND) {
+    if (status == WEIR_NOT_FOUND && request->approval == NULL) {
         status = send_signal(&write, request, &item, error);
         sent.seq = item.signals + 1;
     }
     memcpy(sent.id, item.id, sizeof sent.id);
     status = write_end(&write, status, error);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && refusal == WEIR_OK) {
         *ret_sent = sent;
     }
-    return status;
+    return status == WEIR_OK ? refusal : status;
 }
 
 /* --- records and claims --- */

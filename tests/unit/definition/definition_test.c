@@ -224,6 +224,31 @@ static void the_canonical_text_keeps_everything(void **state)
 
 #define HEAD "name: a\nsteps:\n"
 
+static void an_approval_keeps_its_canonical_text(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"name\":\"a\",\"steps\":{\"s\":{\"approve\":{}},\"t\":{\"approve\":{\"by\":[\"token:ops\"],"
+        "\"prompt\":\"pay?\",\"timeout\":\"1h\",\"default\":\"reject\",\"on_reject\":\"fail\"}}}}";
+    expect_canonical(text, text);
+}
+
+static void a_wrong_approval_is_refused(void **state)
+{
+    (void)state;
+    static const struct wrong table[] = {
+        {HEAD "  s: {approve: eve}\n", "f.yaml:3:16: \"approve\" must be a map",
+         "write approve: {} or approve: {by: [\"token:ops\"], timeout: 3d, default: reject}"},
+        {HEAD "  s: {approve: {by: []}}\n", "f.yaml:3:21: \"by\" must be a list of 1 to 50 actors", NULL},
+        {HEAD "  s: {approve: {default: reject}}\n", "f.yaml:3:26: \"default\" has no effect without \"timeout\"", NULL},
+        {HEAD "  s: {approve: {timeout: 1h, default: maybe}}\n", "f.yaml:3:39: \"default\" must be approve or reject",
+         NULL},
+        {HEAD "  s: {approve: {on_reject: stop}}\n", "f.yaml:3:28: \"on_reject\" must be fail or complete", NULL},
+        {HEAD "  s: {approve: {who: eve}}\n", "f.yaml:3:17: unknown key \"who\" in \"approve\"", NULL},
+        {HEAD "  s: {approve: {}, timeout: 1h}\n", "f.yaml:3:20: \"timeout\" has no meaning in an approve step", NULL}};
+    REFUSE_ALL(table)
+}
+
 static void a_wrong_signal_is_refused(void **state)
 {
     (void)state;
@@ -303,7 +328,7 @@ static void wrong_types_are_refused(void **state)
         {HEAD "  S: {exec: [x]}\n", "f.yaml:3:3: the id of a step \"S\" is no valid name", NULL},
         {HEAD "  s: x\n", "f.yaml:3:6: a step must be a map, not text", NULL},
         {HEAD "  s: {timeout: 1s}\n", "f.yaml:3:6: the step \"s\" does nothing",
-         "give it one of exec, sleep, handler, http, signal"},
+         "give it one of exec, sleep, handler, http, signal, approve"},
         {HEAD "  s: {exec: [x], sleep: 1s}\n", "f.yaml:3:18: the step \"s\" has two kinds, \"exec\" and \"sleep\"", NULL},
         {HEAD "  s: {handler: x, stdin: y}\n", "f.yaml:3:19: \"stdin\" belongs to exec steps, and this is a handler step",
          NULL},
@@ -747,6 +772,8 @@ int main(void)
         cmocka_unit_test(the_canonical_text_does_not_know_the_spelling),
         cmocka_unit_test(the_canonical_text_keeps_everything),
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest_one),
+        cmocka_unit_test(an_approval_keeps_its_canonical_text),
+        cmocka_unit_test(a_wrong_approval_is_refused),
         cmocka_unit_test(a_wrong_signal_is_refused),
         cmocka_unit_test(wrong_types_are_refused),
         cmocka_unit_test(duplicates_are_refused),

@@ -231,6 +231,8 @@ static void acts_belong_to_the_transaction_too(void **state)
     assert_string_equal(run("SELECT name || data || key FROM signals"), "go{\"n\":1}k");
     refused("SELECT weir_signal((SELECT id FROM executions WHERE retry_of IS NOT NULL), 'Go')", "invalid_argument");
     refused(sql, "conflict");
+    refused("SELECT weir_approve(id) FROM executions WHERE retry_of IS NOT NULL", "illegal_state");
+    refused("SELECT weir_reject(id, 'ask', 'no', 'why') FROM executions WHERE retry_of IS NOT NULL", "illegal_state");
     refused("SELECT weir_wake(id, 'sleep', 'why') FROM executions WHERE retry_of IS NOT NULL", "illegal_state");
     refused("SELECT weir_wake(id, 'nap') FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
     (void)run("SELECT weir_cancel(id) FROM executions WHERE retry_of IS NOT NULL");

@@ -427,6 +427,23 @@ static PyObject *store_retry(struct store *self, PyObject *args)
     return status == WEIR_OK ? PyUnicode_FromString(new_id) : raise_error(status, &error);
 }
 
+static PyObject *store_decide(struct store *self, PyObject *args)
+{
+    const char *id;
+    struct weir_decision decision = {.step = NULL};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "szpzz:decide", &id, &decision.step, &decision.approved, &decision.comment,
+                          &decision.reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_decide(weir, id, &decision, &error));
+    if (status != WEIR_OK) {
+        return raise_error(status, &error);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *store_wake(struct store *self, PyObject *args)
 {
     const char *id;
@@ -568,6 +585,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("act", store_act, METH_VARARGS),
                                       METHOD("retry", store_retry, METH_VARARGS),
                                       METHOD("wake", store_wake, METH_VARARGS),
+                                      METHOD("decide", store_decide, METH_VARARGS),
                                       METHOD("close", store_close, METH_NOARGS),
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot store_slots[] = {

@@ -25,6 +25,7 @@ BEGIN
                    ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text), :schema.enqueue_many(jsonb),'
                    ' :schema.cancel(uuid, text), :schema.signal(uuid, text, text, text, text),'
                    ' :schema.signal(uuid, text, jsonb, text, text), :schema.signal(uuid, text, json, text, text),'
+                   ' :schema.approve(uuid, text, text, text), :schema.reject(uuid, text, text, text),'
                    ' :schema.usage(text), :schema.why(uuid), :schema.result(uuid),'
                    ' :schema.own_workspaces() TO %I', grantee);
     IF NOT has_function_privilege(grantee, (SELECT p.oid FROM pg_proc p JOIN pg_class c ON c.relnamespace = p.pronamespace

@@ -18,5 +18,6 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'ready' THEN 'nothing holds it back; it starts when its turn comes'
         WHEN 'sleep' THEN 'a step of it sleeps; it uses no slot meanwhile'
         WHEN 'retry' THEN 'a step of it waits for its next attempt; it uses no slot meanwhile'
-        WHEN 'signal' THEN 'a step of it waits for a signal; it uses no slot meanwhile' END
+        WHEN 'signal' THEN 'a step of it waits for a signal; it uses no slot meanwhile'
+        WHEN 'approval' THEN 'a step of it waits for an approval; it uses no slot meanwhile' END
 $$;

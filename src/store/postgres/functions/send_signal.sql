@@ -4,8 +4,7 @@
 --            'full': `kept` signals of the name with `bytes` of data are not consumed (the names share 1 MiB, each has 64 KiB at least);
 --            else the state of an ended execution ('gone' = there is none)
 -- 1. The row is locked, so signals of one execution have their numbers in the order of their commits.
--- 2. A WAITING item with a step that waits for the name becomes runnable. The node of a held one is notified; the count is ahead of
---    signals_sent until it has read the signal. Any other item gets its signals with the claim.
+-- 2. deliver_signal() keeps it, and wakes or notifies.
 -- Locks: the item. Callers: signal(), send_signal (queries/signals.sql).
 CREATE OR REPLACE FUNCTION :schema.send_signal(item uuid, name text, data text, key text, actor text, why text, OUT outcome text,
                                                OUT seq bigint, OUT kept bigint, OUT bytes bigint, OUT names text[])
@@ -13,11 +12,10 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
-    now_us constant bigint := :schema.store_time();
     held record;
     is_same boolean;
 BEGIN
-    SELECT q.definition_id, q.lane_id, q.phase, q.node_id, q.fence, q.signals INTO held
+    SELECT q.definition_id, q.lane_id INTO held
     FROM :schema.workflow_execution_queue q WHERE q.id = item FOR NO KEY UPDATE;
     IF key IS NOT NULL THEN
         SELECT s.seq, s.data = data INTO seq, is_same FROM :schema.signals s WHERE s.execution_id = item AND s.name = name AND s.key = key;
@@ -46,19 +44,7 @@ BEGIN
         outcome := 'full';
         RETURN;
     END IF;
-    seq := held.signals + 1;
-    INSERT INTO :schema.signals (execution_id, seq, name, data, key, sent_at, actor) VALUES (item, seq, name, data, key, now_us, actor);
-    UPDATE :schema.workflow_execution_queue q
-    SET signals = q.signals + 1, signals_sent = CASE q.phase WHEN 2 THEN q.signals_sent ELSE q.signals + 1 END WHERE q.id = item;
-    INSERT INTO :schema.workflow_execution_events (execution_id, at, event, fence, actor, reason, detail)
-    VALUES (item, now_us, 'signal', held.fence, actor, why, name);
-    IF held.phase = 2 THEN
-        PERFORM :schema.notify_nodes(ARRAY[held.node_id]);
-    ELSIF held.phase = 3 AND EXISTS (SELECT 1 FROM :schema.workflow_node_executions s
-                                     WHERE s.execution_id = item AND s.status = 'WAITING' AND s.signal = name) THEN
-        PERFORM :schema.wake_items(now_us, ARRAY[item]);
-    END IF;
-    PERFORM :schema.record_act(actor, why, 'signal', item::text, NULL, jsonb_build_object('detail', name), 0);
+    seq := :schema.deliver_signal(item, name, data, key, actor, why, 'signal', name);
     outcome := 'sent';
 END
 $$;

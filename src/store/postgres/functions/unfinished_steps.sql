@@ -4,7 +4,12 @@ CREATE OR REPLACE FUNCTION :schema.unfinished_steps(execution_id uuid) RETURNS j
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(json_agg(s), '[]')
     FROM (SELECT o.step, o.status, o.attempt, :schema.rfc3339(o.started_at) AS started_at,
-                 :schema.rfc3339(o.due_at) AS due_at, o.signal
+                 :schema.rfc3339(o.due_at) AS due_at, o.signal,
+                 CASE WHEN o.signal LIKE 'approve:%' THEN
+                     (SELECT string_agg(b.name, ', ')
+                      FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id,
+                           json_array_elements_text(d.definition::json #> ARRAY['steps', o.step, 'approve', 'by']) b (name)
+                      WHERE q.id = o.execution_id) END AS approvers
           FROM :schema.workflow_node_executions o
           WHERE o.execution_id = unfinished_steps.execution_id AND o.finished_at IS NULL ORDER BY o.step LIMIT 20) s
 $$;

@@ -1,5 +1,5 @@
 -- For callers in SQL: the steps of an execution that sleep or wait for their next attempt go on now. waiting_for: only waits of this kind;
--- 'signal' ends waits with a timeout, as if that had come. Raises execution_not_found, illegal_state, invalid_argument.
+-- 'signal' and 'approval' end waits with a timeout, as if that had come. Raises execution_not_found, illegal_state, invalid_argument.
 -- Locks: those of wake_steps().
 CREATE OR REPLACE FUNCTION :schema.wake(execution_id uuid, waiting_for text DEFAULT NULL, reason text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -7,9 +7,9 @@ DECLARE
     act record;
 BEGIN
     PERFORM :schema.check_act(execution_id, reason);
-    IF waiting_for NOT IN ('sleep', 'retry', 'signal') THEN
+    IF waiting_for NOT IN ('sleep', 'retry', 'signal', 'approval') THEN
         PERFORM :schema.refuse('invalid_argument', format('"%s" is no kind of a wait', left(waiting_for, 64)),
-                               'waiting_for is sleep, retry or signal');
+                               'waiting_for is sleep, retry, signal or approval');
     END IF;
     SELECT a.outcome, a.detail, a.waits, a.of_kind, a.timed INTO act
     FROM :schema.wake_steps(ARRAY[execution_id], :schema.actor(), reason, waiting_for) a;
@@ -21,7 +21,7 @@ BEGIN
                  WHEN act.of_kind > 0 THEN 'its steps wait without a timeout, and a wake does not send what they wait for'
                  WHEN act.waits = 0 THEN 'none of its steps sleeps or waits for its next attempt'
                  WHEN waiting_for IS NOT NULL THEN 'none of its steps has a wait of this kind'
-                 ELSE 'its steps wait for signals, and a wake does not send them' END);
+                 ELSE 'its steps wait for signals or approvals, and a wake does not send them' END);
     END IF;
 END
 $$;

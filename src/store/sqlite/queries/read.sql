@@ -170,7 +170,12 @@ WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER
 -- name: unfinished_steps
 SELECT step, status, attempt,
        strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
-       strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at, signal
+       strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at, signal,
+       CASE WHEN signal LIKE 'approve:%' THEN
+           (SELECT group_concat(b.value, ', ')
+            FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,
+                 json_each(d.definition, '$.steps."' || step || '".approve.by') b
+            WHERE q.id = ?1) END AS approvers
 FROM workflow_node_executions WHERE execution_id = ?1 AND finished_at IS NULL ORDER BY step LIMIT 20;
 
 -- The stuck executions, the longest first. Index: queue_stuck.

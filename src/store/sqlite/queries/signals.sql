@@ -38,7 +38,8 @@ SELECT s.execution_id, q.signals + row_number() OVER (ORDER BY s.step), 'wake:' 
 FROM workflow_node_executions s CROSS JOIN workflow_execution_queue q ON q.id = s.execution_id
 WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
   AND CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-           ELSE ?2 = CASE WHEN s.signal IS NOT NULL THEN 'signal' WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END END
+           ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN 'approval' WHEN s.signal IS NOT NULL THEN 'signal'
+                          WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END END
   AND NOT EXISTS (SELECT 1 FROM signals w
                   WHERE w.execution_id = ?1 AND w.name = 'wake:' || s.step AND w.key = CAST(s.due_at AS TEXT));
 
@@ -46,9 +47,38 @@ WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
 -- name: count_waits
 SELECT count(*), coalesce(sum(w.is_wanted), 0), coalesce(sum(w.is_wanted AND w.due_at IS NOT NULL), 0)
 FROM (SELECT s.due_at, CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-                            ELSE ?2 = CASE WHEN s.signal IS NOT NULL THEN 'signal' WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END
+                            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN 'approval' WHEN s.signal IS NOT NULL THEN 'signal'
+                          WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END
                        END AS is_wanted
       FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.status = 'WAITING') w;
+
+-- The steps that wait for a decision and have none: their names, the first of them, the actors who may decide, and whether ?3 is one. An
+-- actor is meant by its whole text, or by the part before "(" or " for ". ?2 only this step, or NULL
+-- name: find_approval
+SELECT count(*), group_concat(s.step, ', '), min(s.step),
+       (SELECT group_concat(b.value, ', ') FROM json_each(d.definition, '$.steps."' || s.step || '".approve.by') b),
+       json_type(d.definition, '$.steps."' || s.step || '".approve.by') IS NULL
+       OR EXISTS (SELECT 1 FROM json_each(d.definition, '$.steps."' || s.step || '".approve.by') b
+                  WHERE ?3 = b.value OR substr(?3, 1, length(b.value) + 1) = b.value || '('
+                        OR substr(?3, 1, length(b.value) + 5) = b.value || ' for ')
+FROM workflow_node_executions s JOIN workflow_execution_queue q ON q.id = s.execution_id
+JOIN workflow_definitions d ON d.id = q.definition_id
+WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.signal LIKE 'approve:%' AND (?2 IS NULL OR s.step = ?2)
+  AND NOT EXISTS (SELECT 1 FROM signals g WHERE g.execution_id = ?1 AND g.name = s.signal AND g.key = 'approval');
+
+-- The last decision of the execution, or of the step ?2.
+-- name: last_approval
+SELECT substr(name, 9), data FROM signals
+WHERE execution_id = ?1 AND name LIKE 'approve:%' AND (?2 IS NULL OR name = 'approve:' || ?2) ORDER BY seq DESC LIMIT 1;
+
+-- ?2 step, ?3 approved, ?4 comment, ?5 now, ?6 actor
+-- name: insert_approval
+INSERT INTO signals (execution_id, seq, name, data, key, sent_at, actor)
+SELECT q.id, q.signals + 1, 'approve:' || ?2,
+       json_object('approved', json(iif(?3, 'true', 'false')), 'by', ?6, 'comment', ?4, 'at',
+                   strftime('%Y-%m-%dT%H:%M:%S', ?5 / 1000000, 'unixepoch') || printf('.%06dZ', ?5 % 1000000)),
+       'approval', ?5, ?6
+FROM workflow_execution_queue q WHERE q.id = ?1;
 
 -- name: waits_for_signal
 SELECT EXISTS (SELECT 1 FROM workflow_node_executions WHERE execution_id = ?1 AND status = 'WAITING' AND signal = ?2);

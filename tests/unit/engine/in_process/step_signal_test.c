@@ -1,4 +1,5 @@
 /* Steps that wait for a signal: what ends the wait, and which signals are kept. On a clock that the test sets. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -493,6 +494,84 @@ static void a_wake_of_a_wait_for_a_signal_is_its_timeout(void **state)
     assert_int_equal(end->step.signal_seq, 1);
 }
 
+/* --- approvals --- */
+
+#define DECIDED(word) "{\"approved\":" word ",\"by\":\"eve\",\"comment\":\"no\",\"at\":\"2026-01-01T00:00:00Z\"}"
+
+static void a_decision_is_the_output_of_its_step(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1,
+        HELD
+        "\"pay\":{\"approve\":{\"by\":[\"eve\"]}},\"e\":{\"needs\":[\"pay\"],\"when\":\"${.steps.pay.output.approved}\","
+        "\"handler\":\"echo\"}}}",
+        "{}");
+    (void)run_until_idle();
+    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "pay", STEP_WAITING, 1)->step.signal,
+                        "approve:pay");
+    send_signal(1, 1, "approve:pay", DECIDED("false"));
+    (void)run_until_idle();
+    assert_consumed("pay", 1, DECIDED("false"));
+    (void)ended("e", STEP_SKIPPED);
+}
+
+static void a_rejection_may_fail_the_step(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD "\"pay\":{\"approve\":{\"on_reject\":\"fail\"}}}}", "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "approve:pay", DECIDED("false"));
+    (void)run_until_idle();
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "rejected");
+    assert_string_equal(end->error, "rejected by eve: no");
+    assert_int_equal(end->step.signal_seq, 1);
+}
+
+static void an_approval_passes_where_a_rejection_fails(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, HELD "\"pay\":{\"approve\":{\"on_reject\":\"fail\"}}}}", "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "approve:pay", DECIDED("true"));
+    (void)run_until_idle();
+    assert_consumed("pay", 1, DECIDED("true"));
+}
+
+static void the_timeout_of_an_approval_decides(void **state)
+{
+    static const char *const endings[] = {"", ",\"default\":\"approve\"", ",\"default\":\"reject\"",
+                                          ",\"default\":\"reject\",\"on_reject\":\"fail\""};
+    char text[300];
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        (void)snprintf(text, sizeof text,
+                       "{\"name\":\"t%d\",\"hold_slot\":true,\"steps\":{\"pay\":{\"approve\":{\"timeout\":"
+                       "\"1h\"%s}}}}",
+                       i, endings[i]);
+        engine_fixture_start(&fixture, i + 1, text, "{}");
+        (void)run_until_idle();
+    }
+    now_us += HOUR_US;
+    (void)run_until_idle();
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "approval_timeout");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 2, END_COMPLETED)->step.output,
+                        "{\"approved\":true,\"by\":null,\"comment\":null,\"at\":null}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_COMPLETED)->step.output,
+                        "{\"approved\":false,\"by\":null,\"comment\":null,\"at\":null}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 4, END_FAILED)->error_code, "rejected");
+}
+
+static void an_execution_that_waits_for_an_approval_is_parked(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{" ASK ",\"pay\":{\"approve\":{\"timeout\":\"2h\"}}}}",
+                         "{}");
+    (void)run_until_idle();
+    assert_int_equal(recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1)->waiting_for, WAIT_APPROVAL);
+}
+
 int main(void)
 {
 #define FIXTURE_TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
@@ -523,6 +602,11 @@ int main(void)
         FIXTURE_TEST(a_wake_begins_the_next_attempt_and_is_named_once),
         FIXTURE_TEST(a_wake_of_another_attempt_ends_nothing),
         FIXTURE_TEST(a_wake_of_a_wait_for_a_signal_is_its_timeout),
+        FIXTURE_TEST(a_decision_is_the_output_of_its_step),
+        FIXTURE_TEST(a_rejection_may_fail_the_step),
+        FIXTURE_TEST(an_approval_passes_where_a_rejection_fails),
+        FIXTURE_TEST(the_timeout_of_an_approval_decides),
+        FIXTURE_TEST(an_execution_that_waits_for_an_approval_is_parked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,37 @@
+-- The decision of a caller in SQL; its refusals are raised, so they leave no row of the record of acts.
+-- Locks: those of decide_step(). Callers: approve(), reject().
+CREATE OR REPLACE FUNCTION :schema.decide(execution_id uuid, step text, approved boolean, comment text, reason text) RETURNS text
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    sent record;
+    first json;
+BEGIN
+    PERFORM :schema.check_act(execution_id, reason);
+    IF octet_length(comment) > 2000 THEN
+        PERFORM :schema.refuse('invalid_argument', 'a comment is UTF-8 of at most 2000 bytes', NULL);
+    END IF;
+    SELECT * INTO sent FROM :schema.decide_step(execution_id, step, approved, comment, :schema.actor(), reason);
+    IF sent.outcome = 'decided' THEN
+        first := sent.who::json;
+        PERFORM :schema.refuse('illegal_state',
+                               format('step %s of execution %s was %s already, by %s at %s', sent.step, execution_id,
+                                      CASE WHEN (first ->> 'approved')::boolean THEN 'approved' ELSE 'rejected' END, first ->> 'by',
+                                      first ->> 'at'), NULL);
+    ELSIF sent.outcome = 'forbidden' THEN
+        PERFORM :schema.refuse('not_permitted', format('%s may not decide step %s of execution %s', :schema.actor(), sent.step,
+                                                       execution_id), 'these may: ' || left(sent.who, 600));
+    ELSIF sent.outcome = 'several' THEN
+        PERFORM :schema.refuse('illegal_state', format('several steps of execution %s wait for an approval', execution_id),
+                               'name one of them: ' || sent.who);
+    ELSIF sent.outcome = 'none' THEN
+        PERFORM :schema.refuse('illegal_state', format('no such step of execution %s waits for an approval', execution_id),
+                               'weir why shows what it waits for');
+    ELSIF sent.outcome <> 'sent' THEN
+        PERFORM :schema.refuse_act(execution_id, sent.outcome, 'it has ended and takes no signal');
+    END IF;
+    RETURN sent.step;
+END
+$$;
+
+REVOKE ALL ON FUNCTION :schema.decide(uuid, text, boolean, text, text) FROM PUBLIC;

@@ -1,0 +1,50 @@
+-- Decides for a step of the kind `approve` that waits on record (store/signals.h). wanted: the step; NULL = the only one that waits.
+--   outcome  'sent': `step` has the decision, as the signal `seq`; 'none': no such step waits; 'several': `who` has their names;
+--            'decided': `who` has the first decision; 'forbidden': the actor is not one of `who`, and the attempt is on record;
+--            else the state of an ended execution ('gone' = there is none)
+-- An actor is meant by its whole text, or by the part before "(" or " for ". The data of the signal is the output of the step.
+-- Locks: the item, so of two decisions the second finds the first. Callers: decide(), decide_step (queries/signals.sql).
+CREATE OR REPLACE FUNCTION :schema.decide_step(item uuid, wanted text, approved boolean, comment text, actor text, why text,
+                                               OUT outcome text, OUT seq bigint, OUT step text, OUT who text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
+#variable_conflict use_variable
+DECLARE
+    definition bigint;
+    steps text[];
+    allowed json;
+BEGIN
+    SELECT q.definition_id INTO definition FROM :schema.workflow_execution_queue q WHERE q.id = item FOR NO KEY UPDATE;
+    SELECT array_agg(s.step ORDER BY s.step) INTO steps FROM :schema.workflow_node_executions s
+    WHERE s.execution_id = item AND s.status = 'WAITING' AND s.signal LIKE 'approve:%' AND (wanted IS NULL OR s.step = wanted)
+      AND NOT EXISTS (SELECT 1 FROM :schema.signals g WHERE g.execution_id = item AND g.name = s.signal AND g.key = 'approval');
+    IF steps IS NULL THEN
+        SELECT 'decided', substr(g.name, 9), g.data INTO outcome, step, who FROM :schema.signals g
+        WHERE g.execution_id = item AND g.name LIKE 'approve:%' AND (wanted IS NULL OR g.name = 'approve:' || wanted)
+        ORDER BY g.seq DESC LIMIT 1;
+        outcome := coalesce(outcome, CASE WHEN definition IS NOT NULL THEN 'none' END,
+                            (SELECT h.status FROM :schema.workflow_executions h WHERE h.id = item), 'gone');
+        RETURN;
+    ELSIF cardinality(steps) > 1 THEN
+        outcome := 'several';
+        who := array_to_string(steps, ', ');
+        RETURN;
+    END IF;
+    step := steps[1];
+    SELECT d.definition::json #> ARRAY['steps', step, 'approve', 'by'] INTO allowed
+    FROM :schema.workflow_definitions d WHERE d.id = definition;
+    IF allowed IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM json_array_elements_text(allowed) b (name)
+                       WHERE actor = b.name OR starts_with(actor, b.name || '(') OR starts_with(actor, b.name || ' for ')) THEN
+        outcome := 'forbidden';
+        who := (SELECT string_agg(b.name, ', ') FROM json_array_elements_text(allowed) b (name));
+        PERFORM :schema.record_act(actor, why, 'approve refused', item::text, NULL, jsonb_build_object('detail', step), 0);
+        RETURN;
+    END IF;
+    seq := :schema.deliver_signal(item, 'approve:' || step,
+                                  json_build_object('approved', approved, 'by', actor, 'comment', comment, 'at',
+                                                    :schema.rfc3339(:schema.store_time()))::text,
+                                  'approval', actor, why, CASE WHEN approved THEN 'approve' ELSE 'reject' END, step);
+    outcome := 'sent';
+END
+$$;
