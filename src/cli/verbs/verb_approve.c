@@ -39,7 +39,7 @@ static enum weir_status check_waits(struct store *store, const char *id, const c
 }
 
 /* A short id must name one execution: a decision for another one could not be undone. */
-static enum weir_status decide(struct invocation *invocation, bool approved, struct weir_error *error)
+static enum weir_status decide_by_command(struct invocation *invocation, bool approved, struct weir_error *error)
 {
     struct store *store = NULL;
     struct sent_signal sent = {.seq = 0};
@@ -69,10 +69,10 @@ static enum weir_status decide(struct invocation *invocation, bool approved, str
 
 enum weir_status verb_approve(struct invocation *invocation, struct weir_error *error)
 {
-    return decide(invocation, true, error);
+    return decide_by_command(invocation, true, error);
 }
 
 enum weir_status verb_reject(struct invocation *invocation, struct weir_error *error)
 {
-    return decide(invocation, false, error);
+    return decide_by_command(invocation, false, error);
 }

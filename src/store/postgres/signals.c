@@ -40,8 +40,8 @@ static enum weir_status read_sent(const PGresult *result, const struct signal_re
                : refusal_signal_ended(sent->id, outcome, error);
 }
 
-static enum weir_status approve(struct store *store, const struct approval *approval, struct sent_signal *sent,
-                                struct weir_error *error)
+static enum weir_status postgres_decide(struct store *store, const struct approval *approval, struct sent_signal *sent,
+                                        struct weir_error *error)
 {
     PGresult *result = NULL;
     const char *actor = store_actor(store);
@@ -74,7 +74,7 @@ enum weir_status postgres_signal(struct store *store, const struct signal_reques
         status = postgres_find_execution(link, request->id, sent.id, error);
     }
     if (status == WEIR_OK && request->approval != NULL) {
-        status = approve(store, request->approval, &sent, error);
+        status = postgres_decide(store, request->approval, &sent, error);
     } else if (status == WEIR_OK) {
         status = link_write(link, error, &result, QUERY_SEND_SIGNAL, "uttttt", sent.id, request->name,
                             request->data == NULL ? "null" : request->data, request->key, store_actor(store),

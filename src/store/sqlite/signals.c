@@ -308,8 +308,8 @@ static enum weir_status keep_approval(struct write *write, const struct approval
 }
 
 /* A refusal of an actor is recorded, so it must be committed: *ret_refusal is its status, and the error has its text. */
-static enum weir_status approve(struct write *write, const struct approval *approval, struct signalled *item,
-                                struct sent_signal *sent, enum weir_status *ret_refusal, struct weir_error *error)
+static enum weir_status sqlite_decide(struct write *write, const struct approval *approval, struct signalled *item,
+                                      struct sent_signal *sent, enum weir_status *ret_refusal, struct weir_error *error)
 {
     struct wanted_approval wanted = {.who = NULL};
     const char *actor = store_actor(&write->store->store);
@@ -375,7 +375,7 @@ enum weir_status sqlite_signal(struct store *store, const struct signal_request 
     }
     status = filter_find_id(write.connection, request->id, item.id, error);
     if (status == WEIR_OK && request->approval != NULL) {
-        status = approve(&write, request->approval, &item, &sent, &refusal, error);
+        status = sqlite_decide(&write, request->approval, &item, &sent, &refusal, error);
     } else if (status == WEIR_OK) {
         status = find_duplicate(&write, request, &item, &sent.seq, error);
         sent.duplicate = status == WEIR_OK;
