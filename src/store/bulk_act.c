@@ -63,6 +63,22 @@ enum weir_status execution_complete_id(struct store *store, const char *id, char
     return status;
 }
 
+enum weir_status bulk_act_check_wait(const char *waits_for, struct weir_error *error)
+{
+    enum wait_kind kind = WAIT_SLEEP;
+    if (waits_for != NULL && !wait_kind_parse(waits_for, &kind)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is no kind of a wait", waits_for);
+        error_hint(error, "waiting_for is sleep, retry or signal");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (kind == WAIT_APPROVAL) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a wake cannot end the wait for an approval");
+        error_hint(error, "decide with `weir approve ID` or `weir reject ID`");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return WEIR_OK;
+}
+
 /* --- by filter --- */
 
 /* A filter without states gets those that the act can change. Executions that are made later do not match, so an act that

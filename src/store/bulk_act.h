@@ -27,6 +27,11 @@ unsigned bulk_act_states(enum bulk_act act);
 WEIR_MUST_CHECK enum weir_status execution_complete_id(struct store *store, const char *id, char *to,
                                                        struct weir_error *error);
 
+/* Whether a wake can end the waits of this kind, the name of a wait_kind; NULL = those that it ends without a kind. It can
+ * never end a wait for an approval: with a default that would be the decision of an actor who may not decide.
+ * WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status bulk_act_check_wait(const char *waits_for, struct weir_error *error);
+
 struct bulk_matches {
     int64_t matched;
     bool is_exact;   /* false: there are more than LIST_COUNT_MOST */

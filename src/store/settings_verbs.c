@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "observe/event.h"
 #include "queue/name.h"
+#include "store/bulk_act.h"
 #include "store/call.h"
 
 /* Drivers see only the options of their act, so that a forgotten one of another act changes nothing. */
@@ -18,7 +19,6 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
 {
     static const struct act_order plain = {.keeps_finished = false};
     INVARIANT(ret_result != NULL);
-    enum wait_kind kind;
     struct act_order own = order == NULL ? plain : *order;
     order = &own;
     if (act != BULK_RETRY) {
@@ -34,9 +34,7 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
     if (order->from != NULL && !name_is_valid(order->from)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a step", order->from);
     }
-    if (act == BULK_WAKE && order->waits_for != NULL && !wait_kind_parse(order->waits_for, &kind)) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is no kind of a wait", order->waits_for);
-        error_hint(error, "waiting_for is sleep, retry, signal or approval");
+    if (act == BULK_WAKE && bulk_act_check_wait(order->waits_for, error) != WEIR_OK) {
         return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, bulk_act_name(act), error,

@@ -187,20 +187,28 @@ static void why_names_who_may_decide(void **state)
     json_decref(why);
 }
 
-static void its_timeout_may_be_ended_by_a_wake(void **state)
+/* With `default: approve` it would be an approval by an actor that `by` forbids. */
+static void no_wake_ends_the_wait_for_a_decision(void **state)
 {
+    static const char *const kinds[] = {"signal", NULL, "sleep", "retry"};
     struct scene *scene = *state;
     struct claimed_item item = claim_and_wait(scene, "pay");
     struct bulk_result result = {0};
     const struct execution_filter filter = {.id = item.id};
     park(scene, &item);
     act_as(scene, "ann");
-    scene_ok(scene, store_bulk_ordered(scene->store, BULK_WAKE, &(struct act_order){.waits_for = "signal"}, &filter, "", 1,
-                                       &result, &scene->error));
-    assert_int_equal(result.refused, 1);
-    scene_ok(scene, store_bulk_ordered(scene->store, BULK_WAKE, &(struct act_order){.waits_for = "approval"}, &filter, "",
-                                       1, &result, &scene->error));
-    assert_int_equal(result.changed, 1);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        scene_ok(scene, store_bulk_ordered(scene->store, BULK_WAKE, &(struct act_order){.waits_for = kinds[i]}, &filter, "",
+                                           1, &result, &scene->error));
+        assert_int_equal(result.refused, 1);
+    }
+    scene->error = (struct weir_error){.status = WEIR_OK};
+    assert_int_equal(store_bulk_ordered(scene->store, BULK_WAKE, &(struct act_order){.waits_for = "approval"}, &filter, "",
+                                        1, &result, &scene->error),
+                     WEIR_INVALID_ARGUMENT);
+    assert_non_null(strstr(scene->error.hint, "weir approve"));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals"), 0);
+    assert_string_equal(scene_status_of(scene, item.id), "WAITING");
 }
 
 int main(void)
@@ -213,7 +221,7 @@ int main(void)
         APPROVAL_TEST(only_a_step_that_waits_takes_a_decision),
         APPROVAL_TEST(a_signal_is_no_decision),
         APPROVAL_TEST(why_names_who_may_decide),
-        APPROVAL_TEST(its_timeout_may_be_ended_by_a_wake),
+        APPROVAL_TEST(no_wake_ends_the_wait_for_a_decision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,12 +339,13 @@ static const struct command commands[] = {
     .summary = "End the waits of executions before their time",
     .example = "weir wake 0198c2f1-7a3b-7c01\nweir wake --where waiting_for=retry\n",
     .details = "Steps that sleep are finished early, and steps that wait for their next attempt begin it now, also in a"
-               " node that holds the execution. Each wait is ended once. A wait for a signal or an approval ends only with"
-               " --waiting-for signal or approval, and only if it has a timeout: as if that had come.\n"
+               " node that holds the execution. Each wait is ended once. A wait for a signal ends only with --waiting-for"
+               " signal, and only if it has a timeout: as if that had come. The wait for an approval is ended only by `weir"
+               " approve` or `weir reject`.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK, {.name = "waiting-for", .type = VALUE_TEXT, .value = "KIND",
-                           .help = "only waits of this kind: sleep, retry, signal, approval"}},
+                           .help = "only waits of this kind: sleep, retry, signal"}},
 },
 {
     .name = "purge", .section = "Executions", .run = verb_purge, .marks = COMMAND_CHANGES,

@@ -381,6 +381,9 @@ static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act a
 {
     bool keeps = act == BULK_RETRY && invocation_has(invocation, "keep-finished");
     const char *waits_for = act == BULK_WAKE ? invocation_text(invocation, "waiting-for") : NULL;
+    if (bulk_act_check_wait(waits_for, error) != WEIR_OK) { /* before a dry run counts what the act would refuse */
+        return WEIR_INVALID_ARGUMENT;
+    }
     const char *from = act == BULK_RETRY ? invocation_text(invocation, "from") : NULL;
     bool terminates = act == BULK_CANCEL && invocation_has(invocation, "terminate");
     struct bulk bulk = {.invocation = invocation,

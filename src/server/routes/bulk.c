@@ -112,7 +112,6 @@ static enum weir_status read_wake_order(json_t *body, struct bulk_order *order, 
                                         struct weir_error *error)
 {
     json_t *kind = json_object_get(body, "waiting_for");
-    enum wait_kind known;
     if (kind == NULL) {
         return WEIR_OK;
     }
@@ -121,10 +120,9 @@ static enum weir_status read_wake_order(json_t *body, struct bulk_order *order, 
     if (order->act != BULK_WAKE) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
     }
-    return order->options.waits_for != NULL && wait_kind_parse(order->options.waits_for, &known)
-               ? WEIR_OK
-               : error_set(error, WEIR_INVALID_ARGUMENT,
-                           "waiting_for is the kind of a wait: sleep, retry, signal or approval");
+    return order->options.waits_for != NULL
+               ? bulk_act_check_wait(order->options.waits_for, error)
+               : error_set(error, WEIR_INVALID_ARGUMENT, "waiting_for is the kind of a wait: sleep, retry or signal");
 }
 
 /* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for"}. The texts live as long

@@ -30,7 +30,8 @@ UPDATE workflow_execution_queue SET signals = signals + ?2, signals_sent = CASE 
 WHERE id = ?1;
 
 -- A wake for each step on record that waits, once for each wait: its key is the due time. A wait for the next attempt has the code of the
--- last one, a sleep has none. ?2 only waits of this kind, NULL = sleeps and waits for the next attempt; ?3 now, ?4 actor
+-- last one, a sleep has none. No wake ends the wait for an approval.
+-- ?2 only waits of this kind, NULL = sleeps and waits for the next attempt; ?3 now, ?4 actor
 -- name: insert_wakes
 INSERT INTO signals (execution_id, seq, name, data, key, sent_at, actor)
 SELECT s.execution_id, q.signals + row_number() OVER (ORDER BY s.step), 'wake:' || s.step, CAST(s.attempt AS TEXT),
@@ -38,7 +39,7 @@ SELECT s.execution_id, q.signals + row_number() OVER (ORDER BY s.step), 'wake:' 
 FROM workflow_node_executions s CROSS JOIN workflow_execution_queue q ON q.id = s.execution_id
 WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
   AND CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-           ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN 'approval' WHEN s.signal IS NOT NULL THEN 'signal'
+           ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END END
   AND NOT EXISTS (SELECT 1 FROM signals w
                   WHERE w.execution_id = ?1 AND w.name = 'wake:' || s.step AND w.key = CAST(s.due_at AS TEXT));
@@ -47,7 +48,7 @@ WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
 -- name: count_waits
 SELECT count(*), coalesce(sum(w.is_wanted), 0), coalesce(sum(w.is_wanted AND w.due_at IS NOT NULL), 0)
 FROM (SELECT s.due_at, CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-                            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN 'approval' WHEN s.signal IS NOT NULL THEN 'signal'
+                            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END
                        END AS is_wanted
       FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.status = 'WAITING') w;
