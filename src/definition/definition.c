@@ -253,13 +253,17 @@ static bool put_hold_slot(json_t *object, bool hold_slot, bool inherited)
     return hold_slot == inherited || put_value(object, "hold_slot", json_boolean(hold_slot));
 }
 
-static bool put_canonical_step(json_t *steps, const struct definition *definition, const struct step *step)
+/* `key` of `steps` is the step's id, or `undo` in the object of its step. */
+static bool put_canonical_step(json_t *steps, const char *key, const struct definition *definition,
+                               const struct step *step)
 {
     json_t *object = json_object();
-    if (!put_value(steps, step->id, object) || !put_needs(object, definition, step) ||
+    if (!put_value(steps, key, object) || !put_needs(object, definition, step) ||
         !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
         !put_retry(object, &step->retry, step->kind, false) ||
-        !put_hold_slot(object, step->hold_slot, definition->hold_slot) || !put_secrets(object, step)) {
+        !put_hold_slot(object, step->hold_slot, definition->hold_slot) || !put_secrets(object, step) ||
+        (step->continue_on_error && !put_value(object, "continue_on_error", json_true())) ||
+        (step->undo >= 0 && !put_canonical_step(object, "undo", definition, &definition->steps[step->undo]))) {
         return false;
     }
     switch (step->kind) {
@@ -312,10 +316,18 @@ static bool put_all(json_t *root, const struct definition *definition)
     if (definition->temporal != NULL) {
         return is_fine && put_temporal(root, definition->temporal);
     }
-    json_t *steps = json_object();
-    is_fine = put_value(root, "steps", steps) && is_fine;
+    json_t *sections[SECTION_FINALLY + 1] = {NULL};
     for (size_t i = 0; i < definition->count && is_fine; i++) {
-        is_fine = put_canonical_step(steps, definition, &definition->steps[i]);
+        const struct step *step = &definition->steps[i];
+        json_t **section = &sections[step->section];
+        if (step->section == SECTION_UNDO) {
+            continue; /* it stands in its step */
+        }
+        if (*section == NULL) {
+            *section = json_object();
+            is_fine = put_value(root, step_section_name(step->section), *section);
+        }
+        is_fine = is_fine && put_canonical_step(*section, step->id, definition, step);
     }
     return is_fine;
 }

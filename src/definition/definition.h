@@ -62,6 +62,17 @@ enum {
 /* Longest time that a definition may name: ten years. */
 #define DEFINITION_DURATION_US_MAX (3650 * 24 * 3600 * MICROSECONDS_PER_SECOND)
 
+/* Where a step stands in the definition, which decides when it runs. In the order in which they run. */
+enum step_section {
+    SECTION_STEPS,
+    SECTION_UNDO,       /* after a failure, one after the other: for each step that completed, the last finished first */
+    SECTION_ON_FAILURE, /* after a failure */
+    SECTION_FINALLY     /* at the end of each execution that is not cancelled */
+};
+
+/* The id of an undo: that of its step, and this. No id of a user has a dot. */
+#define STEP_UNDO_SUFFIX ".undo"
+
 enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP, STEP_SIGNAL };
 
 /* Runs of one step. Wait before run n + 1: backoff_us * factor^(n-1), at most max_us. */
@@ -158,6 +169,10 @@ struct step_signal {
 struct step {
     const char *id;
     enum step_kind kind;
+    enum step_section section;
+    uint16_t target;        /* SECTION_UNDO: index of the step that it undoes */
+    int undo;               /* SECTION_STEPS: index of the step that undoes it; -1 = none */
+    bool continue_on_error; /* its failure is no failure of the execution, and counts as finished */
     const uint16_t *needs; /* indexes into definition.steps, in file order, each once */
     size_t needs_count;
     /* NULL: always. Otherwise exactly one expression, for template_evaluate_condition(). A step with a false condition is
@@ -211,10 +226,14 @@ struct definition {
     bool hold_slot;                             /* that of the steps which do not say it */
     int starts_max;                             /* refused starts before it fails; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
-    const struct step *steps;                   /* in file order; count >= 1, or 0 with `temporal` */
+    /* Those of `steps` in file order, their undos, those of `on_failure`, those of `finally`; count >= 1, or 0 with
+     * `temporal`. */
+    const struct step *steps;
     const char
         *source; /* the text that definition_read() was given when it is YAML, with its comments; NULL: it was JSON */
     size_t count;
+    size_t main_count;            /* of `steps` */
+    bool has_finally;             /* one of them is in `finally` */
     const uint16_t *order;        /* `count` step indexes, each behind all that it needs */
     const uint64_t *predecessors; /* see definition_step_precedes() */
     struct arena arena;
@@ -240,9 +259,11 @@ WEIR_MUST_CHECK enum weir_status definition_write(const struct definition *defin
 /* Takes NULL. */
 void definition_close(struct definition *definition);
 
-/* True when step `before` is among the direct or indirect needs of step `after`: its result is in `.steps` of `after`, and
- * nothing else is, so that an expression never depends on the faster step. */
+/* True when step `before` is among the direct or indirect needs of step `after`, or all of its section ends before `after`:
+ * its result is in `.steps` of `after`, and nothing else is, so that an expression never depends on the faster step. */
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
+/* "steps", "undo", "on_failure", "finally". Static. */
+const char *step_section_name(enum step_section section);
 /* The defaults of a step of this kind without `retry`, and of the keys that its `retry` leaves out. */
 struct step_retry step_retry_default(enum step_kind kind);
 

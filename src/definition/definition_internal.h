@@ -1,5 +1,5 @@
 /* Private to definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
- * as a whole), step_reader.c (one step), http_reader.c and secrets_reader.c (its parts), temporal_reader.c (a section) and
+ * as a whole), section_reader.c (the sections of steps), step_reader.c (one step), http_reader.c and secrets_reader.c (its parts), temporal_reader.c (a section) and
  * expression_check.c. No other file includes
  * this.
  */
@@ -22,16 +22,35 @@ struct template_use {
     struct template_use *next;
 };
 
+/* Where an entry of `step_nodes` comes from. */
+struct step_place {
+    enum step_section section;
+    uint16_t target; /* SECTION_UNDO: index of its step */
+};
+
 struct definition_reader {
     struct yaml_source source;
     struct arena *arena;                /* of the definition */
     struct arena *scratch;              /* of the tree and of the data that only reading needs */
-    const struct yaml_node *step_nodes; /* the map `steps` */
+    const struct yaml_node *step_nodes; /* the steps of all sections as one map */
+    const struct step_place *places;    /* of each of them */
     bool hold_slot;                     /* of the definition, for steps that do not say it */
     struct template_use *uses;
     struct template_use **uses_end;
     struct weir_error *error;
 };
+
+/* Makes `step_nodes` and `places` of the sections of `root`, which has `steps`. */
+WEIR_MUST_CHECK enum weir_status sections_collect(struct definition_reader *reader, const struct yaml_node *root);
+/* Refuses the keys and kinds that have no meaning in the section of the step at `index`. */
+WEIR_MUST_CHECK enum weir_status section_check_step(struct definition_reader *reader, size_t index, const char *kind);
+/* Refuses a need of another section; `node` names it. */
+WEIR_MUST_CHECK enum weir_status section_check_need(struct definition_reader *reader, size_t index, size_t need,
+                                                    const struct yaml_node *node);
+/* Fills what the sections give to the steps (section, target, undo) and to the definition; its count must be known. */
+void sections_link(const struct definition_reader *reader, struct step *steps, struct definition *definition);
+/* Adds the steps of earlier sections that a step may read to the sets of graph_predecessors(). */
+void sections_add_predecessors(const struct definition *definition, uint64_t *sets);
 
 /* Fills `step` from the value at `index` of `step_nodes`. */
 WEIR_MUST_CHECK enum weir_status step_read(struct definition_reader *reader, size_t index, struct step *step);

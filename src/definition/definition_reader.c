@@ -4,7 +4,7 @@
  *   1. The bytes become a tree with lines and columns (base/yaml.c). JSON that YAML forbids is read as JSON.
  *   2. Unknown keys are refused first, because a misspelt key would otherwise be ignored without a message.
  *   3. The head: name, workspace, group, times.
- *   4. Each step (step_reader.c), or the section `temporal` (temporal_reader.c). Templates are parsed and listed with their
+ *   4. Each step (section_reader.c, step_reader.c), or the section `temporal` (temporal_reader.c). Templates are parsed and listed with their
  *      places, but their references are not checked: steps may refer to later ones.
  *   5. The graph of needs: an order, or the circle in the message.
  *   6. The references of all templates (expression_check.c), which need the graph.
@@ -181,6 +181,7 @@ static enum weir_status build_graph(struct definition_reader *reader, struct def
         return refuse_cycle(reader, definition, cycle, cycle_length);
     }
     graph_predecessors(nodes, definition->count, order, sets);
+    sections_add_predecessors(definition, sets);
     definition->order = order;
     definition->predecessors = sets;
     return WEIR_OK;
@@ -253,37 +254,35 @@ static enum weir_status read_all_steps(struct definition_reader *reader, const s
         error_hint(reader->error, "a workflow on Temporal has its steps in the code of its worker");
         return reader->source.status;
     }
+    for (enum step_section section = SECTION_ON_FAILURE; temporal != NULL && section <= SECTION_FINALLY; section++) {
+        const char *name = step_section_name(section);
+        if (yaml_get(root, name) != NULL) {
+            FAIL(reader, yaml_get(root, name), "\"%s\" has no effect beside \"temporal\"", name);
+            error_hint(reader->error, "a workflow on Temporal handles its failures in the code of its worker");
+            return reader->source.status;
+        }
+    }
     if (temporal != NULL) {
         return temporal_read(reader, temporal, definition);
     }
     if (nodes == NULL) {
         return FAIL(reader, root, "the definition has no \"steps\"");
     }
-    if (nodes->kind != YAML_MAP) {
-        FAIL(reader, nodes, "\"steps\" must be a map from step ids to steps, not %s", yaml_kind_name(nodes->kind));
-        error_hint(reader->error, "write steps: {first: {exec: [\"true\"]}}");
-        return reader->source.status;
-    }
-    if (nodes->count == 0) {
-        return FAIL(reader, nodes, "\"steps\" is empty");
-    }
-    if (nodes->count > DEFINITION_STEPS_MAX) {
-        return FAIL(reader, nodes->keys[DEFINITION_STEPS_MAX], "more than %d steps", DEFINITION_STEPS_MAX);
-    }
-    struct step *steps = arena_allocate(reader->arena, nodes->count * sizeof *steps);
-    if (steps == NULL) {
+    enum weir_status status = sections_collect(reader, root);
+    size_t count = status == WEIR_OK ? reader->step_nodes->count : 0;
+    struct step *steps = arena_allocate(reader->arena, (count + 1) * sizeof *steps);
+    if (status == WEIR_OK && steps == NULL) {
         return error_out_of_memory(reader->error);
     }
-    reader->step_nodes = nodes;
-    for (size_t i = 0; i < nodes->count; i++) {
-        enum weir_status status = step_read(reader, i, &steps[i]);
-        if (status != WEIR_OK) {
-            return status;
-        }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = step_read(reader, i, &steps[i]);
     }
-    definition->steps = steps;
-    definition->count = nodes->count;
-    return WEIR_OK;
+    if (status == WEIR_OK) {
+        definition->steps = steps;
+        definition->count = count;
+        sections_link(reader, steps, definition);
+    }
+    return status;
 }
 
 /* JSON may hold characters that YAML forbids (raw DEL). The YAML reader goes first, because its nodes have places. */
@@ -339,7 +338,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
                                       bool is_from_people, struct definition *definition)
 {
     static const char *const keys[] = {"name",       "workspace", "executor_group", "timeout", "stuck_after",
-                                       "starts_max", "hold_slot", "steps",          "temporal"};
+                                       "starts_max", "hold_slot", "steps",          "temporal", "on_failure", "finally"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {

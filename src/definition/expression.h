@@ -3,7 +3,7 @@
  *     "order ${.input.id} of ${.steps.fetch.output.total | floor}"      three literals and two expressions in between
  *
  * The text inside `${ }` is jq over one object: `.input` (params of the execution), `.steps.<id>` (output, exit_code,
- * attempt of each finished step), `.execution` (id, workspace, workflow, ...). A plain path such as
+ * attempt, error of each finished step), after a failure `.failure` (step, code, message), `.execution` (id, workspace, workflow, ...). A plain path such as
  * `.steps.a.output[0]["k"]` is a subset of jq with jq's meaning and is read directly from the context; every other program
  * goes to a callback, which asks an evaluator process (engine/in_process/evaluator_process.h): libjq can neither be
  * interrupted nor trusted with memory.
@@ -135,8 +135,9 @@ typedef enum weir_status (*expression_visit)(void *context, const struct templat
                                              size_t length, size_t offset);
 WEIR_MUST_CHECK enum weir_status expression_references(const struct template *template, expression_visit visit,
                                                        void *context);
-/* The objects that expressions read: the context as a whole, a step in `.steps`, and `.execution`. */
-enum expression_object { CONTEXT_ITSELF, CONTEXT_STEP, CONTEXT_EXECUTION };
+/* The objects that expressions read: the context as a whole, that of a step which runs after a failure, a step in `.steps`,
+ * `.execution` and `.failure`. */
+enum expression_object { CONTEXT_ITSELF, CONTEXT_AFTER_FAILURE, CONTEXT_STEP, CONTEXT_EXECUTION, CONTEXT_FAILURE };
 /* The keys that such an object has, always, and no further ones. Static. */
 const char *const *expression_keys(enum expression_object object, size_t *ret_count);
 

@@ -123,12 +123,17 @@ static enum weir_status check_context_path(void *context, const struct path_step
     if (steps[0].key == NULL) {
         return WEIR_OK; /* `.[0]` fails, but `.[0]? // 1` does not */
     }
-    enum weir_status status = check_key(check, &steps[0], offset, CONTEXT_ITSELF, "the context", ".input");
+    bool is_later = check->definition->steps[check->use->step].section != SECTION_STEPS;
+    enum expression_object object = is_later ? CONTEXT_AFTER_FAILURE : CONTEXT_ITSELF;
+    enum weir_status status = check_key(check, &steps[0], offset, object, "the context", ".input");
     if (status != WEIR_OK || count < 2) {
         return status;
     }
     if (strncmp(steps[0].key, "execution", steps[0].key_length) == 0 && steps[1].key != NULL) {
         return check_key(check, &steps[1], offset, CONTEXT_EXECUTION, ".execution", NULL);
+    }
+    if (strncmp(steps[0].key, "failure", steps[0].key_length) == 0 && steps[1].key != NULL) {
+        return check_key(check, &steps[1], offset, CONTEXT_FAILURE, ".failure", NULL);
     }
     if (strncmp(steps[0].key, "steps", steps[0].key_length) == 0 && steps[1].key != NULL && count > 2 &&
         steps[2].key != NULL) {

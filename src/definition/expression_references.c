@@ -108,9 +108,17 @@ enum weir_status template_each_program(const struct template *template, expressi
 const char *const *expression_keys(enum expression_object object, size_t *ret_count)
 {
     static const char *const of_context[] = {"input", "steps", "execution"};
-    static const char *const of_step[] = {"output", "exit_code", "attempt"};
+    static const char *const of_later_context[] = {"input", "steps", "execution", "failure"};
+    static const char *const of_step[] = {"output", "exit_code", "attempt", "error"};
+    static const char *const of_failure[] = {"step", "code", "message"};
     static const char *const of_execution[] = {"id", "workspace", "workflow", "version", "start_number"};
     switch (object) {
+    case CONTEXT_AFTER_FAILURE:
+        *ret_count = sizeof of_later_context / sizeof of_later_context[0];
+        return of_later_context;
+    case CONTEXT_FAILURE:
+        *ret_count = sizeof of_failure / sizeof of_failure[0];
+        return of_failure;
     case CONTEXT_STEP:
         *ret_count = sizeof of_step / sizeof of_step[0];
         return of_step;

@@ -28,7 +28,7 @@ static const struct step_key {
                  {"hold_slot", NULL},  {"secrets", NULL},      {"exec", "exec"},     {"env", "exec"},
                  {"env_from", "exec"}, {"cwd", "exec"},        {"stdin", "exec"},    {"output_max", "exec"},
                  {"sleep", "sleep"},   {"handler", "handler"}, {"input", "handler"}, {"http", "http"},
-                 {"signal", "signal"}, {"approve", "approve"}};
+                 {"signal", "signal"}, {"approve", "approve"}, {"continue_on_error", NULL}, {"undo", NULL}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
@@ -158,6 +158,10 @@ static enum weir_status read_need(struct definition_reader *reader, size_t index
     }
     if ((size_t)found == index) {
         return FAIL(reader, node, "the step \"%.64s\" needs itself", id);
+    }
+    status = section_check_need(reader, index, (size_t)found, node);
+    if (status != WEIR_OK) {
+        return status;
     }
     for (size_t i = 0; i < count; i++) {
         if (needs[i] == found) {
@@ -737,6 +741,7 @@ static enum weir_status read_common(struct definition_reader *reader, size_t ind
     const struct yaml_node *timeout = yaml_get(node, "timeout");
     const struct yaml_node *retry = yaml_get(node, "retry");
     const struct yaml_node *hold_slot = yaml_get(node, "hold_slot");
+    const struct yaml_node *continue_on_error = yaml_get(node, "continue_on_error");
     enum weir_status status = needs == NULL ? WEIR_OK : read_step_needs(reader, index, needs, step);
     if (status == WEIR_OK && when != NULL) {
         status = read_when(reader, index, when, step);
@@ -747,6 +752,9 @@ static enum weir_status read_common(struct definition_reader *reader, size_t ind
     if (status == WEIR_OK && hold_slot != NULL) {
         status = reader_take_boolean(reader, hold_slot, "\"hold_slot\"", &step->hold_slot);
     }
+    if (status == WEIR_OK && continue_on_error != NULL) {
+        status = reader_take_boolean(reader, continue_on_error, "\"continue_on_error\"", &step->continue_on_error);
+    }
     return status == WEIR_OK && retry != NULL ? reader_take_retry(reader, retry, &step->retry) : status;
 }
 
@@ -754,11 +762,15 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
 {
     const struct yaml_node *node = reader->step_nodes->values[index];
     const char *kind = "";
-    *step = (struct step){.kind = STEP_EXEC, .hold_slot = reader->hold_slot};
-    enum weir_status status = reader_take_name(reader, reader->step_nodes->keys[index], "the id of a step", &step->id);
+    const struct yaml_node *key = reader->step_nodes->keys[index];
+    *step = (struct step){.kind = STEP_EXEC, .hold_slot = reader->hold_slot, .undo = -1};
+    enum weir_status status = reader->places[index].section == SECTION_UNDO
+                                  ? reader_take_text(reader, key, "an undo", &step->id)
+                                  : reader_take_name(reader, key, "the id of a step", &step->id);
     status = status == WEIR_OK ? check_step_keys(reader, node) : status;
     status = status == WEIR_OK ? find_kind(reader, node, step->id, &kind) : status;
     status = status == WEIR_OK ? refuse_foreign_keys(reader, node, kind) : status;
+    status = status == WEIR_OK ? section_check_step(reader, index, kind) : status;
     step->retry = step_retry_default(strcmp(kind, "handler") == 0 ? STEP_HANDLER : STEP_EXEC);
     status = status == WEIR_OK ? read_common(reader, index, node, step) : status;
     if (status != WEIR_OK) {

@@ -43,6 +43,7 @@ struct step_record {
     int64_t due_us;    /* STEP_WAITING: store time at which it goes on; when reporting, see due_in_us */
     int64_t due_in_us; /* delay from the moment of recording (the store adds its own time), or of the claim; TIME_NEVER: it
                           waits for a signal without a timeout */
+    int64_t finished_us; /* of a claim, a final state: store time of its record */
     int64_t ran_us;    /* report only: how long ago this attempt began; 0 = now; -1 = with the execution */
     char *output;      /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
     size_t output_length;

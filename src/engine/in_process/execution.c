@@ -6,7 +6,7 @@
  *   2. With an ending, stop the steps in flight. Each kind of ending decides which ones (step_run_stop()).
  *   3. Repeat while a begun or stopped step has changed at once (settle_again). A flag replaces recursion, so the depth of
  *      the stack does not depend on the graph.
- *   4. When no step is in flight: leave without a report if the claim is lost, else report the end, once.
+ *   4. When no step is in flight: go to the next stage (execution_stage.h), or leave without a report if the claim is lost, else report the end, once.
  *
  * The execution stays in the table until the store has recorded its end, because the store may refuse the result of its
  * last step. A start with an id that the engine already has: with a higher fence it waits as the successor until all
@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/in_process/execution_outcome.h"
+#include "engine/in_process/execution_stage.h"
 #include "engine/in_process/in_process_options.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_phase.h"
@@ -106,6 +107,9 @@ static enum weir_status restore_execution(struct execution *execution, const str
             return WEIR_OUT_OF_MEMORY;
         }
     }
+    if (definition != NULL) {
+        execution_restore_ending(execution);
+    }
     return copy_signals(execution, start);
 }
 
@@ -134,6 +138,7 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
     if (status != WEIR_OK) {
         execution_set_error(execution, "definition_invalid", refusal.message);
     }
+    execution->failed_step = -1;
     execution->started_us = loop_now(&runner->loop);
     for (size_t i = 0; i < count; i++) {
         execution->steps[i].execution = execution;
@@ -307,9 +312,10 @@ static void timeout_fired(struct timer *timer)
     if (execution->end_reported) {
         return;
     }
-    if (execution->ending < ENDING_TIMED_OUT) {
-        execution_clear_error(execution);
-        execution_set_error(execution, "execution_timeout", "the execution took longer than its timeout");
+    /* The first failure is on record, and the next node would find it: with later stages it stands. */
+    bool keeps_failure = execution->ending == ENDING_FAILED && execution_has_stages(execution);
+    if (execution->ending < ENDING_TIMED_OUT && !keeps_failure) {
+        execution_set_timeout_error(execution);
     }
     execution_end(execution, ENDING_TIMED_OUT);
 }
@@ -354,27 +360,25 @@ void execution_admit(struct execution *execution)
 
 /* --- the graph of steps --- */
 
-static bool needs_are_done(const struct execution *execution, const struct step *step)
-{
-    for (size_t i = 0; i < step->needs_count; i++) {
-        if (execution->steps[step->needs[i]].phase != PHASE_DONE) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Begins the steps whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal, use no
+/* Begins the steps of the stage whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal, use no
  * resources. */
 static void begin_steps(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
-    for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
+    size_t count = execution->stage == STAGE_STEPS ? definition->main_count : execution->step_count;
+    if (execution->stage == STAGE_UNDO) {
+        int next = execution->ending == ENDING_NONE ? execution_next_undo(execution) : -1;
+        if (next >= 0) {
+            step_run_begin(&execution->steps[next]);
+        }
+        return;
+    }
+    for (size_t i = 0; i < count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
         enum step_kind kind = definition->steps[i].kind;
         bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL ||
                          execution->parallel < execution->runner->options.max_parallel_steps;
-        if (run->phase == PHASE_IDLE && may_begin && needs_are_done(execution, &definition->steps[i])) {
+        if (run->phase == PHASE_IDLE && may_begin && execution_stage_allows(execution, i)) {
             step_run_begin(run);
         }
     }
@@ -440,7 +444,8 @@ static void park_if_all_waits(struct execution *execution)
     }
     int64_t until_us = first->resume_us;
     int64_t timeout_us = time_add(execution->started_us, definition->timeout_us - execution->running_for_us);
-    until_us = definition->timeout_us > 0 && timeout_us < until_us ? timeout_us : until_us;
+    bool is_bounded = definition->timeout_us > 0 && execution->stage == STAGE_STEPS;
+    until_us = is_bounded && timeout_us < until_us ? timeout_us : until_us;
     int64_t park_after_us = execution->runner->options.park_after_us;
     if (until_us <= time_add(loop_now(&execution->runner->loop), park_after_us)) {
         return;
@@ -468,7 +473,7 @@ void execution_settle(struct execution *execution)
         if (execution->ending != ENDING_NONE && execution->in_flight > 0) {
             stop_steps(execution);
         }
-    } while (execution->settle_again);
+    } while (execution->settle_again || (execution->in_flight == 0 && execution_stage_advance(execution)));
     execution->is_settling = false;
     if (execution->ending == ENDING_NONE && execution->in_flight > 0) {
         park_if_all_waits(execution);
@@ -478,7 +483,7 @@ void execution_settle(struct execution *execution)
     }
     if (execution->ending == ENDING_ABANDONED) {
         leave_engine(execution);
-    } else if (!execution->end_reported && (execution->ending != ENDING_NONE || execution->done == execution->step_count)) {
+    } else if (!execution->end_reported && (execution->ending != ENDING_NONE || execution_is_complete(execution))) {
         execution_report_end(execution);
     }
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/in_process/execution_stage.h"
 #include "engine/in_process/runner.h"
 
 void execution_set_error(struct execution *execution, const char *code, const char *error)
@@ -23,12 +24,14 @@ void execution_set_error(struct execution *execution, const char *code, const ch
     }
 }
 
-void execution_clear_error(struct execution *execution)
+void execution_set_timeout_error(struct execution *execution)
 {
     INVARIANT(execution != NULL);
     execution->error_code[0] = '\0';
     free(execution->error);
     execution->error = NULL;
+    execution->failed_step = -1;
+    execution_set_error(execution, "execution_timeout", "the execution took longer than its timeout");
 }
 
 void execution_fill_end(struct execution *execution, struct report *report)
@@ -49,7 +52,7 @@ void execution_fill_end(struct execution *execution, struct report *report)
 void execution_report_end(struct execution *execution)
 {
     INVARIANT(execution->in_flight == 0 && execution->ending != ENDING_ABANDONED);
-    bool is_given_back = execution->ending == ENDING_GIVEN_BACK && execution->done < execution->step_count;
+    bool is_given_back = execution->ending == ENDING_GIVEN_BACK && !execution_is_complete(execution);
     enum report_kind kind = !is_given_back ? REPORT_ENDED : execution->is_parked ? REPORT_PARKED : REPORT_GIVEN_BACK;
     struct report *report = runner_report_new(execution->runner, kind, execution->id, execution->fence);
     execution_fill_end(execution, report);

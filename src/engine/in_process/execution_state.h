@@ -56,6 +56,12 @@ enum ending {
     ENDING_ABANDONED /* the node has lost the claim: stop the steps without a report */
 };
 
+/* What of the definition may run; execution_stage.h. The first four as enum step_section. */
+enum execution_stage { STAGE_STEPS, STAGE_UNDO, STAGE_ON_FAILURE, STAGE_FINALLY, STAGE_OVER };
+
+/* More than every time of a store: the order of the steps that finished under this claim begins here. */
+#define FINISHED_HERE (INT64_MAX / 2)
+
 struct execution;
 struct kept_signal;
 struct step_inputs;
@@ -89,6 +95,9 @@ struct step_run {
     int64_t signal_seq;  /* the signal that ends it or its wait, for the next report; 0 = none */
     int64_t began_us;    /* the attempt; boot clock, 0 = not by this runner */
     int64_t resume_us;   /* SLEEPING: boot clock; TIME_NEVER: only a signal ends the wait */
+    int64_t finished;    /* orders the ends of steps: store time of an earlier claim, or from FINISHED_HERE; 0 = not DONE */
+    char *error_code;    /* of a FAILED step, for `.steps`; NULL: it has not failed */
+    char *error;         /* its message, or NULL */
     json_t *output;      /* for `.steps`, when another step may read it */
     struct timer timer;  /* its timeout, or the end of its sleep or of its wait for a signal */
     struct step_inputs *inputs;
@@ -132,6 +141,8 @@ struct execution {
     int64_t store_ahead_us; /* of the boot clock */
     int64_t started_us;
     enum ending ending;
+    enum execution_stage stage;
+    bool has_failed; /* in STAGE_STEPS: `.failure` is not null */
     bool in_table;
     char traceparent[TRACEPARENT_SIZE]; /* "" = none */
     bool has_step_spans;                /* see struct engine_start */
@@ -147,6 +158,8 @@ struct execution {
     json_t *about;                       /* `.execution` */
     char error_code[ERROR_CODE_MAX + 1]; /* of the first failure */
     char *error;
+    int failed_step;          /* index of the step that it is the error of; -1 = of none */
+    int64_t finished_here;    /* steps that became DONE under this claim */
     bool is_parked; /* given back to wait without a slot: GIVEN_BACK in all, but for the report */
     enum wait_kind waiting_for;
     int64_t parked_until_us;     /* boot clock; TIME_NEVER = without a time */

@@ -64,12 +64,33 @@ static enum weir_status make_shared_context(struct execution *execution)
     return execution->about != NULL || make_execution_object(execution) ? WEIR_OK : WEIR_OUT_OF_MEMORY;
 }
 
+/* NULL when out of memory. */
+static json_t *step_error_object(const struct step_run *run)
+{
+    if (run->state != STEP_FAILED || run->phase != PHASE_DONE) {
+        return json_null();
+    }
+    return json_pack("{s:s?, s:s?}", "code", run->error_code, "message", run->error);
+}
+
+/* `.failure`: null unless a step of `steps` or the execution's timeout made the execution fail. NULL when out of memory. */
+static json_t *failure_object(const struct execution *execution)
+{
+    const struct step *steps = execution->definition->definition->steps;
+    if (!execution->has_failed) {
+        return json_null();
+    }
+    return json_pack("{s:s?, s:s, s:s?}", "step", execution->failed_step < 0 ? NULL : steps[execution->failed_step].id,
+                     "code", execution->error_code, "message", execution->error);
+}
+
 static bool put_step_object(json_t *steps, const struct step_run *run)
 {
     json_t *about = json_object();
     bool is_fine = put_new(about, "output", run->output != NULL ? json_incref(run->output) : json_null()) &&
                    put_new(about, "exit_code", run->exit_code >= 0 ? json_integer(run->exit_code) : json_null()) &&
-                   put_new(about, "attempt", json_integer(run->attempt));
+                   put_new(about, "attempt", json_integer(run->attempt)) &&
+                   put_new(about, "error", step_error_object(run));
     if (!is_fine) {
         json_decref(about);
         return false;
@@ -96,6 +117,9 @@ static enum weir_status make_step_context(const struct step_run *run, json_t **r
     }
     is_fine = is_fine && json_object_set(context, "input", execution->input) == 0 &&
               json_object_set(context, "steps", steps) == 0 && json_object_set(context, "execution", execution->about) == 0;
+    if (is_fine && step_run_step(run)->section != SECTION_STEPS) {
+        is_fine = put_new(context, "failure", failure_object(execution));
+    }
     json_decref(steps);
     if (!is_fine) {
         json_decref(context);

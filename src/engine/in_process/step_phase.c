@@ -77,6 +77,9 @@ void step_run_set_phase(struct step_run *run, enum step_phase phase)
     INVARIANT(execution->in_flight + execution->done <= execution->step_count);
     INVARIANT(execution->parallel <= execution->in_flight);
     run->phase = phase;
+    if (phase == PHASE_DONE && run->finished == 0) {
+        run->finished = FINISHED_HERE + ++execution->finished_here;
+    }
     if (has_reserved_place(run)) {
         runner->reserved++;
     }

@@ -26,6 +26,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "engine/in_process/execution_outcome.h"
+#include "engine/in_process/execution_stage.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_phase.h"
 #include "queue/retry.h"
@@ -55,6 +56,20 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     return report;
 }
 
+/* A step of a later stage: it may begin now, or with the end that is being recorded. */
+static bool may_begin_soon(const struct step_run *run)
+{
+    const struct execution *execution = run->execution;
+    for (size_t i = 0; i < execution->step_count; i++) {
+        enum step_phase phase = execution->steps[i].phase;
+        if (step_phase_is_in_flight(phase) && phase != PHASE_RECORDING_END) {
+            return execution->stage != STAGE_UNDO && execution_stage_allows(execution, step_run_index(run));
+        }
+    }
+    return execution->stage != STAGE_STEPS || execution->ending != ENDING_NONE ||
+           execution->done + execution->in_flight >= execution->definition->definition->main_count;
+}
+
 /* When the step goes on: it sleeps or waits for a signal, here or on record from an earlier claim. 0 = it does something,
  * is about to begin, or waits for its next attempt; TIME_NEVER: it needs no time. */
 static int64_t step_sleeps_until(const struct step_run *run)
@@ -69,6 +84,9 @@ static int64_t step_sleeps_until(const struct step_run *run)
     if (run->phase == PHASE_SLEEPING || run->phase == PHASE_RECORDING_WAIT ||
         (run->phase == PHASE_IDLE && run->on_record && run->state == STEP_WAITING)) {
         return may_sleep ? run->resume_us : 0;
+    }
+    if (run->phase == PHASE_IDLE && step->section != SECTION_STEPS && !may_begin_soon(run)) {
+        return TIME_NEVER;
     }
     for (size_t i = 0; run->phase == PHASE_IDLE && i < step->needs_count; i++) {
         enum step_phase phase = execution->steps[step->needs[i]].phase;
@@ -116,7 +134,10 @@ static bool ends_execution(const struct step_run *run)
         return false;
     }
     if (execution->ending == ENDING_NONE) {
-        return execution->done + 1 == execution->step_count;
+        return execution_completes_with(execution);
+    }
+    if (execution_has_stages(execution) && execution->ending < ENDING_CANCELLED) {
+        return false; /* the steps of the later stages follow */
     }
     for (size_t i = 0; i < execution->step_count; i++) {
         if (execution->steps[i].phase == PHASE_IDLE && execution->steps[i].on_record) {
@@ -124,6 +145,15 @@ static bool ends_execution(const struct step_run *run)
         }
     }
     return true;
+}
+
+enum weir_status step_run_keep_error(struct step_run *run, const char *code, const char *error)
+{
+    free(run->error_code);
+    free(run->error);
+    run->error_code = strdup(code != NULL ? code : "");
+    run->error = error != NULL ? strdup(error) : NULL;
+    return run->error_code == NULL || (error != NULL && run->error == NULL) ? WEIR_OUT_OF_MEMORY : WEIR_OK;
 }
 
 /* The only way into a final state. */
@@ -136,8 +166,10 @@ void step_run_report_final(struct step_run *run, enum step_state state, const st
     if (!step_phase_is_in_flight(run->phase)) {
         step_run_set_phase(run, PHASE_RECORDING_END);
     }
-    if (state == STEP_FAILED && execution->ending < ENDING_FAILED) {
+    bool is_failure = state == STEP_FAILED && execution_fails_by(execution, step_run_index(run));
+    if (is_failure && execution->stage == STAGE_STEPS && execution->ending < ENDING_FAILED) {
         execution->ending = ENDING_FAILED; /* execution_settle() stops the steps that wait */
+        execution->failed_step = (int)step_run_index(run);
     }
     bool is_last = ends_execution(run);
     struct report *report = make_step_report(run, is_last ? REPORT_ENDED : REPORT_STEP, state);
@@ -149,6 +181,9 @@ void step_run_report_final(struct step_run *run, enum step_state state, const st
     }
     if (outcome != NULL && state == STEP_FAILED) {
         set_step_error(report, outcome->code, outcome->error);
+        (void)step_run_keep_error(run, outcome->code, outcome->error); /* without memory an expression reads null */
+    }
+    if (is_failure && outcome != NULL) {
         execution_set_error(execution, outcome->code, outcome->error);
     }
     if (is_last) {

@@ -38,6 +38,8 @@ void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struc
 
 /* --- ends --- */
 
+/* Keeps the failure of the step for `.steps` of others. WEIR_OUT_OF_MEMORY: a part of it is missing. */
+enum weir_status step_run_keep_error(struct step_run *run, const char *code, const char *error);
 /* The step has ended in this final state. One report carries the end of the last step and of the execution. */
 void step_run_report_final(struct step_run *run, enum step_state state, const struct step_outcome *outcome);
 /* Decides by the outcome: done, tried again or failed, from the step's policy and the execution's ending. */

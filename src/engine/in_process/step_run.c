@@ -31,6 +31,7 @@
 #include "base/json.h"
 #include "engine/in_process/execution.h"
 #include "engine/in_process/execution_outcome.h"
+#include "engine/in_process/execution_stage.h"
 #include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_exec.h"
@@ -233,24 +234,23 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
         return WEIR_OK;
     }
     run->attempt = restored_count(record->attempt);
+    run->finished = record->finished_us > 0 ? record->finished_us : 1;
     step_run_set_phase(run, PHASE_DONE);
+    if (record->state == STEP_FAILED && step_run_keep_error(run, record->error_code, record->error) != WEIR_OK) {
+        return WEIR_OUT_OF_MEMORY;
+    }
     /* Without the output of a step, those that need it would read null. */
     bool has_output = record->output != NULL && execution->step_count > 1;
     enum weir_status status = has_output ? json_read(record->output, record->output_length, &run->output, NULL) : WEIR_OK;
     if (status == WEIR_OUT_OF_MEMORY) {
         return status;
     }
-    if (status != WEIR_OK) {
+    if (status != WEIR_OK && step_run_step(run)->section == SECTION_STEPS) {
         execution_set_error(execution, "output_invalid",
                             "the output on record of a step is no JSON that this node can read");
-        execution->ending = execution->ending < ENDING_FAILED ? ENDING_FAILED : execution->ending;
-    } else if (record->state == STEP_FAILED) {
-        execution_set_error(execution, record->error_code, record->error);
-        execution->ending = execution->ending < ENDING_FAILED ? ENDING_FAILED : execution->ending;
-    } else if (record->state == STEP_CANCELLED && execution->ending == ENDING_NONE) {
-        execution->ending = ENDING_CANCELLED;
+        execution->ending = ENDING_FAILED;
     }
-    return WEIR_OK;
+    return WEIR_OK; /* execution_restore_ending() looks at the states of all steps */
 }
 
 static void stop_running(struct step_run *run)
@@ -276,6 +276,9 @@ static void stop_running(struct step_run *run)
 void step_run_stop(struct step_run *run)
 {
     INVARIANT(run->execution->ending != ENDING_NONE);
+    if (execution_spares_step(run->execution, step_run_index(run))) {
+        return;
+    }
     bool is_abandoned = run->execution->ending == ENDING_ABANDONED;
     switch (run->phase) {
     case PHASE_IDLE:
@@ -381,4 +384,6 @@ void step_run_close(struct step_run *run)
     step_run_drop_secrets(run);
     json_decref(run->output);
     run->output = NULL;
+    free(run->error_code);
+    free(run->error);
 }

@@ -178,6 +178,7 @@ static void read_step_row(const PGresult *result, int row, struct arena *arena, 
         text_copy(step->signal, sizeof step->signal, result_text(result, row, 11));
         step->due_in_us = result_null(result, row, 6) ? TIME_NEVER : step->due_in_us;
     }
+    step->finished_us = result_null(result, row, 12) ? 0 : result_int(result, row, 12);
     /* The arena owns these strings: the receiver copies them and does not free them. */
     step->output = (char *)(uintptr_t)result_bytes(result, row, 7, arena, &step->output_length, ret_failed);
     step->variables = (char *)(uintptr_t)result_bytes(result, row, 8, arena, NULL, ret_failed);

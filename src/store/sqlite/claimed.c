@@ -81,6 +81,7 @@ static void read_step(const struct claimed *claimed, sqlite3_stmt *statement, st
     if (signal != NULL && sqlite3_column_type(statement, 5) == SQLITE_NULL) {
         step->due_in_us = TIME_NEVER;
     }
+    step->finished_us = sqlite3_column_int64(statement, 11);
     /* These strings are the arena's: the receiver copies them and never frees them. */
     step->output_length = (size_t)sqlite3_column_bytes(statement, 6);
     step->output = (char *)(uintptr_t)column_copy(statement, 6, claimed->arena, ret_failed);

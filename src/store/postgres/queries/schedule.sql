@@ -37,7 +37,7 @@ SELECT true, d.id, d.name, d.version FROM :schema.workflow_definitions d WHERE d
 
 -- name: read_steps
 SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.output, s.variables, s.error_code, s.error,
-       s.signal
+       s.signal, s.finished_at
 FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY ($1) ORDER BY s.execution_id, s.step;
 
 -- $2: also requests that were passed on before, because the answer that passed them on was lost. A row that another transaction has

@@ -40,7 +40,7 @@ FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.numb
 SELECT params FROM execution_params WHERE id = ?1;
 
 -- name: read_steps
-SELECT step, status, attempt, failures, exit_code, due_at, output, variables, error_code, error, signal
+SELECT step, status, attempt, failures, exit_code, due_at, output, variables, error_code, error, signal, finished_at
 FROM workflow_node_executions WHERE execution_id = ?1;
 
 -- name: read_definition
