@@ -212,17 +212,28 @@ static json_t *sort_handlers(const json_t *handlers)
     return sorted;
 }
 
-/* The handlers of the steps, each once, as JSON text; NULL when out of memory. */
+/* Those of a step and of its undo. */
+static bool list_handlers_of_step(json_t *handlers, const json_t *step)
+{
+    const json_t *name = json_object_get(step, "handler");
+    const json_t *undo = json_object_get(json_object_get(step, "undo"), "handler");
+    return (!json_is_string(name) || list_handler(handlers, name)) &&
+           (!json_is_string(undo) || list_handler(handlers, undo));
+}
+
+/* The handlers of the steps of all sections, each once, as JSON text; NULL when out of memory. */
 static char *list_handlers(const json_t *definition)
 {
+    static const char *const sections[] = {"steps", "on_failure", "finally"};
     const char *key;
     json_t *step;
     json_t *handlers = json_array();
     bool is_fine = handlers != NULL;
-    json_object_foreach(json_object_get(definition, "steps"), key, step)
-    {
-        const json_t *name = json_object_get(step, "handler");
-        is_fine = is_fine && (!json_is_string(name) || list_handler(handlers, name));
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        json_object_foreach(json_object_get(definition, sections[i]), key, step)
+        {
+            is_fine = is_fine && list_handlers_of_step(handlers, step);
+        }
     }
     json_t *sorted = is_fine ? sort_handlers(handlers) : NULL;
     char *text = sorted != NULL ? json_dumps(sorted, JSON_COMPACT) : NULL;

@@ -214,6 +214,11 @@ static void record_end_of_step(struct scene *scene, const struct claimed_item *i
     text_copy(step.step, sizeof step.step, name);
     step.output = (char *)(uintptr_t)output;
     step.output_length = output == NULL ? 0 : strlen(output);
+    if (as == STEP_FAILED) {
+        static char text[] = "no luck";
+        text_copy(step.error_code, sizeof step.error_code, "exit_1");
+        step.error = text;
+    }
     record.step = &step;
     assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
 }
@@ -294,6 +299,61 @@ static void a_retry_from_a_step_runs_all_that_need_it_again(void **state)
     assert_non_null(kept_step(&item, "c"));
     item = claim_retry_from(scene, failed_at_the_last_step(scene), "a");
     assert_int_equal(item.step_count, 0);
+}
+
+/* A saga: `a` and `b` have completed and `b` was undone, `soft` failed as it may, `d` failed, and `clean` ran at the end. */
+static const char *failed_with_an_undo(struct scene *scene)
+{
+    static const char text[] =
+        "{\"name\":\"saga\",\"steps\":{\"a\":{\"exec\":[\"true\"],\"undo\":{\"exec\":[\"true\"]}},"
+        "\"soft\":{\"exec\":[\"true\"],\"continue_on_error\":true},"
+        "\"b\":{\"exec\":[\"true\"],\"undo\":{\"exec\":[\"true\"]}},\"c\":{\"needs\":[\"b\"],\"exec\":[\"true\"]},"
+        "\"d\":{\"needs\":[\"c\"],\"exec\":[\"true\"]}},\"finally\":{\"clean\":{\"exec\":[\"true\"]}}}";
+    struct published published = {0};
+    scene_ok(scene, store_publish(scene->store, "saga", NULL, text, NULL, &published, &scene->error));
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "saga"});
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    record_end_of_step(scene, &item, "a", STEP_COMPLETED, "1");
+    record_end_of_step(scene, &item, "soft", STEP_FAILED, NULL);
+    record_end_of_step(scene, &item, "b", STEP_COMPLETED, "2");
+    record_end_of_step(scene, &item, "c", STEP_COMPLETED, "3");
+    record_end_of_step(scene, &item, "d", STEP_FAILED, NULL);
+    record_end_of_step(scene, &item, "b.undo", STEP_FAILED, NULL);
+    record_end_of_step(scene, &item, "a.undo", STEP_SKIPPED, NULL);
+    record_end_of_step(scene, &item, "clean", STEP_COMPLETED, NULL);
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
+    return id;
+}
+
+static void a_retry_keeps_no_step_that_was_undone(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_retry_from(scene, failed_with_an_undo(scene), NULL);
+    assert_int_equal(item.step_count, 2);
+    assert_int_equal(kept_step(&item, "a")->state, STEP_COMPLETED); /* its undo was skipped */
+    const struct step_record *soft = kept_step(&item, "soft");
+    assert_non_null(soft);
+    assert_int_equal(soft->state, STEP_FAILED);
+    assert_string_equal(soft->error_code, "exit_1");
+    assert_string_equal(soft->error, "no luck");
+    assert_true(soft->finished_us > 0);
+}
+
+static void steps_after_a_failure_are_no_place_to_retry_from(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = failed_with_an_undo(scene);
+    const struct execution_filter filter = {.id = id};
+    static const char *const names[] = {"clean", "b.undo"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct bulk_result result = {0};
+        const struct retry_order order = {.keeps_finished = true, .from = names[i]};
+        enum weir_status status =
+            store_bulk_ordered(scene->store, BULK_RETRY, &order, &filter, "", 10, &result, &scene->error);
+        assert_true(status == WEIR_INVALID_ARGUMENT || result.first_refusal == WEIR_INVALID_ARGUMENT);
+        assert_int_equal(result.changed, 0);
+    }
 }
 
 static void a_step_that_completed_with_its_execution_is_kept(void **state)
@@ -624,6 +684,8 @@ int main(void)
         SCENE_TEST(a_retry_is_a_new_execution_of_the_same_request),
         SCENE_TEST(a_second_retry_is_refused),
         SCENE_TEST(a_retry_may_keep_the_finished_steps),
+        SCENE_TEST(a_retry_keeps_no_step_that_was_undone),
+        SCENE_TEST(steps_after_a_failure_are_no_place_to_retry_from),
         SCENE_TEST(a_retry_from_a_step_runs_all_that_need_it_again),
         SCENE_TEST(a_step_that_completed_with_its_execution_is_kept),
         SCENE_TEST(a_retry_from_a_step_that_is_not_there_is_refused),

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/secret.h"
 #include "base/shell_quote.h"
+#include "definition/definition.h"
 #include "queue/item.h"
 #include "queue/step.h"
 
@@ -130,9 +131,13 @@ enum weir_status doctor_secrets_check_node(const struct settings *settings, cons
             strcmp(group != NULL ? group : default_group, settings_text(settings, SETTING_EXECUTOR_GROUP)) != 0) {
             continue;
         }
-        json_object_foreach(json_object_get(definition, "steps"), id, step)
-        {
-            status = status == WEIR_OK ? examine_step(&examination, id, step) : status;
+        for (enum step_section section = SECTION_STEPS; section <= SECTION_FINALLY; section++) {
+            json_object_foreach(json_object_get(definition, step_section_name(section)), id, step)
+            {
+                json_t *undo = json_object_get(step, "undo");
+                status = status == WEIR_OK ? examine_step(&examination, id, step) : status;
+                status = status == WEIR_OK && undo != NULL ? examine_step(&examination, id, undo) : status;
+            }
         }
     }
     secret_sources_close(&examination.sources);

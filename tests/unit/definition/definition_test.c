@@ -290,7 +290,7 @@ static void unknown_keys_are_refused_with_the_nearest_one(void **state)
         {HEAD "  s: {sleep: {till: x}}\n", "f.yaml:3:15: unknown key \"till\" in \"sleep\"", NULL},
         {"name: a\nqqqqqqqq: 1\n", "f.yaml:2:1: unknown key \"qqqqqqqq\" in a definition",
          "known keys: name, workspace, executor_group, timeout, stuck_after, starts_max, hold_slot, "
-         "steps, temporal"}};
+         "steps, temporal, on_failure, finally"}};
     REFUSE_ALL(table)
 }
 
@@ -500,10 +500,10 @@ static void a_path_that_leads_nowhere_is_refused(void **state)
          "f.yaml:4:40: the expression reads \"step\", which is always null: the context has input, steps and execution",
          "did you mean \"steps\"?"},
         {HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x], stdin: \"${.steps.a.outputs}\"}\n",
-         "f.yaml:4:40: the expression reads \"outputs\", which is always null: a step has output, exit_code and attempt",
+         "f.yaml:4:40: the expression reads \"outputs\", which is always null: a step has output, exit_code, attempt and error",
          "did you mean \"output\"?"},
         {HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x], stdin: \"${.steps[\\\"a\\\"].total // 1}\"}\n",
-         "f.yaml:4:37: the expression reads \"total\", which is always null: a step has output, exit_code and attempt",
+         "f.yaml:4:37: the expression reads \"total\", which is always null: a step has output, exit_code, attempt and error",
          "did you mean \".steps.a.output.total\"?"},
         {HEAD "  s: {exec: [x, \"${.execution.workpace}\"]}\n",
          "f.yaml:3:20: the expression reads \"workpace\", which is always null: .execution has id, workspace, workflow, "

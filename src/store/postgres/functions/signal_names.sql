@@ -3,7 +3,8 @@
 CREATE OR REPLACE FUNCTION :schema.signal_names(of_definition bigint) RETURNS text[]
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(array_agg(DISTINCT n.name COLLATE "C"), '{}')
-    FROM :schema.workflow_definitions d, LATERAL json_each(d.definition::json -> 'steps') s (step, value),
+    FROM :schema.workflow_definitions d, LATERAL (VALUES ('steps'), ('on_failure'), ('finally')) p (section),
+         LATERAL json_each(d.definition::json -> p.section) s (step, value),
          LATERAL (SELECT CASE json_typeof(s.value -> 'signal') WHEN 'string' THEN s.value ->> 'signal'
                                                                WHEN 'object' THEN s.value #>> '{signal,name}' END) n (name)
     WHERE d.id = of_definition AND n.name IS NOT NULL

@@ -16,25 +16,33 @@ SELECT h.status, h.workspace_id, h.definition_id, g.name, h.priority, h.idempote
                WHERE d.id = h.definition_id AND ?2 IN ('', s.key))
 FROM workflow_executions h JOIN executor_groups g ON g.id = h.lane_id >> 47 LEFT JOIN execution_params p ON p.id = h.id WHERE h.id = ?1;
 
--- Copies the finished steps of the execution ?1 to ?2, but the step ?3 of the definition ?4 and those that need it. The step that ended
--- with its execution is in its row of the history.
+-- Copies the finished steps of the execution ?1 to ?2: those of `steps` of the definition ?4 that completed, were skipped, or failed as
+-- they may (continue_on_error). Not the step ?3, not those whose undo has begun, and not the steps that need one of these. The step that
+-- ended with its execution is in its row of the history.
 -- name: keep_steps
 INSERT INTO workflow_node_executions
-    (execution_id, step, status, attempt, failures, exit_code, started_at, finished_at, node_id, fence, output, variables)
-SELECT ?2, k.step, k.status, k.attempt, k.failures, k.exit_code, k.started_at, k.finished_at, k.node_id, k.fence, k.output, k.variables
-FROM (SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.started_at, s.finished_at, s.node_id, s.fence, s.output, s.variables
-      FROM workflow_node_executions s WHERE s.execution_id = ?1
-      UNION ALL
-      SELECT h.step, h.step_status, h.step_attempt, h.step_failures, h.step_exit_code, h.step_started_at, h.finished_at, h.node_id,
-             h.fence, h.step_output, h.step_variables
-      FROM workflow_executions h WHERE h.id = ?1 AND h.step IS NOT NULL) k
-WHERE k.status IN ('COMPLETED', 'SKIPPED')
+    (execution_id, step, status, attempt, failures, exit_code, started_at, finished_at, node_id, fence, output, variables, error_code, error)
+WITH recorded AS MATERIALIZED (
+    SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.started_at, s.finished_at, s.node_id, s.fence, s.output, s.variables,
+           s.error_code, s.error
+    FROM workflow_node_executions s WHERE s.execution_id = ?1
+    UNION ALL
+    SELECT h.step, h.step_status, h.step_attempt, h.step_failures, h.step_exit_code, h.step_started_at, h.finished_at, h.node_id,
+           h.fence, h.step_output, h.step_variables, h.step_error_code, h.step_error
+    FROM workflow_executions h WHERE h.id = ?1 AND h.step IS NOT NULL)
+SELECT ?2, k.step, k.status, k.attempt, k.failures, k.exit_code, k.started_at, k.finished_at, k.node_id, k.fence, k.output, k.variables,
+       k.error_code, k.error
+FROM recorded k, workflow_definitions d, json_each(d.definition, '$.steps') own
+WHERE d.id = ?4 AND own.key = k.step
+  AND (k.status IN ('COMPLETED', 'SKIPPED') OR k.status = 'FAILED' AND json_type(own.value, '$.continue_on_error') = 'true')
   AND k.step NOT IN (
       WITH RECURSIVE again (step) AS (
           VALUES (coalesce(?3, ''))
           UNION
-          SELECT p.key FROM again a, workflow_definitions d, json_each(d.definition, '$.steps') p, json_each(p.value, '$.needs') n
-          WHERE d.id = ?4 AND n.value = a.step)
+          SELECT substr(r.step, 1, length(r.step) - 5) FROM recorded r WHERE r.step LIKE '%.undo' AND r.status <> 'SKIPPED'
+          UNION
+          SELECT p.key FROM again a, workflow_definitions w, json_each(w.definition, '$.steps') p, json_each(p.value, '$.needs') n
+          WHERE w.id = ?4 AND n.value = a.step)
       SELECT a.step FROM again a);
 
 -- name: mark_kept

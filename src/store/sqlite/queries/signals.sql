@@ -14,7 +14,8 @@ WHERE execution_id = ?1 AND name = ?2 AND consumed_at IS NULL;
 SELECT coalesce(group_concat(name, ', '), ''), coalesce(max(name = ?2), 0), count(*)
 FROM (SELECT DISTINCT CASE json_type(s.value, '$.signal') WHEN 'text' THEN s.value ->> '$.signal'
                                                           WHEN 'object' THEN s.value ->> '$.signal.name' END AS name
-      FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id, json_each(d.definition, '$.steps') s
+      FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,
+           json_each('["$.steps", "$.on_failure", "$.finally"]') p, json_each(d.definition, p.value) s
       WHERE q.id = ?1 ORDER BY name)
 WHERE name IS NOT NULL;
 

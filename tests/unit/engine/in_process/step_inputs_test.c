@@ -67,12 +67,16 @@ static void expressions_read_input_steps_and_execution(void **state)
     engine_fixture_start(
         &fixture, 1,
         "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"true\"]},\"b\":{\"needs\":[\"a\"],\"exec\":[\"cat\"],"
-        "\"stdin\":\"${[(., .steps.a, .execution) | keys]}\"}}}",
+        "\"stdin\":\"${[(., .steps.a, .execution) | keys]}\"},\"z\":{\"needs\":[\"b\"],\"exec\":[\"false\"]}},"
+        "\"on_failure\":{\"c\":{\"exec\":[\"cat\"],\"stdin\":\"${.steps.b.output + [(., .failure) | keys]}\"}}}",
         "{}");
-    for (int object = CONTEXT_ITSELF; object <= CONTEXT_EXECUTION; object++) {
+    static const enum expression_object objects[] = {CONTEXT_ITSELF, CONTEXT_STEP, CONTEXT_EXECUTION,
+                                                     CONTEXT_AFTER_FAILURE, CONTEXT_FAILURE};
+    for (size_t number = 0; number < sizeof objects / sizeof objects[0]; number++) {
+        enum expression_object object = objects[number];
         const char *sorted[16];
         size_t count = 0;
-        const char *const *keys = expression_keys((enum expression_object)object, &count);
+        const char *const *keys = expression_keys(object, &count);
         assert_true(count > 0 && count <= sizeof sorted / sizeof sorted[0]);
         memcpy(sorted, keys, count * sizeof sorted[0]);
         qsort(sorted, count, sizeof sorted[0], by_name);
@@ -82,7 +86,8 @@ static void expressions_read_input_steps_and_execution(void **state)
         }
     }
     assert_int_equal(text_add_string(&expected, "]]"), WEIR_OK);
-    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, expected.data);
+    assert_string_equal(engine_fixture_expect(&fixture, REPORT_STEP, 1, "c", STEP_COMPLETED, 1)->step.output,
+                        expected.data);
     text_close(&expected);
 }
 
