@@ -254,8 +254,7 @@ static bool put_hold_slot(json_t *object, bool hold_slot, bool inherited)
 }
 
 /* `key` of `steps` is the step's id, or `undo` in the object of its step. */
-static bool put_canonical_step(json_t *steps, const char *key, const struct definition *definition,
-                               const struct step *step)
+static bool put_canonical_step(json_t *steps, const char *key, const struct definition *definition, const struct step *step)
 {
     json_t *object = json_object();
     if (!put_value(steps, key, object) || !put_needs(object, definition, step) ||

@@ -173,7 +173,7 @@ struct step {
     uint16_t target;        /* SECTION_UNDO: index of the step that it undoes */
     int undo;               /* SECTION_STEPS: index of the step that undoes it; -1 = none */
     bool continue_on_error; /* its failure is no failure of the execution, and counts as finished */
-    const uint16_t *needs; /* indexes into definition.steps, in file order, each once */
+    const uint16_t *needs;  /* indexes into definition.steps, in file order, each once */
     size_t needs_count;
     /* NULL: always. Otherwise exactly one expression, for template_evaluate_condition(). A step with a false condition is
      * skipped: it counts as finished, its output is null, and the steps that need it go on. */

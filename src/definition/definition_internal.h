@@ -1,7 +1,6 @@
 /* Private to definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
- * as a whole), section_reader.c (the sections of steps), step_reader.c (one step), http_reader.c and secrets_reader.c (its parts), temporal_reader.c (a section) and
- * expression_check.c. No other file includes
- * this.
+ * as a whole), section_reader.c (the sections of steps), step_reader.c (one step), http_reader.c and secrets_reader.c (its
+ * parts), temporal_reader.c (a section) and expression_check.c. No other file includes this.
  */
 #ifndef WEIR_DEFINITION_DEFINITION_INTERNAL_H
 #define WEIR_DEFINITION_DEFINITION_INTERNAL_H

@@ -4,8 +4,8 @@
  *   1. The bytes become a tree with lines and columns (base/yaml.c). JSON that YAML forbids is read as JSON.
  *   2. Unknown keys are refused first, because a misspelt key would otherwise be ignored without a message.
  *   3. The head: name, workspace, group, times.
- *   4. Each step (section_reader.c, step_reader.c), or the section `temporal` (temporal_reader.c). Templates are parsed and listed with their
- *      places, but their references are not checked: steps may refer to later ones.
+ *   4. Each step (section_reader.c, step_reader.c), or the section `temporal` (temporal_reader.c). Templates are parsed and
+ * listed with their places, but their references are not checked: steps may refer to later ones.
  *   5. The graph of needs: an order, or the circle in the message.
  *   6. The references of all templates (expression_check.c), which need the graph.
  *
@@ -337,8 +337,9 @@ static void hint_at_foreign_key(struct definition_reader *reader, const struct y
 static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
                                       bool is_from_people, struct definition *definition)
 {
-    static const char *const keys[] = {"name",       "workspace", "executor_group", "timeout", "stuck_after",
-                                       "starts_max", "hold_slot", "steps",          "temporal", "on_failure", "finally"};
+    static const char *const keys[] = {"name",        "workspace",  "executor_group", "timeout",
+                                       "stuck_after", "starts_max", "hold_slot",      "steps",
+                                       "temporal",    "on_failure", "finally"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {

@@ -3,7 +3,8 @@
  *     "order ${.input.id} of ${.steps.fetch.output.total | floor}"      three literals and two expressions in between
  *
  * The text inside `${ }` is jq over one object: `.input` (params of the execution), `.steps.<id>` (output, exit_code,
- * attempt, error of each finished step), after a failure `.failure` (step, code, message), `.execution` (id, workspace, workflow, ...). A plain path such as
+ * attempt, error of each finished step), after a failure `.failure` (step, code, message), `.execution` (id, workspace,
+ * workflow, ...). A plain path such as
  * `.steps.a.output[0]["k"]` is a subset of jq with jq's meaning and is read directly from the context; every other program
  * goes to a callback, which asks an evaluator process (engine/in_process/evaluator_process.h): libjq can neither be
  * interrupted nor trusted with memory.

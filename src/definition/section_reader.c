@@ -142,7 +142,8 @@ enum weir_status section_check_step(struct definition_reader *reader, size_t ind
         for (size_t j = 0; j < sizeof not_of_undo / sizeof not_of_undo[0] && section == SECTION_UNDO; j++) {
             if (strcmp(key, not_of_undo[j]) == 0) {
                 FAIL(reader, node->keys[i], "\"%s\" has no meaning in \"undo\"", key);
-                error_hint(reader->error, "the undos of finished steps run one after the other, the last finished step first");
+                error_hint(reader->error,
+                           "the undos of finished steps run one after the other, the last finished step first");
                 return reader->source.status;
             }
         }

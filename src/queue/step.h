@@ -44,8 +44,8 @@ struct step_record {
     int64_t due_in_us; /* delay from the moment of recording (the store adds its own time), or of the claim; TIME_NEVER: it
                           waits for a signal without a timeout */
     int64_t finished_us; /* of a claim, a final state: store time of its record */
-    int64_t ran_us;    /* report only: how long ago this attempt began; 0 = now; -1 = with the execution */
-    char *output;      /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
+    int64_t ran_us;      /* report only: how long ago this attempt began; 0 = now; -1 = with the execution */
+    char *output;        /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
     size_t output_length;
     char *variables;                       /* JSON text of a handler's durable state, or NULL; owned likewise */
     char signal[SIGNAL_KEPT_NAME_MAX + 1]; /* STEP_WAITING: the name of the signal that it waits for; "" = of none */

@@ -301,7 +301,8 @@ static void a_retry_from_a_step_runs_all_that_need_it_again(void **state)
     assert_int_equal(item.step_count, 0);
 }
 
-/* A saga: `a` and `b` have completed and `b` was undone, `soft` failed as it may, `d` failed, and `clean` ran at the end. */
+/* A saga: `a` and `b` have completed and `b` was undone, `soft` failed as it may, `d` failed, and `clean` ran at the end.
+ */
 static const char *failed_with_an_undo(struct scene *scene)
 {
     static const char text[] =

@@ -256,6 +256,22 @@ static void an_ended_execution_takes_none(void **state)
                   WEIR_EXECUTION_NOT_FOUND, "no execution");
 }
 
+static void steps_behind_a_failure_wait_for_signals_too(void **state)
+{
+    static const char definition[] =
+        "{\"name\":\"ends\",\"steps\":{\"a\":{\"signal\":\"go\"}},\"on_failure\":{\"b\":{\"signal\":\"sorry\"}},"
+        "\"finally\":{\"c\":{\"signal\":{\"name\":\"bye\",\"timeout\":\"1h\"}}}}";
+    struct scene *scene = *state;
+    struct published published;
+    scene_ok(scene, store_publish(scene->store, "ends", NULL, definition, NULL, &published, &scene->error));
+    const char *id =
+        scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "ends"});
+    assert_int_equal(send_as(scene, id, "sorry", "1", NULL), 1);
+    assert_int_equal(send_as(scene, id, "bye", "2", NULL), 2);
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "by"}, WEIR_INVALID_ARGUMENT, "waits for a signal \"by\"");
+    assert_string_equal(scene->error.hint, "its steps wait for: bye, go, sorry");
+}
+
 static void a_wrong_signal_is_refused(void **state)
 {
     struct scene *scene = *state;
@@ -522,6 +538,7 @@ int main(void)
         SIGNAL_TEST(a_cancel_comes_behind_the_signals),
         SIGNAL_TEST(a_key_makes_a_repetition_the_same_signal),
         SIGNAL_TEST(an_ended_execution_takes_none),
+        SIGNAL_TEST(steps_behind_a_failure_wait_for_signals_too),
         SIGNAL_TEST(a_wrong_signal_is_refused),
         SIGNAL_TEST(an_execution_on_temporal_takes_none),
         SIGNAL_TEST(what_an_execution_keeps_is_bounded),

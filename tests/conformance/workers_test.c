@@ -100,6 +100,22 @@ static void a_missing_worker_is_named_with_the_end_of_its_lease(void **state)
     json_decref(why);
 }
 
+static void handlers_that_only_a_failure_calls_are_needed_from_the_start(void **state)
+{
+    struct scene *scene = *state;
+    struct published published;
+    const char *text = "{\"name\":\"saga\",\"steps\":{\"a\":{\"handler\":\"render\",\"undo\":{\"handler\":\"erase\"}}},"
+                       "\"on_failure\":{\"b\":{\"handler\":\"tell\"}},\"finally\":{\"c\":{\"handler\":\"clean\"}}}";
+    scene_ok(scene, store_publish(scene->store, "saga", NULL, text, NULL, &published, &scene->error));
+    (void)offer(scene, scene->node, "[\"render\"]");
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "big-co", .workflow = "saga"});
+    json_t *why = why_of(scene, id);
+    char *missing = json_dumps(json_object_get(why, "handlers_missing"), JSON_COMPACT);
+    assert_string_equal(missing, "[\"clean\",\"erase\",\"tell\"]");
+    free(missing);
+    json_decref(why);
+}
+
 static void only_a_node_with_all_handlers_of_the_group_counts(void **state)
 {
     struct scene *scene = *state;
@@ -343,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_item_without_a_node_for_its_handlers_says_so),
         SCENE_TEST(a_missing_worker_is_named_with_the_end_of_its_lease),
+        SCENE_TEST(handlers_that_only_a_failure_calls_are_needed_from_the_start),
         SCENE_TEST(only_a_node_with_all_handlers_of_the_group_counts),
         SCENE_TEST(status_lists_the_workflows_without_a_worker),
         SCENE_TEST(a_node_with_the_handlers_makes_the_waiting_items_due),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Failures of workflows on real nodes: undos, `on_failure`, `finally` and `continue_on_error`, also around the death of a node.
+"""Failures of workflows on real nodes: undos, `on_failure`, `finally`, `continue_on_error`, also around the death of a node.
 
 usage: failure_test.py BINARY [--postgres] [TEST ...]
 """
@@ -18,7 +18,8 @@ from waiting import SHORT, wait_for
 POSTGRES = '--postgres' in sys.argv
 SERVER = None
 # The first records of a node are its own. A saga has some twenty records, so each of these lies in one of its stages.
-KILL_POINTS = {'before_step_report': (1, 3, 4, 5, 6), 'before_record': (2, 6, 8, 10, 12, 14), 'after_record': (3, 7, 9, 11, 13)}
+KILL_POINTS = {'before_step_report': (1, 3, 4, 5, 6), 'before_record': (2, 6, 8, 10, 12, 14),
+               'after_record': (3, 7, 9, 11, 13)}
 
 
 def _use_postgres(weir):

@@ -6,7 +6,8 @@
  *   2. With an ending, stop the steps in flight. Each kind of ending decides which ones (step_run_stop()).
  *   3. Repeat while a begun or stopped step has changed at once (settle_again). A flag replaces recursion, so the depth of
  *      the stack does not depend on the graph.
- *   4. When no step is in flight: go to the next stage (execution_stage.h), or leave without a report if the claim is lost, else report the end, once.
+ *   4. When no step is in flight: go to the next stage (execution_stage.h), or leave without a report if the claim is lost,
+ * else report the end, once.
  *
  * The execution stays in the table until the store has recorded its end, because the store may refuse the result of its
  * last step. A start with an id that the engine already has: with a higher fence it waits as the successor until all
@@ -360,8 +361,8 @@ void execution_admit(struct execution *execution)
 
 /* --- the graph of steps --- */
 
-/* Begins the steps of the stage whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal, use no
- * resources. */
+/* Begins the steps of the stage whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal,
+ * use no resources. */
 static void begin_steps(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;

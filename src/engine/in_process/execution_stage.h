@@ -1,5 +1,5 @@
-/* The stages of an execution: the steps of `steps`, then after a failure the undos and the steps of `on_failure`, then those
- * of `finally`. A definition with `steps` alone stays in the first stage.
+/* The stages of an execution: the steps of `steps`, then after a failure the undos and the steps of `on_failure`, then
+ * those of `finally`. A definition with `steps` alone stays in the first stage.
  *
  *     STAGE_STEPS --failed, or timed out--> STAGE_UNDO --> STAGE_ON_FAILURE --> STAGE_FINALLY --> STAGE_OVER
  *          +------------- all completed ----------------------------------------------^

@@ -158,9 +158,9 @@ struct execution {
     json_t *about;                       /* `.execution` */
     char error_code[ERROR_CODE_MAX + 1]; /* of the first failure */
     char *error;
-    int failed_step;          /* index of the step that it is the error of; -1 = of none */
-    int64_t finished_here;    /* steps that became DONE under this claim */
-    bool is_parked; /* given back to wait without a slot: GIVEN_BACK in all, but for the report */
+    int failed_step;       /* index of the step that it is the error of; -1 = of none */
+    int64_t finished_here; /* steps that became DONE under this claim */
+    bool is_parked;        /* given back to wait without a slot: GIVEN_BACK in all, but for the report */
     enum wait_kind waiting_for;
     int64_t parked_until_us;     /* boot clock; TIME_NEVER = without a time */
     struct kept_signal *signals; /* those that no step has consumed, in the order of their numbers */

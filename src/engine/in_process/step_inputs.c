@@ -89,8 +89,7 @@ static bool put_step_object(json_t *steps, const struct step_run *run)
     json_t *about = json_object();
     bool is_fine = put_new(about, "output", run->output != NULL ? json_incref(run->output) : json_null()) &&
                    put_new(about, "exit_code", run->exit_code >= 0 ? json_integer(run->exit_code) : json_null()) &&
-                   put_new(about, "attempt", json_integer(run->attempt)) &&
-                   put_new(about, "error", step_error_object(run));
+                   put_new(about, "attempt", json_integer(run->attempt)) && put_new(about, "error", step_error_object(run));
     if (!is_fine) {
         json_decref(about);
         return false;

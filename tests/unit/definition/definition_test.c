@@ -500,10 +500,12 @@ static void a_path_that_leads_nowhere_is_refused(void **state)
          "f.yaml:4:40: the expression reads \"step\", which is always null: the context has input, steps and execution",
          "did you mean \"steps\"?"},
         {HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x], stdin: \"${.steps.a.outputs}\"}\n",
-         "f.yaml:4:40: the expression reads \"outputs\", which is always null: a step has output, exit_code, attempt and error",
+         "f.yaml:4:40: the expression reads \"outputs\", which is always null: a step has output, exit_code, attempt and "
+         "error",
          "did you mean \"output\"?"},
         {HEAD "  a: {exec: [x]}\n  b: {needs: [a], exec: [x], stdin: \"${.steps[\\\"a\\\"].total // 1}\"}\n",
-         "f.yaml:4:37: the expression reads \"total\", which is always null: a step has output, exit_code, attempt and error",
+         "f.yaml:4:37: the expression reads \"total\", which is always null: a step has output, exit_code, attempt and "
+         "error",
          "did you mean \".steps.a.output.total\"?"},
         {HEAD "  s: {exec: [x, \"${.execution.workpace}\"]}\n",
          "f.yaml:3:20: the expression reads \"workpace\", which is always null: .execution has id, workspace, workflow, "

@@ -21,7 +21,8 @@ FROM workflow_executions h JOIN executor_groups g ON g.id = h.lane_id >> 47 LEFT
 -- ended with its execution is in its row of the history.
 -- name: keep_steps
 INSERT INTO workflow_node_executions
-    (execution_id, step, status, attempt, failures, exit_code, started_at, finished_at, node_id, fence, output, variables, error_code, error)
+    (execution_id, step, status, attempt, failures, exit_code, started_at, finished_at, node_id, fence, output, variables, error_code,
+     error)
 WITH recorded AS MATERIALIZED (
     SELECT s.step, s.status, s.attempt, s.failures, s.exit_code, s.started_at, s.finished_at, s.node_id, s.fence, s.output, s.variables,
            s.error_code, s.error

@@ -40,13 +40,13 @@ static void again(struct weir_call *call, void *context)
 static int open_fixture(void **state)
 {
     static const struct clock clock = {.wall_us = read_now, .boot_us = read_now};
-    static const struct weir_handler handlers[] = {{"echo", echo, NULL}, {"fail", break_down, NULL}, {"again", again, NULL}};
+    static const struct weir_handler handlers[] = {
+        {"echo", echo, NULL}, {"fail", break_down, NULL}, {"again", again, NULL}};
     (void)state;
     now_us = BEGIN_US;
-    engine_fixture_open_stepped(&fixture, &(struct in_process_options){.clock = &clock,
-                                                                       .park_after_us = 2 * SECOND_US,
-                                                                       .handlers = handlers,
-                                                                       .handler_count = 3});
+    engine_fixture_open_stepped(
+        &fixture, &(struct in_process_options){
+                      .clock = &clock, .park_after_us = 2 * SECOND_US, .handlers = handlers, .handler_count = 3});
     return 0;
 }
 
@@ -176,8 +176,7 @@ static void the_next_node_knows_a_step_that_was_allowed_to_fail(void **state)
 
 /* --- undo --- */
 
-#define SAGA                                                                                                               \
-    STEPS OK_UNDO("a", "") "," OK_UNDO("b", "\"a\"") "," OK_UNDO("c", "\"b\"") "," BAD_AFTER("d", "\"c\"") "}"
+#define SAGA STEPS OK_UNDO("a", "") "," OK_UNDO("b", "\"a\"") "," OK_UNDO("c", "\"b\"") "," BAD_AFTER("d", "\"c\"") "}"
 
 static void finished_steps_are_undone_in_the_reverse_order_of_their_ends(void **state)
 {
@@ -193,8 +192,9 @@ static void steps_beside_each_other_are_undone_by_their_ends(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1,
-                         STEPS "\"nap\":{\"sleep\":\"1s\"}," OK_UNDO("slow", "\"nap\"") "," OK_UNDO("fast", "") ","
-                               "\"wait\":{\"sleep\":\"2s\"}," BAD_AFTER("d", "\"wait\"") "}}",
+                         STEPS "\"nap\":{\"sleep\":\"1s\"}," OK_UNDO("slow", "\"nap\"") "," OK_UNDO(
+                             "fast", "") ","
+                                         "\"wait\":{\"sleep\":\"2s\"}," BAD_AFTER("d", "\"wait\"") "}}",
                          "{}");
     for (int i = 0; i < 4; i++) {
         run_until_idle();
@@ -207,10 +207,11 @@ static void steps_beside_each_other_are_undone_by_their_ends(void **state)
 static void only_completed_steps_are_undone(void **state)
 {
     (void)state;
-    (void)run(STEPS OK_UNDO("a", "") ",\"s\":{\"needs\":[\"a\"],\"when\":\"${.input.wanted}\",\"handler\":\"echo\",\"undo\":"
-                                     "{\"handler\":\"echo\"}},\"f\":{\"needs\":[\"s\"],\"handler\":\"fail\",\"undo\":"
-                                     "{\"handler\":\"echo\"}}," OK_UNDO("z", "\"f\"") "}}",
-              END_FAILED);
+    (void)run(
+        STEPS OK_UNDO("a", "") ",\"s\":{\"needs\":[\"a\"],\"when\":\"${.input.wanted}\",\"handler\":\"echo\",\"undo\":"
+                               "{\"handler\":\"echo\"}},\"f\":{\"needs\":[\"s\"],\"handler\":\"fail\",\"undo\":"
+                               "{\"handler\":\"echo\"}}," OK_UNDO("z", "\"f\"") "}}",
+        END_FAILED);
     assert_string_equal(ends(), "a+ s0 f- a.undo+");
 }
 
@@ -225,10 +226,10 @@ static void nothing_is_undone_when_all_is_well(void **state)
 static void an_undo_that_fails_leaves_the_first_error(void **state)
 {
     (void)state;
-    const struct report *end = run(
-        STEPS OK_UNDO("a", "") ",\"b\":{\"needs\":[\"a\"],\"handler\":\"echo\",\"undo\":{\"handler\":\"again\","
-                               "\"retry\":{\"attempts\":1}}}," BAD_AFTER("d", "\"b\"") "}}",
-        END_FAILED);
+    const struct report *end =
+        run(STEPS OK_UNDO("a", "") ",\"b\":{\"needs\":[\"a\"],\"handler\":\"echo\",\"undo\":{\"handler\":\"again\","
+                                   "\"retry\":{\"attempts\":1}}}," BAD_AFTER("d", "\"b\"") "}}",
+            END_FAILED);
     assert_string_equal(ends(), "a+ b+ d- b.undo- a.undo+");
     assert_string_equal(end->error_code, "broken");
 }
@@ -270,7 +271,8 @@ static void a_step_is_undone_after_those_that_need_it_in_spite_of_the_times(void
 
 /* --- on_failure --- */
 
-#define REPORT_FAILURE "\"on_failure\":{\"tell\":{\"handler\":\"echo\",\"input\":\"${.failure}\"}," OK_AFTER("then", "tell") "}"
+#define REPORT_FAILURE                                                                                                     \
+    "\"on_failure\":{\"tell\":{\"handler\":\"echo\",\"input\":\"${.failure}\"}," OK_AFTER("then", "tell") "}"
 
 static void steps_of_on_failure_run_after_the_undos_and_read_the_failure(void **state)
 {
@@ -301,8 +303,8 @@ static void a_failed_step_of_on_failure_holds_up_only_those_that_need_it(void **
 static void running_steps_end_before_the_steps_of_on_failure(void **state)
 {
     (void)state;
-    engine_fixture_start(&fixture, 1,
-                         STEPS "\"long\":{\"sleep\":\"1h\"}," BAD_AFTER("a", "") "}," REPORT_FAILURE "}", "{}");
+    engine_fixture_start(&fixture, 1, STEPS "\"long\":{\"sleep\":\"1h\"}," BAD_AFTER("a", "") "}," REPORT_FAILURE "}",
+                         "{}");
     run_until_idle();
     (void)engine_fixture_expect_end(&fixture, 1, END_FAILED);
     assert_string_equal(ends(), "a- long! tell+ then+");
@@ -347,9 +349,8 @@ static void and_at_the_end_of_a_failure(void **state)
 static void a_failed_step_of_finally_fails_a_success_and_undoes_nothing(void **state)
 {
     (void)state;
-    const struct report *end =
-        run(STEPS OK_UNDO("a", "") "}," REPORT_FAILURE ",\"finally\":{\"x\":{\"handler\":\"fail\"}," OK("y") "}}",
-            END_FAILED);
+    const struct report *end = run(
+        STEPS OK_UNDO("a", "") "}," REPORT_FAILURE ",\"finally\":{\"x\":{\"handler\":\"fail\"}," OK("y") "}}", END_FAILED);
     assert_string_equal(ends(), "a+ x- y+");
     assert_string_equal(end->error_code, "broken");
     assert_string_equal(end->error, "it broke");
@@ -358,8 +359,9 @@ static void a_failed_step_of_finally_fails_a_success_and_undoes_nothing(void **s
 static void a_step_of_finally_may_be_allowed_to_fail(void **state)
 {
     (void)state;
-    (void)run(STEPS OK("a") "},\"finally\":{\"x\":{\"handler\":\"fail\",\"continue_on_error\":true}," OK_AFTER("y", "x") "}}",
-              END_COMPLETED);
+    (void)run(
+        STEPS OK("a") "},\"finally\":{\"x\":{\"handler\":\"fail\",\"continue_on_error\":true}," OK_AFTER("y", "x") "}}",
+        END_COMPLETED);
     assert_string_equal(ends(), "a+ x- y+");
 }
 
@@ -378,7 +380,8 @@ static void the_next_node_keeps_the_failure_of_a_step_of_finally(void **state)
 static void a_sleep_in_finally_parks_and_wakes(void **state)
 {
     (void)state;
-    const char *definition = STEPS BAD_AFTER("a", "") "},\"finally\":{\"nap\":{\"sleep\":\"1h\"}," OK_AFTER("y", "nap") "}}";
+    const char *definition =
+        STEPS BAD_AFTER("a", "") "},\"finally\":{\"nap\":{\"sleep\":\"1h\"}," OK_AFTER("y", "nap") "}}";
     engine_fixture_start(&fixture, 1, definition, "{}");
     run_until_idle();
     (void)engine_fixture_expect(&fixture, REPORT_PARKED, 1, NULL, -1, 1);
@@ -397,7 +400,8 @@ static void a_sleep_in_finally_parks_and_wakes(void **state)
 
 /* --- the execution's timeout, a cancel, a stop of the node --- */
 
-#define TIMED "{\"name\":\"t\",\"timeout\":\"10s\",\"hold_slot\":true,\"steps\":{" OK_UNDO("a", "") ",\"long\":{\"sleep\":\"1h\"}},"
+#define TIMED                                                                                                              \
+    "{\"name\":\"t\",\"timeout\":\"10s\",\"hold_slot\":true,\"steps\":{" OK_UNDO("a", "") ",\"long\":{\"sleep\":\"1h\"}},"
 
 static void a_timeout_of_the_execution_is_a_failure(void **state)
 {
@@ -477,10 +481,10 @@ static void a_cancel_ends_what_runs_after_a_failure(void **state)
 static void a_node_that_stops_gives_back_what_runs_after_a_failure(void **state)
 {
     (void)state;
-    engine_fixture_start(&fixture, 1,
-                         "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{" BAD_AFTER(
-                             "a", "") "},\"finally\":{\"nap\":{\"sleep\":\"1m\"}}}",
-                         "{}");
+    engine_fixture_start(
+        &fixture, 1,
+        "{\"name\":\"t\",\"hold_slot\":true,\"steps\":{" BAD_AFTER("a", "") "},\"finally\":{\"nap\":{\"sleep\":\"1m\"}}}",
+        "{}");
     run_until_idle();
     engine_stop(fixture.engine, true);
     run_until_idle();

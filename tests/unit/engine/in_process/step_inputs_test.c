@@ -70,8 +70,8 @@ static void expressions_read_input_steps_and_execution(void **state)
         "\"stdin\":\"${[(., .steps.a, .execution) | keys]}\"},\"z\":{\"needs\":[\"b\"],\"exec\":[\"false\"]}},"
         "\"on_failure\":{\"c\":{\"exec\":[\"cat\"],\"stdin\":\"${.steps.b.output + [(., .failure) | keys]}\"}}}",
         "{}");
-    static const enum expression_object objects[] = {CONTEXT_ITSELF, CONTEXT_STEP, CONTEXT_EXECUTION,
-                                                     CONTEXT_AFTER_FAILURE, CONTEXT_FAILURE};
+    static const enum expression_object objects[] = {CONTEXT_ITSELF, CONTEXT_STEP, CONTEXT_EXECUTION, CONTEXT_AFTER_FAILURE,
+                                                     CONTEXT_FAILURE};
     for (size_t number = 0; number < sizeof objects / sizeof objects[0]; number++) {
         enum expression_object object = objects[number];
         const char *sorted[16];
