@@ -398,6 +398,23 @@ static void a_sleep_in_finally_parks_and_wakes(void **state)
     assert_string_equal(ends(), "a- nap+ y+");
 }
 
+/* An execution is stuck only while a step does something. */
+static void steps_of_later_stages_do_not_end_the_sleep_of_an_execution(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1,
+                         STEPS "\"nap\":{\"sleep\":\"1h\",\"hold_slot\":true}," OK_UNDO("a", "") "}," REPORT_FAILURE "," CLEAN "}",
+                         "{}");
+    run_until_idle();
+    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "nap", STEP_WAITING, 1);
+    const struct report *done = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_COMPLETED, 1);
+    assert_true((waits->sleeps_us > 3000 * SECOND_US) + (done->sleeps_us > 3000 * SECOND_US) >= 1);
+    now_us += 3600 * SECOND_US;
+    run_until_idle();
+    const struct report *woke = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "nap", STEP_COMPLETED, 1);
+    assert_true(woke->sleeps_us == 0); /* `clean` begins with this end */
+}
+
 /* --- the execution's timeout, a cancel, a stop of the node --- */
 
 #define TIMED                                                                                                              \
@@ -520,6 +537,7 @@ int main(void)
         TEST(a_step_of_finally_may_be_allowed_to_fail),
         TEST(the_next_node_keeps_the_failure_of_a_step_of_finally),
         TEST(a_sleep_in_finally_parks_and_wakes),
+        TEST(steps_of_later_stages_do_not_end_the_sleep_of_an_execution),
         TEST(a_timeout_of_the_execution_is_a_failure),
         TEST(the_timeout_does_not_end_what_runs_after_a_failure),
         TEST(the_next_node_goes_on_after_a_timeout),
