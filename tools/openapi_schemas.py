@@ -62,7 +62,7 @@ OBJECTS = {
     'LogPiece': 'at stream text~ base64~',
     'LogChunk': 'position offset output_bytes pieces[]:LogPiece',
     'LogChunkPage': 'items[]:LogChunk',
-    'FailureGroup': 'error_code? workflow? count first_at last_at sample_id sample_error?',
+    'FailureGroup': 'error_code? workflow? workspace? count first_at last_at sample_id sample_error?',
     'FailurePage': 'items[]:FailureGroup executions_read is_whole',
     'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending waiting completed failed'
                  ' cancelled created_at',
@@ -177,8 +177,8 @@ OWN = {
     ('CompleteRequest', 'status'): {'type': 'string', 'enum': ['COMPLETED', 'FAILED', 'CANCELLED']},
     ('Refusal', 'status'): {'type': 'integer'},
     ('ActRequest', 'after'): {'type': 'string', 'description': 'the last_id of the chunk before'},
-    ('ActRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'wake', 'purge']},
-    ('BulkRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'wake', 'purge']},
+    ('ActRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'wake', 'dismiss', 'purge']},
+    ('BulkRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'wake', 'dismiss', 'purge']},
     # The text of --where, or an object of its keys.
     ('BulkRequest', 'filter'): {'type': ['string', 'object'], 'additionalProperties': {'type': 'string'}},
     ('BulkJob', 'state'): {'type': 'string', 'enum': ['running', 'done', 'stopped', 'failed']},

@@ -199,6 +199,11 @@ static const struct http_route routes[] = {
     .handle = answer_wake_execution,
 },
 {
+    .method = "POST", .path = "/v1/executions/{id}/dismiss", .operation = "dismissExecution",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "dismiss",
+    .summary = "Mark a FAILED execution as dealt with", .answer_schema = "Act", .handle = answer_dismiss_execution,
+},
+{
     .method = "POST", .path = "/v1/executions/{id}/complete", .operation = "completeExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "complete",
     .summary = "Record the end of an execution that runs on Temporal",
@@ -283,7 +288,8 @@ static const struct http_route routes[] = {
     .method = "GET", .path = "/v1/failures", .operation = "listFailures",
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER,
     .is_slow = true,
-    .summary = "Group the newest 10000 failed executions by error code and workflow", .takes_filter = true,
+    .command = "failures",
+    .summary = "Group failed executions that were neither retried nor dismissed", .takes_filter = true,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}}, .answer_schema = "FailurePage",
     .handle = answer_list_failures,
 },

@@ -161,6 +161,7 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
     add_condition(to, size, "error_code", filter->error_code);
     add_condition(to, size, "idempotency_key", filter->idempotency_key);
     add_condition(to, size, "retried", filter_condition_word(filter->retried));
+    add_condition(to, size, "dismissed", filter_condition_word(filter->dismissed));
     add_condition(to, size, "stuck", filter_condition_word(filter->stuck));
     add_time(to, size, "since", filter->created_since_us);
     add_time(to, size, "until", filter->created_before_us);
@@ -176,9 +177,9 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
 /* The first words of the acts that drivers record. A noted one of the same name would look as if it had been done. */
 static bool is_act_of_store(const char *act)
 {
-    static const char *const words[] = {"approve",  "reject", "cancel", "complete", "hook",     "lock",  "node",
-                                        "pause",    "plan",   "purge",  "release",  "resume",   "retry", "store",
-                                        "schedule", "token",  "wake",   "workflow", "workspace"};
+    static const char *const words[] = {"approve", "reject",   "cancel", "complete", "dismiss",  "hook",     "lock",
+                                        "node",    "pause",    "plan",   "purge",    "release",  "resume",   "retry",
+                                        "store",   "schedule", "token",  "wake",     "workflow", "workspace"};
     size_t length = strcspn(act, " ");
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i]) == length && strncmp(words[i], act, length) == 0) {

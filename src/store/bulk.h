@@ -32,15 +32,16 @@ struct execution_filter {
     const char *waiting_for; /* the name of a wait_kind */
     const char *error_code;
     const char *idempotency_key;
-    enum filter_condition retried; /* another execution, which is still on record, repeats it */
-    enum filter_condition stuck;   /* its node has marked it: store_mark_stuck() */
+    enum filter_condition retried;   /* another execution, which is still on record, repeats it */
+    enum filter_condition dismissed; /* BULK_DISMISS was done to it */
+    enum filter_condition stuck;     /* its node has marked it: store_mark_stuck() */
     int64_t created_since_us;
     int64_t created_before_us;
     int64_t finished_before_us;
     int64_t ids_before_us; /* executions whose id has this time or a later one are not read; no condition of a user */
 };
 
-enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_PURGE };
+enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_DISMISS, BULK_PURGE };
 const char *bulk_act_name(enum bulk_act act);
 
 struct bulk_result {
@@ -58,7 +59,8 @@ struct bulk_result {
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution, which begins anew (terminal rows are never rewritten). release: a pending one
  * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next attempt
- * go on now, also in the node that holds it; each wait is ended once (docs/design/waiting.md). purge: ended ones are
+ * go on now, also in the node that holds it; each wait is ended once (docs/design/waiting.md). dismiss: a FAILED one is
+ * dealt with, which only the filter `dismissed` and its events show; a repetition changes nothing. purge: ended ones are
  * removed with all that belongs to them. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, struct bulk_result *ret_result,

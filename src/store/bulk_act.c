@@ -16,7 +16,7 @@
 bool bulk_act_parse(const char *name, enum bulk_act *ret_act)
 {
     INVARIANT(name != NULL && ret_act != NULL);
-    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_PURGE};
+    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_DISMISS, BULK_PURGE};
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
         if (strcmp(name, bulk_act_name(acts[i])) == 0) {
             *ret_act = acts[i];
@@ -37,6 +37,8 @@ unsigned bulk_act_states(enum bulk_act act)
         return BIT(ITEM_PENDING);
     case BULK_WAKE: /* a step may wait in its node, or behind a slot */
         return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED) | BIT(ITEM_WAITING);
+    case BULK_DISMISS:
+        return BIT(ITEM_FAILED);
     case BULK_PURGE:
         return BIT(ITEM_COMPLETED) | BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
     }

@@ -27,6 +27,7 @@ enum filter_key {
     KEY_ERROR_CODE,
     KEY_IDEMPOTENCY_KEY,
     KEY_RETRIED,
+    KEY_DISMISSED,
     KEY_STUCK,
     KEY_SINCE,
     KEY_UNTIL,
@@ -35,8 +36,9 @@ enum filter_key {
 };
 
 static const char *const key_names[KEY_COUNT] = {
-    "id",         "workspace",       "workflow", "executor_group", "status", "pending_reason", "waiting_for",
-    "error_code", "idempotency_key", "retried",  "stuck",          "since",  "until",          "finished_before"};
+    "id",          "workspace",  "workflow",        "executor_group", "status",    "pending_reason",
+    "waiting_for", "error_code", "idempotency_key", "retried",        "dismissed", "stuck",
+    "since",       "until",      "finished_before"};
 
 /* A flag has dashes where the key has underscores: --error-code is error_code. */
 const char *filter_key_of_flag(const char *flag)
@@ -173,8 +175,9 @@ static enum weir_status parse_condition(enum filter_key key, const char *value, 
 {
     if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0) {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s is yes or no, not \"%s\"", key_names[key], value);
-        error_hint(error, key == KEY_STUCK ? "stuck=yes matches executions that run longer than their stuck_after"
-                                           : "retried=no matches executions that were not retried");
+        error_hint(error, key == KEY_STUCK       ? "stuck=yes matches executions that run longer than their stuck_after"
+                          : key == KEY_DISMISSED ? "dismissed=no matches executions that were not dismissed"
+                                                 : "retried=no matches executions that were not retried");
         return WEIR_INVALID_ARGUMENT;
     }
     *ret_condition = strcmp(value, "yes") == 0 ? CONDITION_YES : CONDITION_NO;
@@ -200,17 +203,22 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_UNTIL] = &filter->created_before_us,
         [KEY_FINISHED_BEFORE] = &filter->finished_before_us,
     };
+    enum filter_condition *conditions[KEY_COUNT] = {
+        [KEY_RETRIED] = &filter->retried,
+        [KEY_DISMISSED] = &filter->dismissed,
+        [KEY_STUCK] = &filter->stuck,
+    };
     bool is_set = (texts[key] != NULL && *texts[key] != NULL) || (times[key] != NULL && *times[key] != 0) ||
-                  (key == KEY_STATUS && filter->states != 0) || (key == KEY_RETRIED && filter->retried != CONDITION_ANY) ||
-                  (key == KEY_STUCK && filter->stuck != CONDITION_ANY);
+                  (key == KEY_STATUS && filter->states != 0) ||
+                  (conditions[key] != NULL && *conditions[key] != CONDITION_ANY);
     if (is_set) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", key_names[key]);
     }
     if (key == KEY_STATUS) {
         return filter_parse_statuses(value, &filter->states, error);
     }
-    if (key == KEY_RETRIED || key == KEY_STUCK) {
-        return parse_condition(key, value, key == KEY_STUCK ? &filter->stuck : &filter->retried, error);
+    if (conditions[key] != NULL) {
+        return parse_condition(key, value, conditions[key], error);
     }
     if (times[key] != NULL) {
         return filter_parse_time(key_names[key], value, now_us, times[key], error);
@@ -253,7 +261,7 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
         error_hint(
             error,
             "keys: id workspace workflow executor_group status pending_reason waiting_for error_code idempotency_key "
-            "retried stuck since"
+            "retried dismissed stuck since"
             " until finished_before");
     }
     return WEIR_INVALID_ARGUMENT;
@@ -297,7 +305,7 @@ enum weir_status filter_set(struct execution_filter *filter, const char *key, ch
         return status;
     }
     if (found == KEY_ID || found == KEY_PENDING_REASON || found == KEY_WAITING_FOR || found == KEY_RETRIED ||
-        found == KEY_STUCK) {
+        found == KEY_DISMISSED || found == KEY_STUCK) {
         lower_ascii(value);
     }
     return set_filter_key(found, value, now_us, filter, error);
@@ -320,7 +328,8 @@ bool filter_is_empty(const struct execution_filter *filter)
         }
     }
     return filter->states == 0 && filter->retried == CONDITION_ANY && filter->stuck == CONDITION_ANY &&
-           filter->created_since_us == 0 && filter->created_before_us == 0 && filter->finished_before_us == 0;
+           filter->dismissed == CONDITION_ANY && filter->created_since_us == 0 && filter->created_before_us == 0 &&
+           filter->finished_before_us == 0;
 }
 
 bool filter_has_key(const char *name)

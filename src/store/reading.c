@@ -115,6 +115,7 @@ unsigned reading_states(const struct execution_filter *filter)
     states &= filter->waiting_for != NULL ? 1U << ITEM_WAITING : ITEM_STATES_ALL;
     states &= filter->reason != NULL ? held | 1U << ITEM_PENDING : ITEM_STATES_ALL;
     states &= filter->retried == CONDITION_YES || filter->finished_before_us != 0 ? ITEM_STATES_ENDED : ITEM_STATES_ALL;
+    states &= filter->dismissed == CONDITION_YES ? 1U << ITEM_FAILED : ITEM_STATES_ALL;
     return states;
 }
 

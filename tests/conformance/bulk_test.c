@@ -1,5 +1,7 @@
 /* store_bulk: cancel, retry, release, purge - by one id, by filter, in chunks. */
 #include "conformance/scene.h"
+#include "store/bulk_act.h"
+#include "store/failure_groups.h"
 
 static struct bulk_result act_on(struct scene *scene, enum bulk_act act, const struct execution_filter *filter,
                                  const char *after, size_t limit)
@@ -396,6 +398,69 @@ static void a_retry_from_a_step_that_is_not_there_is_refused(void **state)
     (void)claim_retry_from(scene, id, "d");
 }
 
+/* --- dismissals --- */
+
+static size_t count_matching(struct scene *scene, const struct execution_filter *filter)
+{
+    struct bulk_matches matches = {.matched = 0};
+    scene_ok(scene, bulk_act_count(scene->store, filter, &matches, &scene->error));
+    return (size_t)matches.matched;
+}
+
+static json_t *failure_groups(struct scene *scene)
+{
+    json_t *page = NULL;
+    scene_ok(scene, failure_groups_read(scene->store, &(struct execution_filter){.id = NULL}, &page, &scene->error));
+    return page;
+}
+
+static void a_dismissed_failure_is_no_dead_letter(void **state)
+{
+    struct scene *scene = *state;
+    const char *first = ended(scene, "pro-co", RECORD_FAILED);
+    const char *second = ended(scene, "pro-co", RECORD_FAILED);
+    (void)ended(scene, "pro-co", RECORD_COMPLETED);
+    json_t *page = failure_groups(scene);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    const json_t *group = json_array_get(json_object_get(page, "items"), 0);
+    assert_int_equal(json_integer_value(json_object_get(group, "count")), 2);
+    assert_string_equal(json_text_at(group, "workspace"), "pro-co");
+    assert_string_equal(json_text_at(group, "sample_id"), second);
+    json_decref(page);
+    assert_int_equal(act_on_one(scene, BULK_DISMISS, first).changed, 1);
+    assert_int_equal(act_on_one(scene, BULK_DISMISS, first).changed, 1); /* a repetition */
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_events WHERE event = 'dismiss'"), 1);
+    assert_int_equal(count_matching(scene, &(struct execution_filter){.dismissed = CONDITION_YES}), 1);
+    assert_int_equal(count_matching(scene, &(struct execution_filter){.dismissed = CONDITION_NO}), 2);
+    page = failure_groups(scene);
+    group = json_array_get(json_object_get(page, "items"), 0);
+    assert_int_equal(json_integer_value(json_object_get(group, "count")), 1);
+    json_decref(page);
+    assert_int_equal(act_on_one(scene, BULK_RETRY, second).changed, 1);
+    page = failure_groups(scene);
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 0);
+    json_decref(page);
+    /* A bulk act by the filter finds none; the mark ends with its execution. */
+    struct execution_filter rest = {.states = 1U << ITEM_FAILED, .dismissed = CONDITION_NO, .retried = CONDITION_NO};
+    assert_int_equal(act_on(scene, BULK_DISMISS, &rest, "", 100).changed, 0);
+    assert_int_equal(act_on_one(scene, BULK_PURGE, first).changed, 1);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM dismissals"), 0);
+}
+
+static void only_failed_ones_are_dismissed(void **state)
+{
+    struct scene *scene = *state;
+    const char *pending = scene_enqueue(scene, "pro-co");
+    struct bulk_result result = act_on_one(scene, BULK_DISMISS, pending);
+    assert_int_equal(result.refused, 1);
+    assert_int_equal(result.first_refusal, WEIR_ILLEGAL_STATE);
+    assert_non_null(strstr(result.refusal.message, "is PENDING: only a FAILED one can be dismissed"));
+    assert_int_equal(act_on_one(scene, BULK_CANCEL, pending).changed, 1);
+    result = act_on_one(scene, BULK_DISMISS, pending);
+    assert_non_null(strstr(result.refusal.message, "is CANCELLED: only a FAILED one can be dismissed"));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM dismissals"), 0);
+}
+
 static void only_failed_and_cancelled_ones_are_retried(void **state)
 {
     struct scene *scene = *state;
@@ -685,6 +750,8 @@ int main(void)
         SCENE_TEST(a_retry_is_a_new_execution_of_the_same_request),
         SCENE_TEST(a_second_retry_is_refused),
         SCENE_TEST(a_retry_may_keep_the_finished_steps),
+        SCENE_TEST(a_dismissed_failure_is_no_dead_letter),
+        SCENE_TEST(only_failed_ones_are_dismissed),
         SCENE_TEST(a_retry_keeps_no_step_that_was_undone),
         SCENE_TEST(steps_after_a_failure_are_no_place_to_retry_from),
         SCENE_TEST(a_retry_from_a_step_runs_all_that_need_it_again),

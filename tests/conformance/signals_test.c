@@ -264,11 +264,11 @@ static void steps_behind_a_failure_wait_for_signals_too(void **state)
     struct scene *scene = *state;
     struct published published;
     scene_ok(scene, store_publish(scene->store, "ends", NULL, definition, NULL, &published, &scene->error));
-    const char *id =
-        scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "ends"});
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "ends"});
     assert_int_equal(send_as(scene, id, "sorry", "1", NULL), 1);
     assert_int_equal(send_as(scene, id, "bye", "2", NULL), 2);
-    refuse_signal(scene, (struct signal_request){.id = id, .name = "by"}, WEIR_INVALID_ARGUMENT, "waits for a signal \"by\"");
+    refuse_signal(scene, (struct signal_request){.id = id, .name = "by"}, WEIR_INVALID_ARGUMENT,
+                  "waits for a signal \"by\"");
     assert_string_equal(scene->error.hint, "its steps wait for: bye, go, sorry");
 }
 

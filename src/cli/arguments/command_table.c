@@ -89,7 +89,7 @@ static const struct flag global_flags[] = {
 #define BULK_DETAILS                                                                                                       \
     "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
     " filter: workspace, workflow, executor_group, status, pending_reason, waiting_for, error_code, idempotency_key,"      \
-    " retried and stuck (yes or no),"                                                                                      \
+    " retried, dismissed and stuck (yes or no),"                                                                           \
     " since, until, finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                   \
     "weir prints the number of matching executions first. For more than 100 it asks you to type that number; without a"    \
     " terminal it needs --yes."
@@ -195,7 +195,7 @@ static const struct command commands[] = {
     .summary = "List executions, newest first",
     .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
     .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, waiting_for, error_code,"
-               " idempotency_key, retried and stuck (yes or no), since, until, finished_before. For the next page, give"
+               " idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before. For the next page, give"
                " --cursor with the cursor that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
@@ -346,6 +346,24 @@ static const struct command commands[] = {
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK, {.name = "waiting-for", .type = VALUE_TEXT, .value = "KIND",
                            .help = "only waits of this kind: sleep, retry, signal"}},
+},
+{
+    .name = "failures", .section = "Executions", .run = verb_failures,
+    .summary = "Group failed executions that were neither retried nor dismissed",
+    .example = "weir failures\nweir failures -w acme --where since=1d --json\n",
+    .details = "Groups by error code, workflow and workspace, the largest first, of the newest 10000 that match. weir retry"
+               " and weir dismiss with --where take them out of the count. retried=yes or dismissed=yes in the filter shows those.",
+    .flags = {FLAG_WHERE, FLAG_WORKSPACE},
+},
+{
+    .name = "dismiss", .section = "Executions", .run = verb_dismiss, .marks = COMMAND_CHANGES,
+    .summary = "Mark FAILED executions as dealt with",
+    .example = "weir dismiss 0198c2f1-7a3b-7c01 --reason 'refunded by hand'\n"
+               "weir dismiss --where 'workflow=charge error_code=card_declined retried=no dismissed=no'\n",
+    .details = "They stay as they ended; dismissed=no in a filter leaves them out, and weir failures counts them no more.\n"
+               BULK_DETAILS,
+    .arguments = ARGUMENT_IDS,
+    .flags = {FLAGS_BULK},
 },
 {
     .name = "purge", .section = "Executions", .run = verb_purge, .marks = COMMAND_CHANGES,
@@ -520,7 +538,7 @@ static const struct command commands[] = {
     .summary = "List acts: who changed what, when and why",
     .example = "weir audit\nweir audit --since 1d --act workspace --subject acme\nweir audit --actor ada --json\n",
     .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, hook,"
-               " schedule, node, lock, cancel, retry, release, purge, signal, complete, migration. It is recorded in its"
+               " schedule, node, lock, cancel, retry, release, dismiss, purge, signal, complete, migration. It is recorded in its"
                " own transaction, with the user, the value before and after it, --reason, and the number of executions."
                " Newest first.",
     .flags = {

@@ -425,6 +425,11 @@ enum weir_status verb_wake(struct invocation *invocation, struct weir_error *err
     return bulk_verb(invocation, BULK_WAKE, "woken", "waking", error);
 }
 
+enum weir_status verb_dismiss(struct invocation *invocation, struct weir_error *error)
+{
+    return bulk_verb(invocation, BULK_DISMISS, "dismissed", "dismissing", error);
+}
+
 enum weir_status verb_purge(struct invocation *invocation, struct weir_error *error)
 {
     return bulk_verb(invocation, BULK_PURGE, "purged", "purging", error);

@@ -29,7 +29,7 @@ static json_t *state_members(struct store *store, const char *id)
     }
     const char *name = json_string_value(json_object_get(execution, "status"));
     json_t *actions = json_array();
-    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE};
+    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_DISMISS};
     for (size_t i = 0; i < sizeof acts / sizeof acts[0] && name != NULL && item_state_parse(name, &state); i++) {
         if ((bulk_act_states(acts[i]) & (1U << state)) != 0) {
             (void)json_array_append_new(actions, json_string(bulk_act_name(acts[i])));
@@ -143,6 +143,13 @@ void answer_wake_execution(struct api *api, struct store *store, struct http_req
     }
     answer_act(store, request, answer, BULK_WAKE, &order);
     json_decref(body);
+}
+
+void answer_dismiss_execution(struct api *api, struct store *store, struct http_request *request,
+                              struct http_answer *answer)
+{
+    (void)api;
+    answer_act(store, request, answer, BULK_DISMISS, NULL);
 }
 
 /* --- complete --- */

@@ -26,7 +26,7 @@ static enum weir_status parse_act(const char *word, enum bulk_act *ret_act, stru
             return WEIR_OK;
         }
     }
-    return error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release or purge, not \"%s\"", word);
+    return error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, dismiss or purge, not \"%s\"", word);
 }
 
 /* A filter that was forgotten must not act on everything. */

@@ -191,6 +191,7 @@ void http_add_filter(struct remote_client *client, const struct execution_filter
     remote_client_argument(client, "error_code", filter->error_code);
     remote_client_argument(client, "idempotency_key", filter->idempotency_key);
     add_condition_argument(client, "retried", filter->retried);
+    add_condition_argument(client, "dismissed", filter->dismissed);
     add_condition_argument(client, "stuck", filter->stuck);
     add_time_argument(client, "since", filter->created_since_us);
     add_time_argument(client, "until", filter->created_before_us);

@@ -1,4 +1,4 @@
-/* Acts of operators on many executions: cancel, retry, release, wake, purge.
+/* Acts of operators on many executions: cancel, retry, release, wake, dismiss, purge.
  *
  * 1. Select the ids of one chunk by the filter, in the order of ids, behind `after`.
  * 2. With a filter by reason, keep the executions that wait for that reason now.
@@ -106,12 +106,12 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
         status = find_last_id(link, filter, after, states, last, window_end, error);
     }
     if (status == WEIR_OK) {
-        status =
-            link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddtu", after, filter->workspace, (int)states,
-                      filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
-                      filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
-                      filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
-                      filter->id == NULL ? NULL : one, (int)filter->retried, (int)filter->stuck, filter->waiting_for, last);
+        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddtdu", after, filter->workspace, (int)states,
+                           filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+                           filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
+                           filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
+                           filter->id == NULL ? NULL : one, (int)filter->retried, (int)filter->stuck, filter->waiting_for,
+                           (int)filter->dismissed, last);
     }
     if (status == WEIR_OK) {
         status = copy_bulk_ids(bulk, result, limit, window_end, error);
@@ -183,6 +183,9 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
     case BULK_WAKE:
         return link_write(link, error, ret_result, QUERY_WAKE_STEPS, "Utttt", bulk->ids, bulk->count,
                           store_actor(bulk->store), store_reason(bulk->store), bulk->subject, bulk->order->waits_for);
+    case BULK_DISMISS:
+        return link_write(link, error, ret_result, QUERY_DISMISS_EXECUTIONS, "Uttt", bulk->ids, bulk->count,
+                          store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
     case BULK_PURGE:
         return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "Uttt", bulk->ids, bulk->count,
                           store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
@@ -212,6 +215,8 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
         return lives ? REFUSAL_RETRY_LIVE : REFUSAL_RETRY_COMPLETED;
     case BULK_WAKE:
         return REFUSAL_WAKE_ENDED;
+    case BULK_DISMISS:
+        return REFUSAL_DISMISS_NOT_FAILED;
     case BULK_PURGE:
         break;
     }

@@ -145,11 +145,11 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
     }
     enum weir_status status = end_with_window(context, filter, below, &bounds, error);
     if (status == WEIR_OK) {
-        status = link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddt", below, bounds.first,
+        status = link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddtd", below, bounds.first,
                            bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
-                           filter->waiting_for);
+                           filter->waiting_for, (int)filter->dismissed);
     }
     if (status == WEIR_OK) {
         status = result_rows_json(result, ret_rows, error);
@@ -179,11 +179,11 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
     }
     enum weir_status status = end_with_window(context, filter, below, &bounds, error);
     if (status == WEIR_OK) {
-        status = link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtt", below, bounds.first,
+        status = link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtdt", below, bounds.first,
                            bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
-                           filter->waiting_for, filter->reason);
+                           filter->waiting_for, (int)filter->dismissed, filter->reason);
     }
     if (status == WEIR_OK) {
         size_t examined = (size_t)result_int(result, 0, 0);

@@ -264,6 +264,46 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
     return status;
 }
 
+/* --- dismissal --- */
+
+/* Whether the statement of one execution gives a row. */
+static enum weir_status gives_row(struct bulk *bulk, sqlite3_stmt *statement, bool *ret_row, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    *ret_row = connection_step(bulk->write.connection, statement, &status, error);
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+/* A repetition changes nothing, and is no refusal. */
+static enum weir_status dismiss_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct connection *connection = bulk->write.connection;
+    struct ending living = {.id = id};
+    bool is_new = false;
+    bool is_marked = false;
+    enum weir_status status = gives_row(
+        bulk, connection_bind(connection, error, QUERY_DISMISS_EXECUTION, "ti", id, bulk->write.now_us), &is_new, error);
+    if (status == WEIR_OK && is_new) {
+        return add_act_event(bulk, id, "dismiss", NULL, error);
+    }
+    if (status == WEIR_OK) {
+        status = gives_row(bulk, connection_bind(connection, error, QUERY_IS_DISMISSED, "t", id), &is_marked, error);
+    }
+    if (status != WEIR_OK || is_marked) {
+        bulk->result->changed += is_marked;
+        return status;
+    }
+    status = read_living(bulk, id, &living, error);
+    return status == WEIR_OK
+               ? refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(living.state), REFUSAL_DISMISS_NOT_FAILED)
+           : status == WEIR_NOT_FOUND ? refuse_ended(bulk, id, REFUSAL_DISMISS_NOT_FAILED, error)
+                                      : status;
+}
+
 /* --- purge --- */
 
 enum weir_status purge_execution(struct connection *connection, const char *id, bool *ret_purged, struct weir_error *error)
@@ -284,8 +324,9 @@ enum weir_status purge_execution(struct connection *connection, const char *id, 
             connection_run(connection, error, NULL, QUERY_PURGE_KEY, "itt", sqlite3_column_int64(statement, 0), key, id);
     }
     (void)sqlite3_reset(statement);
-    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS,  QUERY_PURGE_STEPS,  QUERY_PURGE_ATTEMPTS,
-                                             QUERY_PURGE_LOGS_OF, QUERY_PURGE_EVENTS, QUERY_PURGE_SIGNALS};
+    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS,   QUERY_PURGE_STEPS,  QUERY_PURGE_ATTEMPTS,
+                                             QUERY_PURGE_LOGS_OF,  QUERY_PURGE_EVENTS, QUERY_PURGE_SIGNALS,
+                                             QUERY_PURGE_DISMISSAL};
     for (size_t i = 0; i < sizeof rest / sizeof rest[0] && status == WEIR_OK; i++) {
         status = connection_run(connection, error, NULL, rest[i], "t", id);
     }
@@ -317,6 +358,8 @@ static enum weir_status act_on(struct bulk *bulk, const char *id, struct weir_er
         return release_one(bulk, id, error);
     case BULK_WAKE:
         return wake_one(bulk, id, error);
+    case BULK_DISMISS:
+        return dismiss_one(bulk, id, error);
     case BULK_PURGE:
         return purge_one(bulk, id, error);
     }

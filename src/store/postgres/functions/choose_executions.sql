@@ -1,12 +1,12 @@
 -- The ids of the executions of a list, newest first. One arm reads the living ones and one the ended ones, each along its primary key.
 -- Held ones alone are found by `claims`, and FAILED ones alone by executions_failed: there may be few of them beside many others.
 -- NULL or the bounds of bigint = no condition. retried (enum filter_condition): 1 = only those that another execution repeats, 2 = only
--- the remaining ones; stuck likewise. The parameters are those of page_of_executions (queries/read.sql).
+-- the remaining ones; stuck and dismissed likewise. FAILED ones alone are read along executions_failed. The parameters are those of page_of_executions (queries/read.sql).
 -- Locks: none. Callers: page_of_executions, count_executions (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.choose_executions(below uuid, first uuid, last uuid, workspace text, states integer, workflow text,
                                                      executor_group text, error_code text, idempotency_key text, created_since bigint,
                                                      created_before bigint, finished_before bigint, most bigint, retried integer,
-                                                     stuck integer, waiting_for text)
+                                                     stuck integer, waiting_for text, dismissed integer)
 RETURNS SETOF uuid
 LANGUAGE sql STABLE AS $$
     SELECT i.id FROM (
@@ -23,7 +23,7 @@ LANGUAGE sql STABLE AS $$
            AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
            AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807 AND $14 <> 1
            AND ($15 = 0 OR ($15 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false))
-           AND ($16 IS NULL OR q.waiting_for = $16)
+           AND ($16 IS NULL OR q.waiting_for = $16) AND $17 <> 1
          ORDER BY q.id DESC LIMIT $13)
         UNION ALL
         (SELECT h.id
@@ -39,6 +39,7 @@ LANGUAGE sql STABLE AS $$
            AND h.created_at >= $10 AND h.created_at < $11 AND h.finished_at < $12 AND $15 <> 1 AND $16 IS NULL
            AND ($14 = 0 OR ($14 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                         OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
+           AND ($17 = 0 OR ($17 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
          ORDER BY h.id DESC LIMIT $13)) i
     ORDER BY i.id DESC LIMIT $13
 $$;

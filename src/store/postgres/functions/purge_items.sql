@@ -20,6 +20,7 @@ BEGIN
     DELETE FROM :schema.workflow_node_attempts a WHERE a.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_node_logs l WHERE l.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_execution_events e WHERE e.execution_id = ANY (gone);
+    DELETE FROM :schema.dismissals d WHERE d.execution_id = ANY (gone);
     DELETE FROM :schema.signals s WHERE s.execution_id = ANY (gone);
     DELETE FROM :schema.idempotency_keys k USING unnest(gone, owners, keys) r (id, workspace_id, key)
     WHERE k.workspace_id = r.workspace_id AND k.key = r.key AND k.execution_id = r.id;

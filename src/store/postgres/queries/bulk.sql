@@ -4,14 +4,14 @@
 -- primary key; held ones alone are found by `claims`. An arm without a wanted state reads nothing: retention would read a whole backlog.
 -- $1 behind this id, $2 workspace or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7
 -- idempotency key or NULL, $8 created since, $9 created before, $10 finished before, $11 limit, $12 one id or NULL, $13 retried and
--- $14 stuck (as in choose_executions()), $15 waiting_for or NULL, $16 up to this id
+-- $14 stuck (as in choose_executions()), $15 waiting_for or NULL, $16 dismissed, $17 up to this id
 -- name: bulk_ids
 (SELECT q.id
  FROM (SELECT l.* FROM :schema.workflow_execution_queue l WHERE $3 & 9 <> 0
        UNION ALL
        SELECT k.* FROM :schema.workflow_execution_queue k
        WHERE $3 & 9 = 0 AND $3 & 6 <> 0 AND k.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))) q
- WHERE q.id > $1 AND q.id <= $16 AND ($12::uuid IS NULL OR q.id = $12)
+ WHERE q.id > $1 AND q.id <= $17 AND ($12::uuid IS NULL OR q.id = $12)
    AND ($2::text IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
    AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $3 <> 0
    AND ($4::text IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
@@ -19,13 +19,14 @@
    AND ($6::text IS NULL OR q.error_code = $6) AND ($7::text IS NULL OR q.idempotency_key = $7)
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
+   AND $16 <> 1
  ORDER BY q.id LIMIT $11)
 UNION ALL
 (SELECT h.id
  FROM (SELECT e.* FROM :schema.workflow_executions e WHERE $3 & 112 NOT IN (0, 32)
        UNION ALL
        SELECT f.* FROM :schema.workflow_executions f WHERE $3 & 112 = 32 AND f.status = 'FAILED') h
- WHERE h.id > $1 AND h.id <= $16 AND ($12::uuid IS NULL OR h.id = $12)
+ WHERE h.id > $1 AND h.id <= $17 AND ($12::uuid IS NULL OR h.id = $12)
    AND ($2::text IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
    AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $3 <> 0
    AND ($4::text IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
@@ -34,6 +35,7 @@ UNION ALL
    AND h.created_at >= $8 AND h.created_at < $9 AND h.finished_at < $10 AND $14 <> 1 AND $15::text IS NULL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
+   AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
  ORDER BY h.id LIMIT $11)
 ORDER BY 1 LIMIT $11;
 
@@ -51,6 +53,9 @@ SELECT r.item, r.outcome, r.detail FROM :schema.release_items($1, $2, $3, $4) r 
 -- $5 kind of the waits or NULL
 -- name: wake_steps
 SELECT r.item, r.outcome, r.detail, r.waits, r.of_kind, r.timed FROM :schema.wake_steps($1, $2, $3, $5, $4) r ORDER BY 1;
+
+-- name: dismiss_executions
+SELECT r.item, r.outcome, r.detail FROM :schema.dismiss_executions($1, $2, $3, $4) r ORDER BY 1;
 
 -- $5 the new ids, at the places of the old ones
 -- name: retry_executions

@@ -260,6 +260,12 @@ CREATE TABLE :schema.signals (
 );
 CREATE UNIQUE INDEX signals_by_key ON :schema.signals (execution_id, name, key) WHERE key IS NOT NULL;
 
+-- The FAILED executions that were dealt with without a retry.
+CREATE TABLE :schema.dismissals (
+    execution_id   uuid    NOT NULL PRIMARY KEY,
+    at             bigint  NOT NULL
+);
+
 CREATE TABLE :schema.idempotency_keys (
     workspace_id   integer NOT NULL,
     key            text    COLLATE "C" NOT NULL,

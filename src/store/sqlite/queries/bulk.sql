@@ -55,6 +55,17 @@ SELECT id FROM workflow_execution_queue WHERE retry_of = ?1 UNION ALL SELECT id 
 -- name: purge_execution
 DELETE FROM workflow_executions WHERE id = ?1 RETURNING workspace_id, idempotency_key;
 
+-- ?2 now. No row: it is marked already, or has not failed.
+-- name: dismiss_execution
+INSERT INTO dismissals (execution_id, at) SELECT h.id, ?2 FROM workflow_executions h WHERE h.id = ?1 AND h.status = 'FAILED'
+ON CONFLICT DO NOTHING RETURNING execution_id;
+
+-- name: is_dismissed
+SELECT 1 FROM dismissals WHERE execution_id = ?1;
+
+-- name: purge_dismissal
+DELETE FROM dismissals WHERE execution_id = ?1;
+
 -- name: purge_params
 DELETE FROM execution_params WHERE id = ?1;
 

@@ -11,7 +11,7 @@ WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
-  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
 ORDER BY id DESC LIMIT ?13;
 
@@ -22,7 +22,7 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
-  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
 ORDER BY id LIMIT ?13;
 
@@ -34,7 +34,7 @@ WHERE phase = 2 AND id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
-  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
 ORDER BY id DESC LIMIT ?13;
 
@@ -45,7 +45,7 @@ WHERE phase = 2 AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
   AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
-  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1
+  AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
 ORDER BY id LIMIT ?13;
 
@@ -59,6 +59,7 @@ WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
+  AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
 ORDER BY id DESC LIMIT ?13;
 
 -- name: ended_ids_ascending
@@ -71,6 +72,7 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
+  AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
 ORDER BY id LIMIT ?13;
 
 -- FAILED ones alone: there may be few of them beside many that have completed. Index: executions_failed.
@@ -84,6 +86,7 @@ WHERE status = 'FAILED' AND id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
+  AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
 ORDER BY id DESC LIMIT ?13;
 
 -- name: failed_ids_ascending
@@ -96,6 +99,7 @@ WHERE status = 'FAILED' AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
+  AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
 ORDER BY id LIMIT ?13;
 
 -- The end of a window: the last of the ?2 rows of an arm behind ?1. No row: the arm has no more than that.

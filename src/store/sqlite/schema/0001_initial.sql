@@ -216,6 +216,12 @@ CREATE TABLE signals (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX signals_by_key ON signals (execution_id, name, key) WHERE key IS NOT NULL;
 
+-- The FAILED executions that were dealt with without a retry.
+CREATE TABLE dismissals (
+    execution_id   TEXT    NOT NULL PRIMARY KEY,
+    at             INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE idempotency_keys (
     workspace_id   INTEGER NOT NULL,
     key            TEXT    NOT NULL,

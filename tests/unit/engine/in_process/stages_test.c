@@ -402,9 +402,9 @@ static void a_sleep_in_finally_parks_and_wakes(void **state)
 static void steps_of_later_stages_do_not_end_the_sleep_of_an_execution(void **state)
 {
     (void)state;
-    engine_fixture_start(&fixture, 1,
-                         STEPS "\"nap\":{\"sleep\":\"1h\",\"hold_slot\":true}," OK_UNDO("a", "") "}," REPORT_FAILURE "," CLEAN "}",
-                         "{}");
+    engine_fixture_start(
+        &fixture, 1,
+        STEPS "\"nap\":{\"sleep\":\"1h\",\"hold_slot\":true}," OK_UNDO("a", "") "}," REPORT_FAILURE "," CLEAN "}", "{}");
     run_until_idle();
     const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "nap", STEP_WAITING, 1);
     const struct report *done = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_COMPLETED, 1);
