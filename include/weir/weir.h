@@ -334,7 +334,8 @@ enum weir_act {
     WEIR_ACT_RETRY,   /* a FAILED or CANCELLED one is enqueued again, as a new execution; the old row stays */
     WEIR_ACT_RELEASE, /* a PENDING one may start at once, before its run_at or the end of its back-off */
     WEIR_ACT_PURGE,   /* an ended one is removed, with its steps, events and params */
-    WEIR_ACT_WAKE     /* its steps that sleep or wait for their next attempt go on at once: weir_wake_execution() */
+    WEIR_ACT_WAKE,    /* its steps that sleep or wait for their next attempt go on at once: weir_wake_execution() */
+    WEIR_ACT_DISMISS  /* a FAILED one is dealt with: `weir failures` counts it no more */
 };
 
 struct weir_acted {

@@ -1,4 +1,4 @@
-/* Acts of the public interface on executions: cancel, retry, release, wake, purge.
+/* Acts of the public interface on executions: cancel, retry, release, wake, dismiss, purge.
  *
  * The store acts on a set per call, in the order of the ids, and reports the last id of the set. weir_act() calls it until
  * no more matches. A set is one transaction, so a failure in the middle loses nothing: the acts before are durable, and a
@@ -73,7 +73,8 @@ enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct wei
                                          [WEIR_ACT_RETRY] = BULK_RETRY,
                                          [WEIR_ACT_RELEASE] = BULK_RELEASE,
                                          [WEIR_ACT_PURGE] = BULK_PURGE,
-                                         [WEIR_ACT_WAKE] = BULK_WAKE};
+                                         [WEIR_ACT_WAKE] = BULK_WAKE,
+                                         [WEIR_ACT_DISMISS] = BULK_DISMISS};
     struct store *handle = NULL;
     struct weir_acted acted = {.matched = 0};
     struct execution_filter conditions;

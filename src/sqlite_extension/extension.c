@@ -396,6 +396,11 @@ static void release(sqlite3_context *context, int count, sqlite3_value **values)
     act(context, count, values, BULK_RELEASE);
 }
 
+static void dismiss(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    act(context, count, values, BULK_DISMISS, NULL);
+}
+
 static void retry(sqlite3_context *context, int count, sqlite3_value **values)
 {
     act(context, count, values, BULK_RETRY);
@@ -674,6 +679,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_cancel", 1, 2, cancel},
         {"weir_signal", 2, 5, signal_one},
         {"weir_release", 1, 2, release},
+        {"weir_dismiss", 1, 2, dismiss},
         {"weir_retry", 1, 2, retry},
         {"weir_retry_from", 1, 3, retry_from},
         {"weir_wake", 1, 3, wake},

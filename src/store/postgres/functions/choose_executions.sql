@@ -1,7 +1,8 @@
 -- The ids of the executions of a list, newest first. One arm reads the living ones and one the ended ones, each along its primary key.
 -- Held ones alone are found by `claims`, and FAILED ones alone by executions_failed: there may be few of them beside many others.
 -- NULL or the bounds of bigint = no condition. retried (enum filter_condition): 1 = only those that another execution repeats, 2 = only
--- the remaining ones; stuck and dismissed likewise. FAILED ones alone are read along executions_failed. The parameters are those of page_of_executions (queries/read.sql).
+-- the remaining ones; stuck and dismissed likewise. FAILED ones alone are read along executions_failed. The parameters are those of
+-- page_of_executions (queries/read.sql).
 -- Locks: none. Callers: page_of_executions, count_executions (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.choose_executions(below uuid, first uuid, last uuid, workspace text, states integer, workflow text,
                                                      executor_group text, error_code text, idempotency_key text, created_since bigint,
