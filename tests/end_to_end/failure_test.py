@@ -167,6 +167,37 @@ def a_cancel_runs_none_of_these_steps(weir):
     assert _words(weir) == ['a'], _words(weir)
 
 
+def failures_are_counted_until_they_are_retried_or_dismissed(weir):
+    weir.make_store()
+    _node(weir)
+    _apply(weir, 'bad', steps={'a': {'exec': ['sh', '-c', 'exit 7']}})
+    ids = [weir.ended(weir.enqueue('-w', 'tiny', 'bad'))['id'] for _ in range(3)]
+    other = weir.ended(weir.enqueue('-w', 'acme', 'bad'))['id']
+
+    def groups(*words):
+        return [(row['error_code'], row['workflow'], row['workspace'], row['count'], row['sample_id'])
+                for row in weir.good('failures', '--json', *words).json()['items']]
+    assert groups() == [('exit_7', 'bad', 'tiny', 3, ids[2]), ('exit_7', 'bad', 'acme', 1, other)], groups()
+    assert groups('-w', 'acme') == [('exit_7', 'bad', 'acme', 1, other)]
+    text = weir.good('failures').out
+    assert 'exit_7' in text and ids[2] in text and 'tiny' in text, text
+    weir.good('dismiss', ids[2], '--reason', 'by hand', '-q')
+    weir.good('dismiss', ids[2], '-q')
+    assert groups('-w', 'tiny') == [('exit_7', 'bad', 'tiny', 2, ids[1])]
+    assert [item['id'] for item in weir.items('list', '--where', 'dismissed=yes')] == [ids[2]]
+    events = [(event['event'], event['reason']) for event in weir.show(ids[2])['events']]
+    assert events[-1] == ('dismiss', 'by hand') and sum(event == 'dismiss' for event, _ in events) == 1, events
+    acts = weir.items('audit', '--act', 'dismiss')
+    assert {act['subject'] for act in acts} == {ids[2]} and 'by hand' in [act['reason'] for act in acts], acts
+    weir.good('dismiss', '--where', 'workspace=tiny status=failed dismissed=no', '--yes', '-q')
+    assert groups() == [('exit_7', 'bad', 'acme', 1, other)]
+    weir.good('pause', '-q')
+    weir.good('retry', other, '-q')
+    assert groups() == [] and 'no failed execution' in weir.good('failures').err + weir.good('failures').out
+    refused = weir.run('dismiss', weir.enqueue('-w', 'acme', 'bad'), code=4)
+    assert 'only a FAILED one can be dismissed' in refused.err, refused
+
+
 def the_example_of_the_document_runs(weir):
     weir.make_store()
     _node(weir)

@@ -348,8 +348,9 @@ def an_act_is_that_of_the_command_line(weir):
     wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
     assert listener.ask(f'/v1/executions/{runs}/cancel', 'POST').json()['cancel_requested'] is True
     assert listener.ask(f'/v1/executions/{runs}?wait=1m').json()['status'] == 'CANCELLED'
+    problem(listener.ask(f'/v1/executions/{runs}/dismiss', 'POST'), 409, 'illegal_state')
     missing = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
-    for act in ('cancel', 'retry', 'release', 'complete'):
+    for act in ('cancel', 'retry', 'release', 'dismiss', 'complete'):
         problem(listener.ask(f'/v1/executions/{missing}/{act}', 'POST'), 404, 'execution_not_found')
     problem(listener.ask(f'/v1/executions/{runs}/cancel', 'POST', body={'x': 1}), 413, 'body_too_large')
     listener.stop()

@@ -318,6 +318,12 @@ def logs_and_failures_are_read(weir):
     ids = [_enqueue(listener, 'bad', 'FAILED') for _ in range(2)]
     group, = listener.get('/v1/failures?workspace=acme')['items']
     assert group['count'] == 2 and group['workflow'] == 'bad' and group['sample_id'] == ids[1], group
+    dismissed = listener.ask(f'/v1/executions/{ids[1]}/dismiss', 'POST')
+    assert (dismissed.status, dismissed.json()) == (202, {'id': ids[1], 'act': 'dismiss'}), dismissed
+    group, = listener.get('/v1/failures')['items']
+    assert (group['count'], group['workspace'], group['sample_id']) == (1, 'acme', ids[0]), group
+    group, = listener.get('/v1/failures?dismissed=yes')['items']
+    assert group['sample_id'] == ids[1], group
     assert listener.get(f'/v1/executions/{ids[0]}/why')['status'] == 'FAILED'
     path = f'/v1/executions/{ids[0]}/logs'
     attempt, = listener.get(path)['items']

@@ -122,7 +122,7 @@ def a_foreign_execution_is_as_a_missing_one(weir):
     assert owner.good(f"SELECT status FROM weir.executions WHERE id = '{theirs}'") == 'PENDING'
     # Rights that were given by hand do not pass the wall either.
     owner.good('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO tenant')
-    for function in ('retry', 'release', 'complete'):
+    for function in ('retry', 'release', 'dismiss', 'complete'):
         foreign, missing = (tenant.refused(f"SELECT weir.{function}('{some}')") for some in (ended, MISSING))
         assert foreign[0] == 'WR010' and foreign[1].replace(ended, MISSING) == missing[1], (function, foreign)
     for call in ("pause_workspace('tiny')", "resume_workspace('tiny')", "delete_workspace('tiny', true, true)",

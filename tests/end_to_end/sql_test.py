@@ -470,7 +470,9 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
         ('WR013', f'execution {id} is retried: it was retried already, as {again}')
     assert session.refused(f"SELECT weir.retry_from('{id}')")[:2] == \
         ('WR013', f'execution {id} is retried: it was retried already, as {again}')
-    for act in ('cancel', 'release', 'retry', 'why'):
+    assert session.refused(f"SELECT weir.dismiss('{id}')")[:2] == \
+        ('WR014', f'execution {id} is CANCELLED: only a FAILED one can be dismissed')
+    for act in ('cancel', 'release', 'dismiss', 'retry', 'why'):
         assert session.refused(f"SELECT weir.{act}('0198c2f1-0000-7000-8000-000000000001')")[0] == 'WR010', act
     story = session.good(f"SELECT event, actor, reason FROM weir.execution_events WHERE execution_id = '{id}'")
     assert story.splitlines() == ['enqueue||', 'release|owner|no time', 'cancel|owner|not needed', 'cancelled||',
@@ -508,7 +510,7 @@ def what_is_missing_or_too_long_is_told_and_quoted_in_part(weir):
     for call in ('pause_workspace', 'usage'):
         assert session.refused(f"SELECT weir.{call}(repeat('w', 129))") == \
             ('WR002', "the workspace's name is too long", 'invalid_argument', 'at most 128 bytes'), call
-    for act in ('cancel', 'release', 'retry'):
+    for act in ('cancel', 'release', 'dismiss', 'retry'):
         assert session.refused(f"SELECT weir.{act}('{id}', repeat('r', 2049))") == \
             ('WR002', 'the reason is too long', 'invalid_argument', 'at most 2048 bytes'), act
     refused = weir.run('cancel', id, '--reason', 'r' * 2049, '--yes', code=2).err
