@@ -263,9 +263,11 @@ static void failed_ones_are_found_beside_a_long_history(void **state)
                                        " 100, 2, 0, NULL, 2)";
     (void)state;
     run("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan");
-    run("INSERT INTO weir.workflow_executions (id, lane_id, definition_id, run_at, fence, node_id, created_at, finished_at, "
+    run("INSERT INTO weir.workflow_executions (id, lane_id, definition_id, run_at, fence, node_id, created_at, "
+        "finished_at, "
         "workspace_id, starts_refused, deferrals, handovers, interruptions, priority, has_params, status) "
-        "SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 1, 1, 1, 1, 1, 2, 1, 0, 0, 0, 0, 0, false, "
+        "SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 1, 1, 1, 1, 1, 2, 1, 0, 0, 0, 0, 0, "
+        "false, "
         "CASE WHEN n <= 3 THEN 'FAILED' ELSE 'COMPLETED' END FROM generate_series(1, 20000) n");
     (void)blocks_of(list);
     long blocks = blocks_of(list);

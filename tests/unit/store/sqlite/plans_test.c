@@ -184,7 +184,8 @@ static void failed_ones_are_found_by_their_index(void **state)
         assert_int_equal(sqlite3_prepare_v2(database, explain, -1, &statement, NULL), SQLITE_OK);
         while (sqlite3_step(statement) == SQLITE_ROW) {
             const char *step = (const char *)sqlite3_column_text(statement, 3);
-            searches = searches || (strstr(step, "SEARCH workflow_executions USING") != NULL && strstr(step, "executions_failed") != NULL);
+            searches = searches || (strstr(step, "SEARCH workflow_executions USING") != NULL &&
+                                    strstr(step, "executions_failed") != NULL);
         }
         assert_true(searches);
         (void)sqlite3_finalize(statement);
