@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Failures of workflows on real nodes: undos, `on_failure`, `finally`, `continue_on_error`, also around the death of a node.
+"""Failures of workflows on real nodes: undos, `on_failure`, `finally`, steps that may fail, dismissals; and kills of nodes.
 
 usage: failure_test.py BINARY [--postgres] [TEST ...]
 """

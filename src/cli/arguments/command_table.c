@@ -195,8 +195,8 @@ static const struct command commands[] = {
     .summary = "List executions, newest first",
     .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
     .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, waiting_for, error_code,"
-               " idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before. For the next page, give"
-               " --cursor with the cursor that the last page printed.",
+               " idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before. For the next"
+               " page, give --cursor with the cursor that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "status", .letter = 's', .type = VALUE_TEXT, .value = "STATUS,...",
@@ -352,7 +352,8 @@ static const struct command commands[] = {
     .summary = "Group failed executions that were neither retried nor dismissed",
     .example = "weir failures\nweir failures -w acme --where since=1d --json\n",
     .details = "Groups by error code, workflow and workspace, the largest first, of the newest 10000 that match. weir retry"
-               " and weir dismiss with --where take them out of the count. retried=yes or dismissed=yes in the filter shows those.",
+               " and weir dismiss with --where take them out of the count. retried=yes or dismissed=yes in the filter shows"
+               " those.",
     .flags = {FLAG_WHERE, FLAG_WORKSPACE},
 },
 {
@@ -538,8 +539,9 @@ static const struct command commands[] = {
     .summary = "List acts: who changed what, when and why",
     .example = "weir audit\nweir audit --since 1d --act workspace --subject acme\nweir audit --actor ada --json\n",
     .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, hook,"
-               " schedule, node, lock, cancel, retry, release, dismiss, purge, signal, complete, migration. It is recorded in its"
-               " own transaction, with the user, the value before and after it, --reason, and the number of executions."
+               " schedule, node, lock, cancel, retry, release, dismiss, purge, signal, complete, migration. It is"
+               " recorded in its own transaction, with the user, the value before and after it, --reason, and the number of"
+               " executions."
                " Newest first.",
     .flags = {
         {.name = "since", .type = VALUE_TEXT, .value = "TIME",

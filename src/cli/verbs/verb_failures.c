@@ -1,6 +1,10 @@
 /* `weir failures`: the failed executions that were neither retried nor dismissed, in groups.
  *
- * store/failure_groups.c reads and counts; this file prints a table. One thread.
+ * store/failure_groups.c reads and counts, so that the HTTP API gives the same groups. This file prints a table. The
+ * count of a group ends at the newest executions that are read. Then a sentence behind the table says so, because a table that looks
+ * whole would hide the rest.
+ *
+ * An empty table is a sentence as well: with a filter it would look like a mistake in the filter. One thread.
  */
 #include <inttypes.h>
 
@@ -11,6 +15,7 @@
 #include "cli/verbs/verb.h"
 #include "store/failure_groups.h"
 
+/* The example is the newest execution of the group: its steps and logs are kept longest. */
 static void print_failure_groups(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {

@@ -220,6 +220,8 @@ static void acts_belong_to_the_transaction_too(void **state)
     refused(sql, "illegal_state");
     (void)snprintf(sql, sizeof sql, "SELECT weir_cancel('%s')", id);
     (void)run(sql);
+    (void)snprintf(sql, sizeof sql, "SELECT weir_dismiss('%s', 'by hand')", id);
+    refused(sql, "illegal_state"); /* it was cancelled */
     (void)snprintf(sql, sizeof sql, "SELECT weir_retry('%s', 'again')", id);
     assert_string_not_equal(run(sql), id);
     assert_int_equal(executions(), 2);
