@@ -1,8 +1,8 @@
 /* `weir failures`: the failed executions that were neither retried nor dismissed, in groups.
  *
  * store/failure_groups.c reads and counts, so that the HTTP API gives the same groups. This file prints a table. The
- * count of a group ends at the newest executions that are read. Then a sentence behind the table says so, because a table that looks
- * whole would hide the rest.
+ * count of a group ends at the newest executions that are read. Then a sentence behind the table says so, because a table
+ * that looks whole would hide the rest.
  *
  * An empty table is a sentence as well: with a filter it would look like a mistake in the filter. One thread.
  */
