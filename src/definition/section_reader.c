@@ -35,8 +35,9 @@ const char *step_section_name(enum step_section section)
 
 /* --- collecting --- */
 
-static enum weir_status add_node(struct definition_reader *reader, struct section_nodes *nodes, const struct yaml_node *key,
-                                 const struct yaml_node *value, struct step_place place)
+static enum weir_status section_add_node(struct definition_reader *reader, struct section_nodes *nodes,
+                                         const struct yaml_node *key, const struct yaml_node *value,
+                                         struct step_place place)
 {
     if (nodes->count == DEFINITION_STEPS_MAX) {
         return FAIL(reader, key, "more than %d steps", DEFINITION_STEPS_MAX);
@@ -70,7 +71,7 @@ static enum weir_status add_section(struct definition_reader *reader, const stru
         return FAIL(reader, map, "\"%s\" is empty", name);
     }
     for (size_t i = 0; i < map->count && status == WEIR_OK; i++) {
-        status = add_node(reader, nodes, map->keys[i], map->values[i], (struct step_place){.section = section});
+        status = section_add_node(reader, nodes, map->keys[i], map->values[i], (struct step_place){.section = section});
     }
     return status;
 }
@@ -97,7 +98,8 @@ static enum weir_status add_undo(struct definition_reader *reader, size_t target
     key->column = value->column;
     key->length = (size_t)snprintf(text, STEP_ID_MAX + 1, "%s%s", id->text, STEP_UNDO_SUFFIX);
     key->text = text;
-    return add_node(reader, nodes, key, value, (struct step_place){.section = SECTION_UNDO, .target = (uint16_t)target});
+    return section_add_node(reader, nodes, key, value,
+                            (struct step_place){.section = SECTION_UNDO, .target = (uint16_t)target});
 }
 
 enum weir_status sections_collect(struct definition_reader *reader, const struct yaml_node *root)

@@ -18,14 +18,14 @@
 #include "engine/in_process/execution_outcome.h"
 #include "engine/in_process/runner.h"
 
-static const struct definition *definition_of(const struct execution *execution)
+static const struct definition *stage_definition(const struct execution *execution)
 {
     return execution->definition->definition;
 }
 
 bool execution_has_stages(const struct execution *execution)
 {
-    return definition_of(execution)->count > definition_of(execution)->main_count;
+    return stage_definition(execution)->count > stage_definition(execution)->main_count;
 }
 
 static bool is_section_of_stage(enum step_section section, enum execution_stage stage)
@@ -38,7 +38,7 @@ static bool is_section_of_stage(enum step_section section, enum execution_stage 
 /* The step has completed, and its undo is still to run, or runs. */
 static bool is_to_be_undone(const struct execution *execution, size_t index)
 {
-    const struct step *step = &definition_of(execution)->steps[index];
+    const struct step *step = &stage_definition(execution)->steps[index];
     const struct step_run *run = &execution->steps[index];
     return step->undo >= 0 && run->phase == PHASE_DONE && run->state == STEP_COMPLETED &&
            execution->steps[step->undo].phase != PHASE_DONE;
@@ -46,7 +46,7 @@ static bool is_to_be_undone(const struct execution *execution, size_t index)
 
 int execution_next_undo(const struct execution *execution)
 {
-    const struct definition *definition = definition_of(execution);
+    const struct definition *definition = stage_definition(execution);
     int last = -1;
     for (size_t i = 0; i < definition->main_count; i++) {
         bool is_candidate = is_to_be_undone(execution, i);
@@ -66,12 +66,12 @@ static bool allows_next(const struct execution *execution, size_t index)
     const struct step_run *run = &execution->steps[index];
     bool has_failed = run->state == STEP_FAILED || run->state == STEP_CANCELLED;
     return run->phase == PHASE_DONE &&
-           (execution->stage == STAGE_STEPS || !has_failed || definition_of(execution)->steps[index].continue_on_error);
+           (execution->stage == STAGE_STEPS || !has_failed || stage_definition(execution)->steps[index].continue_on_error);
 }
 
 bool execution_stage_allows(const struct execution *execution, size_t index)
 {
-    const struct step *step = &definition_of(execution)->steps[index];
+    const struct step *step = &stage_definition(execution)->steps[index];
     if (!is_section_of_stage(step->section, execution->stage)) {
         return false;
     }
@@ -92,7 +92,7 @@ static void enter_later_stage(struct execution *execution, enum execution_stage 
     loop_clear_timer(&execution->runner->loop, &execution->timeout);
     for (size_t i = 0; i < execution->step_count && stage == STAGE_FINALLY; i++) {
         const struct step_run *run = &execution->steps[i];
-        bool is_failure = definition_of(execution)->steps[i].section == SECTION_FINALLY && run->phase == PHASE_DONE &&
+        bool is_failure = stage_definition(execution)->steps[i].section == SECTION_FINALLY && run->phase == PHASE_DONE &&
                           run->state == STEP_FAILED && execution_fails_by(execution, i);
         if (is_failure) { /* on record from an earlier claim */
             execution_set_error(execution, run->error_code != NULL ? run->error_code : "", run->error);
@@ -124,28 +124,28 @@ bool execution_is_complete(const struct execution *execution)
 
 bool execution_completes_with(const struct execution *execution)
 {
-    return execution->stage == STAGE_STEPS && !definition_of(execution)->has_finally &&
-           execution->done + 1 == definition_of(execution)->main_count;
+    return execution->stage == STAGE_STEPS && !stage_definition(execution)->has_finally &&
+           execution->done + 1 == stage_definition(execution)->main_count;
 }
 
 bool execution_spares_step(const struct execution *execution, size_t index)
 {
     bool goes_on = execution->ending == ENDING_FAILED || execution->ending == ENDING_TIMED_OUT;
-    return goes_on && definition_of(execution)->steps[index].section != SECTION_STEPS;
+    return goes_on && stage_definition(execution)->steps[index].section != SECTION_STEPS;
 }
 
 /* --- failures --- */
 
 bool execution_fails_by(const struct execution *execution, size_t index)
 {
-    return !definition_of(execution)->steps[index].continue_on_error;
+    return !stage_definition(execution)->steps[index].continue_on_error;
 }
 
 /* The first step of `steps` that has failed for good, or -1. */
 static int find_first_failure(const struct execution *execution)
 {
     int first = -1;
-    for (size_t i = 0; i < definition_of(execution)->main_count; i++) {
+    for (size_t i = 0; i < stage_definition(execution)->main_count; i++) {
         const struct step_run *run = &execution->steps[i];
         bool has_failed = run->phase == PHASE_DONE && run->state == STEP_FAILED && execution_fails_by(execution, i);
         if (has_failed && (first < 0 || run->finished < execution->steps[first].finished)) {
@@ -169,7 +169,7 @@ static bool has_cancelled_step(const struct execution *execution)
 void execution_restore_ending(struct execution *execution)
 {
     int first = find_first_failure(execution);
-    int64_t timeout_us = definition_of(execution)->timeout_us;
+    int64_t timeout_us = stage_definition(execution)->timeout_us;
     if (execution->ending != ENDING_NONE) {
         return; /* an output on record cannot be read */
     }

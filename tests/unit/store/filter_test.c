@@ -105,11 +105,11 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
 /* Each key makes a condition. */
 static void a_filter_without_a_condition_is_empty(void **state)
 {
-    static const char *const wheres[] = {"id=01a215fd",       "workspace=a",       "workflow=a",
-                                         "executor_group=a",  "status=failed",     "error_code=a",
-                                         "retried=yes",       "stuck=no",          "since=1h",
-                                         "until=1h",          "idempotency_key=a", "pending_reason=queue_paused",
-                                         "waiting_for=sleep", "finished_before=1h"};
+    static const char *const wheres[] = {"id=01a215fd",       "workspace=a",        "workflow=a",
+                                         "executor_group=a",  "status=failed",      "error_code=a",
+                                         "retried=yes",       "stuck=no",           "since=1h",
+                                         "until=1h",          "idempotency_key=a",  "pending_reason=queue_paused",
+                                         "waiting_for=sleep", "finished_before=1h", "dismissed=no"};
     size_t keys = 0;
     (void)state;
     while (filter_key(keys) != NULL) {
