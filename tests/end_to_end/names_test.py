@@ -166,7 +166,8 @@ def _answers(weir):
                   ('workflow', 'show', 'hello'), ('config', 'show', '--origin'), ('config', 'check'), ('version',),
                   ('help',), ('store', 'check'), ('pause',), ('status',), ('resume',), ('workspace', 'pause', 'tiny'),
                   ('workspace', 'resume', 'tiny'), ('workflow', 'disable', 'hello'), ('workflow', 'enable', 'hello'),
-                  ('failures',), ('dismiss', bad), ('retry', bad), ('release', later), ('purge', good), ('cancel', waits, slow)):
+                  ('failures',), ('dismiss', bad), ('retry', bad), ('release', later),
+                  ('purge', good), ('cancel', waits, slow)):
         run(*words, code=None if words[0] == 'doctor' else 0)
     name = weir.items('node', 'list')[0]['name']
     for verb in ('pause', 'resume', 'drain'):
