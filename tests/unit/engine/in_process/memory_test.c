@@ -25,7 +25,8 @@ static const char definition[] =
     "{\"name\":\"t\",\"steps\":{"
     "\"a\":{\"handler\":\"done\",\"input\":{\"n\":\"${.input.n}\"}},"
     "\"b\":{\"needs\":[\"a\"],\"exec\":[\"echo\",\"${.input.n | . + 1 | tostring}\"],\"stdin\":\"${.steps.a.output}\"},"
-    "\"c\":{\"needs\":[\"b\"],\"sleep\":\"1ms\"}}}";
+    "\"c\":{\"needs\":[\"b\"],\"sleep\":\"1ms\"}},"
+    "\"finally\":{\"d\":{\"handler\":\"done\",\"input\":[\"${.failure}\",\"${.steps.a.output}\"]}}}";
 
 static char one[] = "1";
 static bool is_handed_over; /* with its first step done */
