@@ -451,6 +451,42 @@ static void the_timeout_does_not_end_what_runs_after_a_failure(void **state)
     assert_string_equal(ends(), "a- nap+");
 }
 
+static void the_timeout_does_not_end_a_park_after_a_failure(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1,
+        "{\"name\":\"t\",\"timeout\":\"10s\",\"steps\":{" BAD_AFTER("a", "") "},\"finally\":{\"nap\":{\"sleep\":\"1h\"}}}",
+        "{}");
+    run_until_idle();
+    const struct report *parked = engine_fixture_expect(&fixture, REPORT_PARKED, 1, NULL, -1, 1);
+    assert_true(parked->delay_us > 3000 * SECOND_US);
+}
+
+/* The failure is on record, so the next node would find it. */
+static void a_timeout_after_a_failure_does_not_replace_it(void **state)
+{
+    (void)state;
+    fixture.recorder.is_manual = true;
+    engine_fixture_start(&fixture, 1,
+                         "{\"name\":\"t\",\"timeout\":\"10s\",\"hold_slot\":true,\"steps\":{"
+                         "\"long\":{\"sleep\":\"1h\"}," BAD_AFTER("a", "") "}," REPORT_FAILURE "}",
+                         "{}");
+    run_until_idle();
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "long", STEP_WAITING, 1),
+                    WEIR_OK);
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_FAILED, 1), WEIR_OK);
+    run_until_idle();
+    const struct report *stopped = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "long", STEP_CANCELLED, 1);
+    now_us += 11 * SECOND_US;
+    run_until_idle();
+    fixture.recorder.is_manual = false;
+    recorder_answer(&fixture.recorder, stopped, WEIR_OK);
+    run_until_idle();
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "broken");
+    assert_string_equal(output_of("tell"), "{\"step\":\"a\",\"code\":\"broken\",\"message\":\"it broke\"}");
+}
+
 static void the_next_node_goes_on_after_a_timeout(void **state)
 {
     (void)state;
@@ -540,6 +576,8 @@ int main(void)
         TEST(steps_of_later_stages_do_not_end_the_sleep_of_an_execution),
         TEST(a_timeout_of_the_execution_is_a_failure),
         TEST(the_timeout_does_not_end_what_runs_after_a_failure),
+        TEST(the_timeout_does_not_end_a_park_after_a_failure),
+        TEST(a_timeout_after_a_failure_does_not_replace_it),
         TEST(the_next_node_goes_on_after_a_timeout),
         TEST(a_cancel_runs_none_of_them),
         TEST(a_cancel_ends_what_runs_after_a_failure),
