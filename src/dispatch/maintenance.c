@@ -50,6 +50,9 @@
 #define STREAM_INTERVAL_US (STREAM_KEEP_US / 10)
 #define STUCK_CHECK_US (1 * MICROSECONDS_PER_SECOND)
 
+/* How often the retention looks at all executions. */
+#define WHOLE_LOOK_FIRST_US (3600 * MICROSECONDS_PER_SECOND)
+#define WHOLE_LOOK_INTERVAL_US (24 * 3600 * MICROSECONDS_PER_SECOND)
 #define ID_CLOCK_AHEAD_US (24 * 3600 * MICROSECONDS_PER_SECOND)
 enum { CAPACITY_WORKSPACES = 100, RETENTION_PART = 100 };
 
@@ -67,6 +70,7 @@ void maintenance_init(struct node *node, int64_t now_us)
     m->next_capacity_us = time_add(now_us, CAPACITY_NOTICE_US);
     m->next_stream_us = time_add(now_us, STREAM_INTERVAL_US);
     m->next_retention_us = time_add(now_us, RETENTION_FIRST_US);
+    m->next_whole_look_us = time_add(now_us, WHOLE_LOOK_FIRST_US);
     int64_t acts_kept_us = node->tuning.audit_retention_us;
     m->next_audit_us = time_add(now_us, acts_kept_us > 0 ? earlier(acts_kept_us, RETENTION_INTERVAL_US) : 0);
     int64_t logs_kept_us = node->tuning.log_retention_us;
@@ -321,7 +325,8 @@ static enum weir_status record_marks(struct node *node, const struct stuck_marks
 /* --- retention --- */
 
 /* Removes one chunk of the executions that ended before the retention time. */
-static enum weir_status purge_chunk(struct node *node, size_t limit, struct bulk_result *result, struct weir_error *error)
+static enum weir_status purge_chunk(struct node *node, int64_t now_us, size_t limit, struct bulk_result *result,
+                                    struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_MAINTENANCE];
     int64_t store_now_us = 0;
@@ -336,9 +341,10 @@ static enum weir_status purge_chunk(struct node *node, size_t limit, struct bulk
     }
     /* Ids begin with their time, and an execution that was made later cannot have ended before. Without the bound each
      * look at a store with nothing to purge would pass its whole history. The clock of the program that made the id may be
-     * ahead of the store's: by at most a day, or the execution is kept for as much longer. */
+     * ahead of the store's: by at most a day, or the execution is kept until the next look at all of them. */
     filter.created_before_us = filter.finished_before_us;
-    filter.ids_before_us = time_add(filter.finished_before_us, ID_CLOCK_AHEAD_US);
+    bool is_whole = now_us >= node->maintenance.next_whole_look_us;
+    filter.ids_before_us = is_whole ? 0 : time_add(filter.finished_before_us, ID_CLOCK_AHEAD_US);
     status = store_bulk(store, BULK_PURGE, &filter, node->maintenance.purged_to, limit, result, error);
     if (status == WEIR_OK && result->changed > 0) {
         struct event event = {.type = EVENT_RETENTION_PURGED, .count = (int64_t)result->changed, .node = node->name};
@@ -360,7 +366,8 @@ static void fit_purge_batch(struct maintenance *m, enum weir_status status)
     m->purge_batch = fitted < 1 ? 1 : fitted < PURGE_BATCH ? fitted : PURGE_BATCH;
 }
 
-/* One chunk per step. The first one is small and without the lock: a store with nothing to purge is not written. */
+/* One chunk per step. Until something is found it is small and without the lock: a store with nothing to purge is not
+ * written. */
 static enum weir_status purge_ended(struct node *node, int64_t now_us, struct weir_error *error)
 {
     struct store *store = node->stores[LOOP_MAINTENANCE];
@@ -370,16 +377,20 @@ static enum weir_status purge_ended(struct node *node, int64_t now_us, struct we
     if (!first && !shedlock_hold(node, store, &node->maintenance.retention_lock, now_us)) {
         return WEIR_OK;
     }
-    enum weir_status status = purge_chunk(node, first ? 1 : node->maintenance.purge_batch, &result, error);
+    enum weir_status status = purge_chunk(node, now_us, first ? 1 : node->maintenance.purge_batch, &result, error);
     if (!first) {
         fit_purge_batch(&node->maintenance, status);
     }
+    bool needs_lock = first && result.changed > 0;
     if (status == WEIR_OK && result.more &&
-        (!first || shedlock_hold(node, store, &node->maintenance.retention_lock, now_us))) {
+        (!needs_lock || shedlock_hold(node, store, &node->maintenance.retention_lock, now_us))) {
         text_copy(node->maintenance.purged_to, sizeof node->maintenance.purged_to, result.last_id);
         node->maintenance.next_retention_us = now_us;
     } else {
         node->maintenance.purged_to[0] = '\0';
+        if (status == WEIR_OK && !result.more && now_us >= node->maintenance.next_whole_look_us) {
+            node->maintenance.next_whole_look_us = time_add(now_us, WHOLE_LOOK_INTERVAL_US);
+        }
         shedlock_drop(store, &node->maintenance.retention_lock);
     }
     return status;

@@ -284,8 +284,9 @@ struct maintenance {
     int64_t next_schedules_us;
     int64_t next_schedule_news_us;
     char purged_to[UUID_TEXT_MAX];
-    size_t purge_batch;        /* executions of one call: fewer after a call that failed */
-    atomic_size_t stuck_count; /* any thread */
+    int64_t next_whole_look_us; /* of the retention, also at ids of a time to come */
+    size_t purge_batch;         /* executions of one call: fewer after a call that failed */
+    atomic_size_t stuck_count;  /* any thread */
 };
 
 /* --- the threads --- */

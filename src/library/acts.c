@@ -69,12 +69,9 @@ static enum weir_status act_in_sets(struct store *handle, enum bulk_act act, con
 enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct weir_filter *filter, const char *reason,
                           struct weir_acted *ret_acted, struct weir_error *error)
 {
-    static const enum bulk_act acts[] = {[WEIR_ACT_CANCEL] = BULK_CANCEL,
-                                         [WEIR_ACT_RETRY] = BULK_RETRY,
-                                         [WEIR_ACT_RELEASE] = BULK_RELEASE,
-                                         [WEIR_ACT_PURGE] = BULK_PURGE,
-                                         [WEIR_ACT_WAKE] = BULK_WAKE,
-                                         [WEIR_ACT_DISMISS] = BULK_DISMISS};
+    static const enum bulk_act acts[] = {
+        [WEIR_ACT_CANCEL] = BULK_CANCEL, [WEIR_ACT_RETRY] = BULK_RETRY, [WEIR_ACT_RELEASE] = BULK_RELEASE,
+        [WEIR_ACT_PURGE] = BULK_PURGE,   [WEIR_ACT_WAKE] = BULK_WAKE,   [WEIR_ACT_DISMISS] = BULK_DISMISS};
     struct store *handle = NULL;
     struct weir_acted acted = {.matched = 0};
     struct execution_filter conditions;

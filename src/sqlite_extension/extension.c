@@ -398,7 +398,7 @@ static void release(sqlite3_context *context, int count, sqlite3_value **values)
 
 static void dismiss(sqlite3_context *context, int count, sqlite3_value **values)
 {
-    act(context, count, values, BULK_DISMISS, NULL);
+    act(context, count, values, BULK_DISMISS);
 }
 
 static void retry(sqlite3_context *context, int count, sqlite3_value **values)

@@ -90,6 +90,8 @@ enum weir_status reading_refuse_missing(const char *id, struct weir_error *error
     return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
+#define FIRST_ID "00000000-0000-0000-0000-000000000000"
+#define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 enum { REASONS_OF_READ = 200 }; /* at least so many rows of a filter by reason are read at once */
 
 static enum weir_status refuse_cursor(const char *cursor, struct weir_error *error)
@@ -130,6 +132,13 @@ void reading_first_id(int64_t time_us, char ret_id[UUID_TEXT_MAX])
     uint64_t ms = (uint64_t)time_us / 1000;
     (void)snprintf(ret_id, UUID_TEXT_MAX, "%08" PRIx64 "-%04" PRIx64 "-0000-0000-000000000000", ms >> 16 & 0xffffffff,
                    ms & 0xffff);
+}
+
+void reading_end_millisecond(char id[UUID_TEXT_MAX], bool descending)
+{
+    enum { TIME_LENGTH = 13 };
+    INVARIANT(strlen(id) == UUID_TEXT_LENGTH);
+    memcpy(id + TIME_LENGTH, &(descending ? FIRST_ID : LAST_ID)[TIME_LENGTH], UUID_TEXT_LENGTH - TIME_LENGTH);
 }
 
 /* Adds the rows that have the reason to the page until it is full; the cursor follows the last row that was examined. */
@@ -191,7 +200,8 @@ static enum weir_status count_executions(const struct execution_rows *rows, cons
                                          json_int_t *ret_count, bool *ret_exact, struct weir_error *error)
 {
     const struct execution_filter *filter = &options->filter;
-    size_t most = options->is_bounded && filter->reason != NULL ? REASONS_MOST : LIST_COUNT_MOST;
+    bool is_bounded = options->is_bounded && !options->counts_all;
+    size_t most = is_bounded && filter->reason != NULL ? REASONS_MOST : LIST_COUNT_MOST;
     enum weir_status status = WEIR_OK;
     struct execution_count part = {.more = true};
     char below[UUID_TEXT_MAX];
@@ -199,7 +209,7 @@ static enum weir_status count_executions(const struct execution_rows *rows, cons
     size_t matched = 0;
     text_copy(part.next, sizeof part.next, rows->newest_bound);
     for (size_t windows = 0; status == WEIR_OK && part.more && examined < most; windows++) {
-        if (options->is_bounded && windows == COUNT_WINDOWS_MOST) {
+        if (is_bounded && windows == COUNT_WINDOWS_MOST) {
             break;
         }
         text_copy(below, sizeof below, part.next);

@@ -72,6 +72,9 @@ unsigned reading_states(const struct execution_filter *filter);
 bool reading_has_windows(const struct execution_filter *filter);
 /* The first id of a time, a bound for the ids before it. */
 void reading_first_id(int64_t time_us, char ret_id[UUID_TEXT_MAX]);
+/* Moves the end of a window to the end of its millisecond, in the direction of the walk. A caller gets it as a cursor, and
+ * the id of a row may be that of another tenant's execution. */
+void reading_end_millisecond(char id[UUID_TEXT_MAX], bool descending);
 
 /* Whether a row of the view `executions` has the pending reason; true for a reason of NULL. */
 bool reading_has_reason(const json_t *row, const char *reason);

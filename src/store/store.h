@@ -660,6 +660,7 @@ struct list_options {
     size_t limit;                   /* 0 = LIST_LIMIT_DEFAULT */
     bool count;                     /* executions: count the matches, at most LIST_COUNT_MOST */
     bool is_bounded;                /* executions: one window is examined, and COUNT_WINDOWS_MOST for the count */
+    bool counts_all;                /* the count of a bounded list is not bounded by windows, either */
 };
 enum {
     LIST_COUNT_MOST = 100000,

@@ -351,7 +351,7 @@ static void steps_after_a_failure_are_no_place_to_retry_from(void **state)
     static const char *const names[] = {"clean", "b.undo"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         struct bulk_result result = {0};
-        const struct retry_order order = {.keeps_finished = true, .from = names[i]};
+        const struct act_order order = {.keeps_finished = true, .from = names[i]};
         enum weir_status status =
             store_bulk_ordered(scene->store, BULK_RETRY, &order, &filter, "", 10, &result, &scene->error);
         assert_true(status == WEIR_INVALID_ARGUMENT || result.first_refusal == WEIR_INVALID_ARGUMENT);

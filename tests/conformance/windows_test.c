@@ -4,11 +4,21 @@
 #define RARE "free-co"
 #define FREQUENT "pro-co"
 
+/* Not in one millisecond: a window ends with one. */
+static void enqueue_frequent(struct scene *scene, size_t count)
+{
+    for (size_t done = 0; done < count; done += 500) {
+        scene_pass(scene, SECONDS(1) / 100);
+        scene_enqueue_many(scene, FREQUENT, 500);
+    }
+    scene_pass(scene, SECONDS(1) / 100);
+}
+
 /* One execution of the rare workspace, and more behind it than a window has. */
 static const char *fill(struct scene *scene)
 {
     const char *rare = scene_enqueue(scene, RARE);
-    scene_enqueue_many(scene, FREQUENT, WINDOW_ROWS + 500);
+    enqueue_frequent(scene, WINDOW_ROWS + 500);
     return rare;
 }
 
@@ -46,6 +56,8 @@ static void assert_listed(struct scene *scene, struct execution_filter filter, c
     page = list(scene, &options);
     assert_int_equal(items_of(page), 0);
     assert_non_null(next_of(page));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE id = '%s'", next_of(page)),
+                     0);                                      /* of nobody */
     assert_int_equal(json_number_at(page, "count"), matches); /* a count has several windows */
     options.cursor = next_of(page);
     json_t *rest = list(scene, &options);
@@ -88,7 +100,7 @@ static void an_act_ends_with_its_window_and_goes_on_behind_it(void **state)
     struct scene *scene = *state;
     const struct execution_filter filter = {.workspace = RARE};
     struct bulk_result result = {0};
-    scene_enqueue_many(scene, FREQUENT, WINDOW_ROWS + 500);
+    enqueue_frequent(scene, WINDOW_ROWS + 500);
     const char *rare = scene_enqueue(scene, RARE);
     scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.matched, 0);
@@ -109,7 +121,7 @@ static void failed_ones_need_no_window(void **state)
     struct claimed_item item = scene_claim_one(scene);
     assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
     assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
-    scene_enqueue_many(scene, FREQUENT, WINDOW_ROWS + 500);
+    enqueue_frequent(scene, WINDOW_ROWS + 500);
     act_on_all_of(scene, FREQUENT, BULK_CANCEL, WINDOW_ROWS + 500);
     struct list_options options = {
         .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_FAILED}, .limit = 10, .count = true, .is_bounded = true};
@@ -123,6 +135,41 @@ static void failed_ones_need_no_window(void **state)
     scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
     assert_false(result.more);
+}
+
+/* Both tables have more than a window, and the rare executions of both are found once each, in both directions. */
+static void both_tables_end_with_the_nearer_window(void **state)
+{
+    struct scene *scene = *state;
+    enum { RARE_ONES = 6 };
+    for (size_t i = 0; i < RARE_ONES; i++) {
+        (void)scene_enqueue(scene, RARE);
+        enqueue_frequent(scene, i < 2 ? 500 : 2 * WINDOW_ROWS / RARE_ONES);
+        if (i % 2 == 0) {
+            act_on_all_of(scene, RARE, BULK_CANCEL, i == 0 ? 1 : 2);
+        }
+    }
+    struct bulk_result result = {.more = true};
+    const struct execution_filter frequent = {.workspace = FREQUENT};
+    char after[UUID_TEXT_MAX] = "";
+    for (size_t chunk = 0; result.more; chunk++) { /* every other chunk of them ends */
+        enum bulk_act act = chunk % 2 == 0 ? BULK_CANCEL : BULK_RELEASE;
+        scene_ok(scene, store_bulk(scene->store, act, &frequent, after, 500, &result, &scene->error));
+        memcpy(after, result.last_id, sizeof after);
+    }
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.workspace = RARE}, .limit = 2, .is_bounded = true};
+    char cursor[UUID_TEXT_MAX] = "";
+    size_t found = 0;
+    do {
+        options.cursor = cursor;
+        json_t *page = list(scene, &options);
+        found += items_of(page);
+        text_copy(cursor, sizeof cursor, next_of(page) == NULL ? "" : next_of(page));
+        json_decref(page);
+    } while (cursor[0] != '\0');
+    assert_int_equal(found, RARE_ONES);
+    act_on_all_of(scene, RARE, BULK_CANCEL, 1);
+    act_on_all_of(scene, RARE, BULK_PURGE, RARE_ONES);
 }
 
 /* A reason is computed for one execution after the other. */
@@ -171,9 +218,9 @@ static void a_bound_of_ids_ends_an_act(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(a_match_behind_a_window_is_listed), SCENE_TEST(an_act_ends_with_its_window_and_goes_on_behind_it),
-        SCENE_TEST(failed_ones_need_no_window),        SCENE_TEST(a_bounded_list_computes_few_reasons),
-        SCENE_TEST(a_bound_of_ids_ends_an_act),
+        SCENE_TEST(a_match_behind_a_window_is_listed),   SCENE_TEST(an_act_ends_with_its_window_and_goes_on_behind_it),
+        SCENE_TEST(failed_ones_need_no_window),          SCENE_TEST(both_tables_end_with_the_nearer_window),
+        SCENE_TEST(a_bounded_list_computes_few_reasons), SCENE_TEST(a_bound_of_ids_ends_an_act),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -356,7 +356,7 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
     if (invocation_is_dry_run(invocation)) {
         return run_bulk_dry(bulk, error);
     }
-    if (bulk->matches.matched == 0) {
+    if (bulk->matches.matched == 0 && bulk->matches.is_exact) {
         return print_bulk_summary(bulk, false, error);
     }
     status = confirm_bulk(bulk, error);

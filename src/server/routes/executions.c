@@ -138,7 +138,10 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
     }
     if (status == WEIR_OK) {
         at_fault = "count";
-        status = request_switch(request, "count", &options.count, &error);
+        const char *counted = request_argument(request, "count");
+        options.counts_all = counted != NULL && strcmp(counted, "all") == 0;
+        options.count = options.counts_all;
+        status = options.counts_all ? WEIR_OK : request_switch(request, "count", &options.count, &error);
     }
     if (status == WEIR_OK) {
         at_fault = NULL;

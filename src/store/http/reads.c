@@ -166,7 +166,7 @@ static void target_list(struct remote_client *client, const struct list_options 
     remote_client_target(client, paths[options->kind], (const char *const[]){options->filter.id});
     if (options->kind == LIST_EXECUTIONS) {
         http_add_filter(client, &options->filter);
-        remote_client_argument(client, "count", options->count ? "true" : NULL);
+        remote_client_argument(client, "count", options->count ? "all" : NULL);
     } else if (options->kind == LIST_WORKSPACES) {
         remote_client_argument(client, "workspace", options->name);
         remote_client_argument(client, "prefix", options->prefix);

@@ -77,6 +77,9 @@ static enum weir_status find_last_id(struct link *link, const struct execution_f
     if (reading_has_windows(filter)) {
         status = postgres_find_window_end(link, QUERY_WINDOW_ASCENDING, after, states, ret_window_end, error);
     }
+    if (ret_window_end[0] != '\0') {
+        reading_end_millisecond(ret_window_end, false);
+    }
     if (strcmp(ret_window_end, ret_last) >= 0) {
         ret_window_end[0] = '\0'; /* the ids of the filter end before the window does */
     }
@@ -110,8 +113,8 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
                            filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
                            filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
                            filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
-                           filter->id == NULL ? NULL : one, (int)filter->retried, (int)filter->stuck, filter->waiting_for,
-                           (int)filter->dismissed, last);
+                           filter->id == NULL ? FIRST_ID : one, (int)filter->retried, (int)filter->stuck,
+                           filter->waiting_for, (int)filter->dismissed, filter->id == NULL ? last : one);
     }
     if (status == WEIR_OK) {
         status = copy_bulk_ids(bulk, result, limit, window_end, error);

@@ -127,6 +127,7 @@ static enum weir_status end_with_window(struct link *link, const struct executio
     enum weir_status status =
         postgres_find_window_end(link, QUERY_WINDOW_DESCENDING, below, (unsigned)bounds->states, bounds->window_end, error);
     if (bounds->window_end[0] != '\0') {
+        reading_end_millisecond(bounds->window_end, true);
         text_copy(bounds->first, sizeof bounds->first, bounds->window_end);
     }
     return status;

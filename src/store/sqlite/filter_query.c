@@ -179,6 +179,9 @@ static enum weir_status bound_walk(struct connection *connection, bool has_livin
     if (status == WEIR_OK && has_ended) {
         status = end_window(connection, ended_arm(walk), walk, error);
     }
+    if (status == WEIR_OK && walk->window_end[0] != '\0') {
+        reading_end_millisecond(walk->window_end, walk->descending);
+    }
     if (!walk->descending && strcmp(walk->window_end, walk->below) >= 0) {
         walk->window_end[0] = '\0'; /* the ids of the filter end before the window does */
     }

@@ -34,6 +34,17 @@ static void a_definition_with_all_sections_keeps_its_meaning(void **state)
               "\"${.steps.reserve.output // \\\"none\\\"}\"]}}}");
 }
 
+/* The index of a step. */
+static int step_of(const struct definition *definition, const char *id)
+{
+    size_t at = 0;
+    while (strcmp(definition->steps[at].id, id) != 0) {
+        at++;
+        assert_true(at < definition->count);
+    }
+    return (int)at;
+}
+
 static void steps_of_all_sections_have_one_index(void **state)
 {
     (void)state;
@@ -41,18 +52,18 @@ static void steps_of_all_sections_have_one_index(void **state)
     assert_int_equal(definition->main_count, 3);
     assert_int_equal(definition->count, 7);
     assert_true(definition->has_finally);
-    int undo = definition_find_step(definition, "reserve.undo");
+    int undo = step_of(definition, "reserve.undo");
     assert_int_equal(definition->steps[0].undo, undo);
     assert_int_equal(definition->steps[undo].target, 0);
     assert_int_equal(definition->steps[undo].section, SECTION_UNDO);
     assert_int_equal(definition->steps[1].undo, -1);
     assert_true(definition->steps[1].continue_on_error);
-    assert_int_equal(definition->steps[definition_find_step(definition, "again")].section, SECTION_ON_FAILURE);
-    assert_int_equal(definition->steps[definition_find_step(definition, "clean")].section, SECTION_FINALLY);
+    assert_int_equal(definition->steps[step_of(definition, "again")].section, SECTION_ON_FAILURE);
+    assert_int_equal(definition->steps[step_of(definition, "clean")].section, SECTION_FINALLY);
     /* An undo sees its step and what precedes it; the last sections see all of `steps`. */
     assert_true(definition_step_precedes(definition, 0, (size_t)undo));
     assert_false(definition_step_precedes(definition, 2, (size_t)undo));
-    assert_true(definition_step_precedes(definition, 2, (size_t)definition_find_step(definition, "clean")));
+    assert_true(definition_step_precedes(definition, 2, (size_t)step_of(definition, "clean")));
     definition_close(definition);
     definition = read_fine("name: a\nsteps: {a: {exec: [x]}}\n");
     assert_int_equal(definition->main_count, 1);

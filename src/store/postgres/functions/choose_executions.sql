@@ -1,7 +1,8 @@
--- The ids of the executions of a list, newest first. One arm reads the living ones and one the ended ones, each along its primary key.
--- Held ones alone are found by `claims`, and FAILED ones alone by executions_failed: there may be few of them beside many others.
+-- The ids of the executions of a list, newest first. Each arm goes along one index: living ones, held ones alone (by `claims`), ended ones,
+-- FAILED ones alone (executions_failed). At most two have a wanted state. They are arms of their own because a LIMIT does not reach the
+-- members of a UNION ALL below it.
 -- NULL or the bounds of bigint = no condition. retried (enum filter_condition): 1 = only those that another execution repeats, 2 = only
--- the remaining ones; stuck and dismissed likewise. FAILED ones alone are read along executions_failed. The parameters are those of
+-- the remaining ones; stuck and dismissed likewise. The parameters are those of
 -- page_of_executions (queries/read.sql).
 -- Locks: none. Callers: page_of_executions, count_executions (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.choose_executions(below uuid, first uuid, last uuid, workspace text, states integer, workflow text,
@@ -11,11 +12,7 @@ CREATE OR REPLACE FUNCTION :schema.choose_executions(below uuid, first uuid, las
 RETURNS SETOF uuid
 LANGUAGE sql STABLE AS $$
     SELECT i.id FROM (
-        (SELECT q.id
-         FROM (SELECT l.* FROM :schema.workflow_execution_queue l WHERE $5 & 9 <> 0
-               UNION ALL
-               SELECT k.* FROM :schema.workflow_execution_queue k
-               WHERE $5 & 9 = 0 AND $5 & 6 <> 0 AND k.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))) q
+        (SELECT q.id FROM :schema.workflow_execution_queue q
          WHERE q.id < $1 AND q.id >= $2 AND q.id <= $3
            AND ($4 IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
            AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $5 <> 0
@@ -25,12 +22,23 @@ LANGUAGE sql STABLE AS $$
            AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807 AND $14 <> 1
            AND ($15 = 0 OR ($15 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false))
            AND ($16 IS NULL OR q.waiting_for = $16) AND $17 <> 1
+           AND $5 & 9 <> 0
          ORDER BY q.id DESC LIMIT $13)
         UNION ALL
-        (SELECT h.id
-         FROM (SELECT e.* FROM :schema.workflow_executions e WHERE $5 & 112 <> 32
-               UNION ALL
-               SELECT f.* FROM :schema.workflow_executions f WHERE $5 & 112 = 32 AND f.status = 'FAILED') h
+        (SELECT q.id FROM :schema.workflow_execution_queue q
+         WHERE q.id < $1 AND q.id >= $2 AND q.id <= $3
+           AND ($4 IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
+           AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $5 <> 0
+           AND ($6 IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
+           AND ($7 IS NULL OR q.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
+           AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
+           AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807 AND $14 <> 1
+           AND ($15 = 0 OR ($15 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false))
+           AND ($16 IS NULL OR q.waiting_for = $16) AND $17 <> 1
+           AND $5 & 9 = 0 AND $5 & 6 <> 0 AND q.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))
+         ORDER BY q.id DESC LIMIT $13)
+        UNION ALL
+        (SELECT h.id FROM :schema.workflow_executions h
          WHERE h.id < $1 AND h.id >= $2 AND h.id <= $3
            AND ($4 IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
            AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $5 <> 0
@@ -41,6 +49,21 @@ LANGUAGE sql STABLE AS $$
            AND ($14 = 0 OR ($14 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                         OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
            AND ($17 = 0 OR ($17 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+           AND $5 & 112 NOT IN (0, 32)
+         ORDER BY h.id DESC LIMIT $13)
+        UNION ALL
+        (SELECT h.id FROM :schema.workflow_executions h
+         WHERE h.id < $1 AND h.id >= $2 AND h.id <= $3
+           AND ($4 IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $4))
+           AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $5 <> 0
+           AND ($6 IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
+           AND ($7 IS NULL OR h.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
+           AND ($8 IS NULL OR h.error_code = $8) AND ($9 IS NULL OR h.idempotency_key = $9)
+           AND h.created_at >= $10 AND h.created_at < $11 AND h.finished_at < $12 AND $15 <> 1 AND $16 IS NULL
+           AND ($14 = 0 OR ($14 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
+                                        OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
+           AND ($17 = 0 OR ($17 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+           AND $5 & 112 = 32 AND h.status = 'FAILED'
          ORDER BY h.id DESC LIMIT $13)) i
     ORDER BY i.id DESC LIMIT $13
 $$;

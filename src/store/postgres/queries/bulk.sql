@@ -1,17 +1,14 @@
 -- Operators' acts. The acts themselves are functions over sets of ids.
 
--- The executions of an act, in the order of their ids. Two arms, one for the living and one for the ended ones, each along its
--- primary key; held ones alone are found by `claims`. An arm without a wanted state reads nothing: retention would read a whole backlog.
+-- The executions of an act, in the order of their ids. Each arm goes along one index: living ones, held ones alone (by `claims`), ended
+-- ones, FAILED ones alone. At most two have a wanted state, and the others read nothing. The bounds of the id are bare columns, so that
+-- a plan for all arguments uses them.
 -- $1 behind this id, $2 workspace or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7
--- idempotency key or NULL, $8 created since, $9 created before, $10 finished before, $11 limit, $12 one id or NULL, $13 retried and
+-- idempotency key or NULL, $8 created since, $9 created before, $10 finished before, $11 limit, $12 from this id on, $13 retried and
 -- $14 stuck (as in choose_executions()), $15 waiting_for or NULL, $16 dismissed, $17 up to this id
 -- name: bulk_ids
-(SELECT q.id
- FROM (SELECT l.* FROM :schema.workflow_execution_queue l WHERE $3 & 9 <> 0
-       UNION ALL
-       SELECT k.* FROM :schema.workflow_execution_queue k
-       WHERE $3 & 9 = 0 AND $3 & 6 <> 0 AND k.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))) q
- WHERE q.id > $1 AND q.id <= $17 AND ($12::uuid IS NULL OR q.id = $12)
+(SELECT q.id FROM :schema.workflow_execution_queue q
+ WHERE q.id > $1 AND q.id >= $12 AND q.id <= $17
    AND ($2::text IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
    AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $3 <> 0
    AND ($4::text IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
@@ -20,13 +17,24 @@
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
    AND $16 <> 1
+   AND $3 & 9 <> 0
  ORDER BY q.id LIMIT $11)
 UNION ALL
-(SELECT h.id
- FROM (SELECT e.* FROM :schema.workflow_executions e WHERE $3 & 112 NOT IN (0, 32)
-       UNION ALL
-       SELECT f.* FROM :schema.workflow_executions f WHERE $3 & 112 = 32 AND f.status = 'FAILED') h
- WHERE h.id > $1 AND h.id <= $17 AND ($12::uuid IS NULL OR h.id = $12)
+(SELECT q.id FROM :schema.workflow_execution_queue q
+ WHERE q.id > $1 AND q.id >= $12 AND q.id <= $17
+   AND ($2::text IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
+   AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $3 <> 0
+   AND ($4::text IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
+   AND ($5::text IS NULL OR q.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
+   AND ($6::text IS NULL OR q.error_code = $6) AND ($7::text IS NULL OR q.idempotency_key = $7)
+   AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
+   AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
+   AND $16 <> 1
+   AND $3 & 9 = 0 AND $3 & 6 <> 0 AND q.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))
+ ORDER BY q.id LIMIT $11)
+UNION ALL
+(SELECT h.id FROM :schema.workflow_executions h
+ WHERE h.id > $1 AND h.id >= $12 AND h.id <= $17
    AND ($2::text IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
    AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $3 <> 0
    AND ($4::text IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
@@ -36,6 +44,21 @@ UNION ALL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
    AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+   AND $3 & 112 NOT IN (0, 32)
+ ORDER BY h.id LIMIT $11)
+UNION ALL
+(SELECT h.id FROM :schema.workflow_executions h
+ WHERE h.id > $1 AND h.id >= $12 AND h.id <= $17
+   AND ($2::text IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
+   AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $3 <> 0
+   AND ($4::text IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
+   AND ($5::text IS NULL OR h.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
+   AND ($6::text IS NULL OR h.error_code = $6) AND ($7::text IS NULL OR h.idempotency_key = $7)
+   AND h.created_at >= $8 AND h.created_at < $9 AND h.finished_at < $10 AND $14 <> 1 AND $15::text IS NULL
+   AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
+                                OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
+   AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+   AND $3 & 112 = 32 AND h.status = 'FAILED'
  ORDER BY h.id LIMIT $11)
 ORDER BY 1 LIMIT $11;
 
