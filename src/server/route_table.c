@@ -119,7 +119,7 @@ static const struct http_route routes[] = {
     .method = "GET", .path = "/v1/executions", .operation = "listExecutions",
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER, .command = "list",
     .summary = "List executions, newest first", .takes_filter = true,
-    .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}, {"count", "true: count the matches, too, as far as they are near; all: count them all"},
+    .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}, {"count", "true: count near matches, too; all: count all"},
                   ARGUMENTS_PAGE},
     .answer_schema = "ExecutionPage",
     .handle = answer_list_executions,

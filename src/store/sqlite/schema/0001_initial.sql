@@ -1,7 +1,8 @@
 -- The tables of the queue on SQLite.
 --
--- Times are microseconds since 1970 in store time. Ids of executions are UUIDv7 text. WITHOUT ROWID where a row is found by its own key: one tree instead of two. Checks use OR instead of IN with three or
--- more values: for such a list SQLite builds a temporary tree each time that a row is written.
+-- Times are microseconds since 1970 in store time. Ids of executions are UUIDv7 text. WITHOUT ROWID where a row is found by its own key:
+-- one tree instead of two. Checks use OR instead of IN with three or more values: for such a list SQLite builds a temporary tree each time
+-- that a row is written.
 
 -- One row: the clock of the store, its fences and switches.
 --   boot_id, clock_offset: store time = boot clock of the machine + clock_offset, valid for this boot of the machine.
