@@ -69,6 +69,8 @@ struct connection {
     unsigned credentials_round;           /* the pool's: with which secrets it was made */
     unsigned examined_round;              /* the last examination that it has passed */
     struct examination_call *examination; /* under way; NULL: none */
+    int unclear;                          /* examinations in a row that did not say which server answers */
+    int64_t examine_us;                   /* not examined before */
 
     uint8_t *output; /* OUTPUT_BYTES */
     size_t output_start;

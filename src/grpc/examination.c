@@ -6,8 +6,12 @@
  *
  *   1. Each connection that opens first carries the call of the examination, and no other one.
  *   2. The owner judges its result. A connection that passes carries calls.
- *   3. Any other one ends. The pool dials again with growing distances, and each new connection is examined.
- *   4. A proxy may pass calls of one connection to different servers. So the owner can order a new examination of all
+ *   3. A connection to another server ends. The pool dials again with growing distances, and each new connection is
+ *      examined.
+ *   4. A result may not say which server answers: the server throttles, or answers too late. That is no reason to lose the
+ *      calls under way, so the connection is asked again with growing distances. After GRPC_UNCLEAR_MAX tries the calls
+ * that wait end. A connection that never carried a call ends, too: another way may lead to a server that answers.
+ *   5. A proxy may pass calls of one connection to different servers. So the owner can order a new examination of all
  *      connections when an answer shows a change; until they pass it they take no call.
  *
  * The call of an examination is pinned: it must never go on another connection than the one that it examines. */
@@ -33,7 +37,27 @@ bool grpc_examination_is_passed(const struct connection *connection)
     return connection->examined_round == connection->settings->examination_round;
 }
 
-/* Steps 2 and 3. A connection that takes no calls any more needs no judgement. */
+/* Step 4. */
+static void handle_unclear_server(struct grpc_client *client, struct connection *connection, const struct weir_error *error)
+{
+    struct pool *pool = &client->pools[connection->class];
+    connection->unclear++;
+    connection->examine_us =
+        time_add(client->now_us, grpc_client_backoff(client, connection->unclear, client->backoff_max_us));
+    if (connection->unclear < GRPC_UNCLEAR_MAX) {
+        return;
+    }
+    if (!connection->was_noted) {
+        grpc_connection_end(connection, GRPC_CAUSE_NOT_EXPECTED, error);
+        return;
+    }
+    connection->unclear = GRPC_UNCLEAR_MAX; /* the longest distance */
+    pool->gave_up = true;
+    pool->cause = GRPC_CAUSE_NOT_EXPECTED;
+    pool->error = *error;
+}
+
+/* Steps 2 to 4. A connection that takes no calls any more needs no judgement. */
 static void handle_examination(void *context, const struct grpc_result *result)
 {
     struct examination_call *own = context;
@@ -49,10 +73,17 @@ static void handle_examination(void *context, const struct grpc_result *result)
     if (connection->state != CONNECTION_OPEN || round != client->settings.examination_round) {
         return;
     }
-    if (client->examination.accepts(client->examination.context, result, &error)) {
+    switch (client->examination.judge(client->examination.context, result, &error)) {
+    case GRPC_VERDICT_EXPECTED:
         connection->examined_round = round;
-    } else {
+        connection->unclear = 0;
+        break;
+    case GRPC_VERDICT_OTHER:
         grpc_connection_end(connection, GRPC_CAUSE_NOT_EXPECTED, &error);
+        break;
+    case GRPC_VERDICT_UNCLEAR:
+        handle_unclear_server(client, connection, &error);
+        break;
     }
 }
 
@@ -62,6 +93,9 @@ int64_t grpc_examination_step(struct grpc_client *client, struct connection *con
     if (connection == NULL || connection->state != CONNECTION_OPEN || connection->examination != NULL ||
         grpc_examination_is_passed(connection)) {
         return TIME_NEVER;
+    }
+    if (client->now_us < connection->examine_us) {
+        return connection->examine_us;
     }
     const struct grpc_examination *examination = &client->examination;
     struct examination_call *own = malloc(sizeof *own);
@@ -99,7 +133,7 @@ void grpc_examination_detach(struct connection *connection)
 enum weir_status grpc_client_examine(struct grpc_client *client, const struct grpc_examination *examination,
                                      struct weir_error *error)
 {
-    INVARIANT(client != NULL && examination != NULL && examination->accepts != NULL && examination->timeout_us > 0);
+    INVARIANT(client != NULL && examination != NULL && examination->judge != NULL && examination->timeout_us > 0);
     INVARIANT(client->settings.examination_round == 0);
     char *path = strdup(examination->path);
     void *message = malloc(examination->message_length + 1);

@@ -61,6 +61,7 @@ enum {
     GRPC_RESPONSE_BYTES_MAX = 128 * 1024 * 1024, /* one message in; see response_bytes_max */
     GRPC_CALLS_DEFAULT = 4096,                   /* waiting and under way; see calls_max */
     GRPC_RESENDS_MAX = 5,                        /* of one call that was refused */
+    GRPC_UNCLEAR_MAX = 4,                        /* examinations of a connection that do not say which server answers */
     GRPC_SECRET_FILE_BYTES_MAX = 1024 * 1024     /* a certificate, key or API key file */
 };
 
@@ -290,6 +291,12 @@ void grpc_client_cancel(struct grpc_client *client, grpc_call_id id);
 
 /* --- examination --- */
 
+enum grpc_verdict {
+    GRPC_VERDICT_EXPECTED, /* the expected server answered */
+    GRPC_VERDICT_OTHER,    /* another one did; fills the error */
+    GRPC_VERDICT_UNCLEAR   /* the result does not say: no answer in time, throttled, refused; fills the error */
+};
+
 /* A call that each connection must answer as its owner expects before it carries other calls: a server that takes the place
  * of the expected one never sees a call that was meant for that one. */
 struct grpc_examination {
@@ -297,16 +304,17 @@ struct grpc_examination {
     const void *message;
     size_t message_length;
     int64_t timeout_us;
-    /* Judges a result of any outcome. False: fills the error. Called from inside grpc_client_step(), and must not call the
-     * client. */
-    bool (*accepts)(void *context, const struct grpc_result *result, struct weir_error *error);
+    /* Judges a result of any outcome. Called from inside grpc_client_step(), and must not call the client. */
+    enum grpc_verdict (*judge)(void *context, const struct grpc_result *result, struct weir_error *error);
     void *context;
 };
 
 /* Path and message are copied. From now on each connection is examined, those that are open too. Calls that are made
- * meanwhile wait, as they do for a connection; those under way go on. A connection that does not pass ends
+ * meanwhile wait, as they do for a connection; those under way go on. A connection to another server ends
  * (GRPC_CAUSE_NOT_EXPECTED): its calls under way are GRPC_UNKNOWN, and waiting ones are GRPC_NOT_SENT with the error of
- * `accepts`. It is dialled anew as after any other failure. Once for each client. WEIR_OUT_OF_MEMORY. */
+ * `judge`. It is dialled anew as after any other failure. A connection whose server is unclear is asked again with a
+ * growing distance. After GRPC_UNCLEAR_MAX tries waiting calls end in the same way; the connection ends then only if it
+ * never carried a call. Once for each client. WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status grpc_client_examine(struct grpc_client *client, const struct grpc_examination *examination,
                                                      struct weir_error *error);
 /* Every open connection is examined once more. No effect before grpc_client_examine(). */

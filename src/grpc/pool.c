@@ -145,6 +145,7 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
     struct route *route = route_of(pool, connection);
     bool was_open = connection->opened_us != TIME_NEVER;
     bool was_current = route != NULL && route->current == connection;
+    bool had_passed = connection->was_noted || grpc_examination_is_passed(connection);
     if (was_open) {
         bool fine = connection->cause == GRPC_CAUSE_NONE;
         client->facts.connections_lost += !fine;
@@ -156,6 +157,7 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
     }
     *(was_current ? &route->current : &route->next) = NULL;
     if (was_open) {
+        pool->gave_up = pool->gave_up || (was_current && !had_passed);
         plan_next_dial(client, pool, route, connection);
     } else if (connection->cause != GRPC_CAUSE_NONE) {
         pool->gave_up = pool->gave_up || was_current;
@@ -352,7 +354,8 @@ static bool may_become_reachable(const struct grpc_client *client, const struct 
     for (size_t i = 0; i < pool->route_count; i++) {
         const struct route *route = &pool->routes[i];
         bool is_hopeful = !pool->gave_up && (is_coming(route->current) || is_coming(route->next));
-        if (is_ready(route->current) || is_hopeful || route->failures == 0) {
+        bool is_unclear = is_open(route->current) && route->current->unclear >= GRPC_UNCLEAR_MAX;
+        if (is_ready(route->current) || is_hopeful || (route->failures == 0 && !is_unclear)) {
             return true;
         }
     }

@@ -88,9 +88,17 @@ enum target_match target_compare(const struct temporal *engine, const struct grp
     return TARGET_DIFFERS;
 }
 
-static bool accepts_connection(void *context, const struct grpc_result *result, struct weir_error *error)
+static enum grpc_verdict judge_connection(void *context, const struct grpc_result *result, struct weir_error *error)
 {
-    return target_compare(context, result, error) == TARGET_MATCHES;
+    switch (target_compare(context, result, error)) {
+    case TARGET_MATCHES:
+        return GRPC_VERDICT_EXPECTED;
+    case TARGET_DIFFERS:
+        return GRPC_VERDICT_OTHER;
+    case TARGET_UNREADABLE:
+        break;
+    }
+    return GRPC_VERDICT_UNCLEAR;
 }
 
 /* Step 4. False: out of memory. */
@@ -104,7 +112,7 @@ static bool examine_connections(struct temporal *engine)
                                            .message = message.data,
                                            .message_length = message.length,
                                            .timeout_us = GRPC_CONNECT_TIMEOUT_US,
-                                           .accepts = accepts_connection,
+                                           .judge = judge_connection,
                                            .context = engine};
     struct weir_error error;
     engine->target.is_examined =

@@ -15,7 +15,10 @@ enum { SECOND = 1000000, CONNECTIONS_MAX = 64 };
 struct servers {
     struct grpc_fixture fixture;
     const char *name; /* of the one that answers; NULL: it does not say */
+    int unclear;      /* so many further questions are throttled */
     bool holds;       /* the question who it is gets no answer for now */
+    bool holds_calls; /* nor do calls */
+    uint64_t held;    /* the last one of these */
     int questions;
     int calls[2]; /* of the expected one, and of another one */
     bool was_asked[CONNECTIONS_MAX];
@@ -32,8 +35,9 @@ static void handle(void *context, const struct frontend_call *call, struct front
         assert_int_equal(call->message_length, 3);
         servers->questions++;
         servers->was_asked[call->connection] = true;
-        if (servers->name == NULL) {
-            answer->code = GRPC_UNAVAILABLE;
+        if (servers->name == NULL || servers->unclear > 0) {
+            answer->code = servers->name == NULL ? GRPC_UNAVAILABLE : GRPC_RESOURCE_EXHAUSTED;
+            servers->unclear -= servers->unclear > 0;
         } else {
             answer->response = servers->name;
             answer->response_length = strlen(servers->name);
@@ -41,20 +45,25 @@ static void handle(void *context, const struct frontend_call *call, struct front
         answer->fate = servers->holds ? FATE_HOLD : FATE_ANSWER;
         return;
     }
+    servers->held = servers->holds_calls ? call->token : servers->held;
+    answer->fate = servers->holds_calls ? FATE_HOLD : FATE_ANSWER;
     servers->unasked += !servers->was_asked[call->connection];
     servers->calls[servers->name != NULL && strcmp(servers->name, "expected") == 0 ? 0 : 1]++;
 }
 
-static bool accepts(void *context, const struct grpc_result *result, struct weir_error *error)
+static enum grpc_verdict judge(void *context, const struct grpc_result *result, struct weir_error *error)
 {
     struct servers *servers = context;
     servers->judged++;
-    if (result->outcome == GRPC_STATUS && result->code == GRPC_OK && result->response_length == strlen("expected") &&
-        memcmp(result->response, "expected", strlen("expected")) == 0) {
-        return true;
+    if (result->outcome != GRPC_STATUS || result->code != GRPC_OK) {
+        (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "the server does not say who it is");
+        return GRPC_VERDICT_UNCLEAR;
+    }
+    if (result->response_length == strlen("expected") && memcmp(result->response, "expected", strlen("expected")) == 0) {
+        return GRPC_VERDICT_EXPECTED;
     }
     (void)error_set(error, WEIR_ENGINE_UNREACHABLE, "another server answers");
-    return false;
+    return GRPC_VERDICT_OTHER;
 }
 
 static void order_examination(struct servers *servers)
@@ -63,7 +72,7 @@ static void order_examination(struct servers *servers)
                                            .message = "who",
                                            .message_length = 3,
                                            .timeout_us = 5 * SECOND,
-                                           .accepts = accepts,
+                                           .judge = judge,
                                            .context = servers};
     assert_int_equal(grpc_client_examine(servers->fixture.client, &examination, NULL), WEIR_OK);
 }
@@ -96,24 +105,87 @@ static void a_connection_carries_calls_only_after_it_has_passed(void **state)
     assert_int_equal(ended->times, 0);
     assert_int_equal(servers.calls[0], 0);
     servers.holds = false;
-    servers.fixture.now_us += 6 * SECOND; /* it does not answer in time: the next one is asked */
-    grpc_fixture_wait(&servers.fixture, ended);
-    assert_int_equal(ended->outcome, GRPC_NOT_SENT);
-    assert_string_equal(ended->error.message, "another server answers");
-    servers.fixture.now_us += SECOND;
-    assert_int_equal(grpc_fixture_run(&servers.fixture)->outcome, GRPC_STATUS);
+    servers.fixture.now_us += 6 * SECOND; /* it does not answer in time: it is asked again */
+    while (ended->times == 0) {
+        servers.fixture.now_us += SECOND / 10;
+        grpc_fixture_turn(&servers.fixture);
+    }
+    assert_int_equal(ended->outcome, GRPC_STATUS);
     assert_int_equal(servers.calls[0], 1);
     assert_int_equal(servers.unasked, 0);
     for (int i = 0; i < 10; i++) {
         assert_int_equal(grpc_fixture_run(&servers.fixture)->outcome, GRPC_STATUS);
     }
-    assert_int_equal(servers.questions, 2); /* once for each connection */
+    assert_in_range(servers.questions, 2, 3); /* not once for each call */
+    grpc_fixture_close(&servers.fixture);
+}
+
+/* Lets time pass in small parts until the call has ended. */
+static void let_end(struct servers *servers, const struct grpc_ended *ended)
+{
+    for (int i = 0; i < 500 && ended->times == 0; i++) {
+        servers->fixture.now_us += SECOND / 50;
+        for (int turn = 0; turn < 3; turn++) {
+            grpc_fixture_turn(&servers->fixture);
+        }
+    }
+    assert_int_equal(ended->times, 1);
+}
+
+/* A server that throttles or is busy is not another one. */
+static void a_server_that_does_not_say_is_asked_again(void **state)
+{
+    (void)state;
+    struct servers servers;
+    open_servers(&servers, "expected");
+    order_examination(&servers);
+    servers.unclear = 2;
+    struct grpc_ended *ended = grpc_fixture_call(&servers.fixture, "x", 1);
+    let_end(&servers, ended);
+    assert_int_equal(ended->outcome, GRPC_STATUS);
+    assert_int_equal(servers.questions, 3);
+    assert_int_equal(servers.unasked, 0);
+    assert_int_equal(frontend_counts(servers.fixture.frontend).connections, 1);
+    grpc_fixture_close(&servers.fixture);
+}
+
+static bool a_call_is_held(struct grpc_fixture *fixture)
+{
+    return ((struct servers *)(void *)fixture)->held != 0;
+}
+
+/* Calls that wait end after a while, those under way on a connection that has passed once do not. */
+static void calls_under_way_outlive_an_examination_without_an_answer(void **state)
+{
+    (void)state;
+    struct servers servers;
+    open_servers(&servers, "expected");
+    order_examination(&servers);
+    servers.holds_calls = true;
+    struct grpc_ended *under_way = grpc_fixture_call(&servers.fixture, "x", 1);
+    grpc_fixture_until(&servers.fixture, a_call_is_held);
+    servers.unclear = 1000;
+    servers.holds_calls = false;
+    grpc_client_examine_again(servers.fixture.client);
+    struct grpc_ended *waiting = grpc_fixture_call(&servers.fixture, "x", 1);
+    let_end(&servers, waiting);
+    assert_int_equal(waiting->outcome, GRPC_NOT_SENT);
+    assert_int_equal(waiting->cause, GRPC_CAUSE_NOT_EXPECTED);
+    assert_string_equal(waiting->error.message, "the server does not say who it is");
+    assert_int_equal(under_way->times, 0);
+    assert_true(frontend_answer(servers.fixture.frontend, servers.held, &(struct frontend_answer){.response = ""}));
+    grpc_fixture_wait(&servers.fixture, under_way);
+    assert_int_equal(under_way->outcome, GRPC_STATUS);
+    servers.unclear = 0;
+    let_end(&servers, grpc_fixture_call(&servers.fixture, "x", 1));
+    assert_int_equal(servers.calls[0], 2);
+    assert_int_equal(servers.unasked, 0);
     grpc_fixture_close(&servers.fixture);
 }
 
 static void another_server_sees_no_call(void **state)
 {
-    static const char *const others[] = {"another", "", NULL};
+    static const char *const others[] = {"another", ""};
     (void)state;
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         struct servers servers;
@@ -133,6 +205,29 @@ static void another_server_sees_no_call(void **state)
         assert_int_equal(grpc_fixture_run(&servers.fixture)->outcome, GRPC_STATUS);
         grpc_fixture_close(&servers.fixture);
     }
+}
+
+/* A connection that never says it ends, and so do the calls that wait for it. */
+static void a_server_that_never_says_sees_no_call(void **state)
+{
+    (void)state;
+    struct servers servers;
+    open_servers(&servers, NULL);
+    order_examination(&servers);
+    for (int k = 0; k < 5; k++) {
+        struct grpc_ended *ended = grpc_fixture_call(&servers.fixture, "x", 1);
+        let_end(&servers, ended);
+        assert_int_equal(ended->outcome, GRPC_NOT_SENT);
+        assert_int_equal(ended->cause, GRPC_CAUSE_NOT_EXPECTED);
+        assert_string_equal(ended->error.message, "the server does not say who it is");
+    }
+    assert_int_equal(servers.calls[0] + servers.calls[1], 0);
+    servers.name = "expected";
+    servers.fixture.now_us += SECOND;
+    struct grpc_ended *ended = grpc_fixture_call(&servers.fixture, "x", 1);
+    let_end(&servers, ended);
+    assert_int_equal(ended->outcome, GRPC_STATUS);
+    grpc_fixture_close(&servers.fixture);
 }
 
 /* The address leads to another server after the connection was lost. */
@@ -182,6 +277,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_carries_calls_only_after_it_has_passed),
+        cmocka_unit_test(a_server_that_does_not_say_is_asked_again),
+        cmocka_unit_test(calls_under_way_outlive_an_examination_without_an_answer),
+        cmocka_unit_test(a_server_that_never_says_sees_no_call),
         cmocka_unit_test(another_server_sees_no_call),
         cmocka_unit_test(a_server_that_takes_its_place_sees_no_call),
         cmocka_unit_test(a_client_is_closed_during_an_examination),
