@@ -525,7 +525,7 @@ static void describe_namespace(struct fake_temporal *service, struct fake_call *
     struct fake_namespace namespace;
     fake_namespace_fill(service->is_replaced ? "other-id" : "", &namespace);
     if (service->is_hidden) {
-        answer_error(call, GRPC_UNAVAILABLE, "the frontend is busy", NULL, NULL);
+        answer_error(call, GRPC_PERMISSION_DENIED, "Request unauthorized.", NULL, NULL);
     } else {
         answer(call, &namespace.reply.base);
     }

@@ -49,7 +49,7 @@ size_t fake_temporal_throttled(const struct fake_temporal *service);
 void fake_temporal_replace(struct fake_temporal *service, bool is_replaced);
 /* The starts that the other service got. */
 size_t fake_temporal_starts_elsewhere(const struct fake_temporal *service);
-/* The namespace cannot be described. */
+/* The key has no right to describe the namespace. */
 void fake_temporal_hide_namespace(struct fake_temporal *service, bool is_hidden);
 /* Lists show nothing at all. */
 void fake_temporal_break_lists(struct fake_temporal *service, bool broken);

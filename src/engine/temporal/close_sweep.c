@@ -183,7 +183,9 @@ static void judge_complete_list(struct temporal *engine, int64_t now_us)
         sweep->missing_us = 0;
         if (sweep->is_impaired) {
             sweep->is_impaired = false;
-            report_impairment(engine, NULL);
+            if (!engine->health.is_unconfirmed) {
+                report_impairment(engine, NULL);
+            }
         }
     }
 }

@@ -17,16 +17,23 @@
  * namespace is compared here. While it has another id, the engine is down, other answers are no evidence, and all
  * connections are examined again; the answer of the expected service ends it.
  *
+ * A service that does not describe the namespace, as without the right to, cannot be told from another one: an absence is
+ * not proved, and the execution keeps its slot. That must be seen, so it is reported as REPORT_ENGINE_IMPAIRED after
+ * HEALTH_UNCONFIRMED_US. The node goes on to start executions.
+ *
  * A refused start is no evidence against the service. It must never change the state of a run itself.
  *
  * It runs in the engine's loop. */
 #include "engine/temporal/service_health.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/temporal/temporal_internal.h"
+
+#define UNREACHABLE_CODE "engine_unreachable"
 
 enum evidence { EVIDENCE_NONE, EVIDENCE_UP, EVIDENCE_DOWN };
 
@@ -68,14 +75,14 @@ static enum evidence evidence_of_result(const struct grpc_result *result, enum m
     return result->outcome == GRPC_REFUSED || waited ? EVIDENCE_NONE : EVIDENCE_DOWN;
 }
 
-static void report_health(struct temporal *engine, enum report_kind kind, const char *text)
+static void report_health(struct temporal *engine, enum report_kind kind, const char *code, const char *text)
 {
     struct report *report = report_new(kind, "", 0);
     if (report == NULL) {
         return; /* a later probe reports it again */
     }
     if (text != NULL) {
-        text_copy(report->error_code, sizeof report->error_code, "engine_unreachable");
+        text_copy(report->error_code, sizeof report->error_code, code);
         report->error = strdup(text);
     }
     engine_report(&engine->base, report);
@@ -92,6 +99,7 @@ bool service_health_confirm(struct temporal *engine, int64_t since_us)
     bool is_confirmed =
         service_health_other(engine) == NULL && since_us > health->other_us && health->confirmed_us >= since_us;
     if (!is_confirmed && health->wanted_us < since_us) {
+        health->waits_us = health->confirmed_us >= health->wanted_us ? temporal_now(engine) : health->waits_us;
         health->wanted_us = since_us;
     }
     return is_confirmed;
@@ -104,10 +112,43 @@ static void note_other_service(struct temporal *engine, const char *text)
     health->other_us = temporal_now(engine);
     health->failures = HEALTH_FAILURES_MAX;
     health->due_us = time_add(health->other_us, HEALTH_PROBE_INTERVAL_US);
-    report_health(engine, REPORT_ENGINE_DOWN, text);
+    report_health(engine, REPORT_ENGINE_DOWN, UNREACHABLE_CODE, text);
     if (engine->wire.examine_again != NULL) {
         engine->wire.examine_again(engine->wire.context);
     }
+}
+
+static void note_confirmation(struct temporal *engine)
+{
+    struct service_health *health = &engine->health;
+    health->other[0] = '\0';
+    health->confirmed_us = health->probe_sent_us;
+    health->waits_us = temporal_now(engine);
+    if (health->is_unconfirmed) {
+        health->is_unconfirmed = false;
+        if (!engine->sweep.is_impaired) {
+            report_health(engine, REPORT_ENGINE_SOUND, NULL, NULL);
+        }
+    }
+}
+
+/* `error` has the answer of the service. An outage is reported as such. */
+static void note_no_confirmation(struct temporal *engine, const struct weir_error *error)
+{
+    struct service_health *health = &engine->health;
+    char text[WEIR_ERROR_MESSAGE_MAX + 256];
+    int64_t now_us = temporal_now(engine);
+    if (health->confirmed_us >= health->wanted_us || health->failures >= HEALTH_FAILURES_MAX ||
+        now_us < time_add(health->waits_us, HEALTH_UNCONFIRMED_US)) {
+        return;
+    }
+    (void)snprintf(text, sizeof text,
+                   "%s; a workflow that it does not find keeps its slot until it does: give the node the right to describe "
+                   "its namespace",
+                   error->message);
+    health->is_unconfirmed = true;
+    health->waits_us = now_us;
+    report_health(engine, REPORT_ENGINE_IMPAIRED, "service_not_confirmed", text);
 }
 
 /* Compares an answer with the namespace. False: another service gave it, which is noted. */
@@ -121,11 +162,13 @@ static bool compare_service(struct temporal *engine, bool is_probe, const struct
     case TARGET_MATCHES:
         if (is_probe &&
             engine->health.probe_sent_us >= engine->health.other_us) { /* not asked before the other one answered */
-            engine->health.other[0] = '\0';
-            engine->health.confirmed_us = engine->health.probe_sent_us;
+            note_confirmation(engine);
         }
         return true;
     case TARGET_UNREADABLE:
+        if (is_probe) {
+            note_no_confirmation(engine, &error);
+        }
         break;
     }
     return true;
@@ -149,7 +192,7 @@ void service_health_note_result(struct temporal *engine, enum method method, boo
         health->failures = 0;
         health->due_us = time_add(now_us, HEALTH_QUIET_US);
         if (was_down) {
-            report_health(engine, REPORT_ENGINE_UP, NULL);
+            report_health(engine, REPORT_ENGINE_UP, NULL, NULL);
             run_retry_all_now(engine);
             close_sweep_resume(engine);
         }
@@ -160,7 +203,7 @@ void service_health_note_result(struct temporal *engine, enum method method, boo
         }
         /* step 5 */
         if (health->failures >= HEALTH_FAILURES_MAX) {
-            report_health(engine, REPORT_ENGINE_DOWN, outcome_text(result));
+            report_health(engine, REPORT_ENGINE_DOWN, UNREACHABLE_CODE, outcome_text(result));
         }
     } else if (evidence == EVIDENCE_DOWN && health->failures == 0) {
         health->failures = 1;

@@ -13,6 +13,8 @@
  * GRPC_DIAL_EVERY_US. */
 #define HEALTH_PROBE_INTERVAL_US (250 * MICROSECONDS_PER_MS)
 #define HEALTH_PROBE_TIMEOUT_US (2 * MICROSECONDS_PER_SECOND)
+/* A wanted confirmation that does not come for so long is reported, each time anew. */
+#define HEALTH_UNCONFIRMED_US (10 * MICROSECONDS_PER_SECOND)
 enum { HEALTH_FAILURES_MAX = 3 }; /* a failed call, then two failed probes: the service is down */
 
 struct service_health {
@@ -25,6 +27,8 @@ struct service_health {
     int64_t other_us;     /* when that was seen last */
     int64_t wanted_us;    /* an answer of the expected service to a probe that is sent from then on is wanted */
     int64_t confirmed_us; /* when the last probe was sent that the expected service has answered */
+    int64_t waits_us;     /* since when a confirmation is wanted, or when its lack was last reported */
+    bool is_unconfirmed;  /* that was reported */
 };
 
 /* Takes every call's result, before its `done`. */

@@ -76,9 +76,16 @@ static void an_absence_counts_only_after_the_expected_service_has_answered(void 
     fake_temporal_forget(scene.service, ID_ONE);
     pass_time(&scene, 120 * SECOND_US);
     assert_int_equal(count_reports(&scene, REPORT_ENDED), 0);
+    assert_int_equal(count_reports(&scene, REPORT_ENGINE_DOWN), 0);
+    assert_in_range(count_reports(&scene, REPORT_ENGINE_IMPAIRED), 2, 12);
+    const struct report *report = last_report(&scene, REPORT_ENGINE_IMPAIRED);
+    assert_string_equal(report->error_code, "service_not_confirmed");
+    assert_non_null(strstr(report->error, "does not describe the namespace 'default'"));
+    assert_non_null(strstr(report->error, "give the node the right to describe its namespace"));
     fake_temporal_hide_namespace(scene.service, false);
     pass_time(&scene, 6 * SECOND_US);
     assert_string_equal(last_report(&scene, REPORT_ENDED)->error_code, "workflow_gone");
+    assert_int_equal(count_reports(&scene, REPORT_ENGINE_SOUND), 1);
     close_scene(&scene);
 }
 
