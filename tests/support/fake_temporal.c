@@ -844,6 +844,10 @@ void fake_temporal_take_workflow_id(struct fake_temporal *service, const char *w
 {
     struct fake_workflow *workflow = enter(service, workflow_id);
     INVARIANT(workflow->run_count == 0 || newest(workflow)->close_us != 0);
+    for (int i = 0; i < workflow->run_count && workflow->is_forgotten; i++) {
+        workflow->runs[i].run_id[0] = '\0'; /* the new chain is not forgotten */
+    }
+    workflow->is_forgotten = false;
     text_copy(workflow->request_id, sizeof workflow->request_id, "somebody-else");
     struct fake_run *run = begin_run(service, workflow);
     run->first = workflow->run_count - 1;

@@ -413,11 +413,20 @@ static bool is_absence_proved(struct temporal *engine, struct run *run)
     return service_health_confirm(engine, run->absent_us);
 }
 
+/* When to ask again about an absence that is not proved: the confirmation may not come for long. */
+static int64_t absence_due_us(struct temporal *engine, struct run *run)
+{
+    int64_t least_us = run->known ? NOT_FOUND_RETRY_US : ABSENCE_RETRY_US;
+    return time_later(time_add(temporal_now(engine), least_us), run_back_off(engine, run));
+}
+
 /* The newest workflow of the id is of another chain, so the own chain has closed. The history of its last known run has the
  * close event. */
 static void read_end_of_own_chain(struct temporal *engine, struct run *run)
 {
+    int64_t backoff_us = run->backoff_us;
     report_started_run(engine, run);
+    run->backoff_us = backoff_us;
     if (run->has_closing) {
         closing_report_confirmed(engine, run);
     } else if (++run->not_found <= 2) {
@@ -426,7 +435,7 @@ static void read_end_of_own_chain(struct temporal *engine, struct run *run)
         closing_report_gone(engine, run);
     } else {
         run->state = RUN_CLOSING; /* the event is read again */
-        run_set_due(engine, run, time_add(temporal_now(engine), ABSENCE_RETRY_US));
+        run_set_due(engine, run, absence_due_us(engine, run));
     }
 }
 
@@ -506,7 +515,7 @@ static void handle_unknown_workflow(struct temporal *engine, struct run *run)
     }
     run->not_found++;
     if (!is_absence_proved(engine, run)) {
-        run_set_due(engine, run, time_add(temporal_now(engine), run->known ? NOT_FOUND_RETRY_US : ABSENCE_RETRY_US));
+        run_set_due(engine, run, absence_due_us(engine, run));
     } else if (run->known) {
         closing_report_gone(engine, run);
     } else if (run->refusal != NULL) {

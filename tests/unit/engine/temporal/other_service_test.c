@@ -2,6 +2,8 @@
  * memory whose connections are not examined. */
 #include "temporal_scene.h"
 
+#include <stdio.h>
+
 #define ID_THREE "019aa000-0000-7000-8000-000000000003"
 
 static void open_known_scene(struct scene *scene)
@@ -89,6 +91,34 @@ static void an_absence_counts_only_after_the_expected_service_has_answered(void 
     close_scene(&scene);
 }
 
+/* The questions do not come in a loop, however long the service is not confirmed. */
+static void absences_without_a_confirmation_are_asked_about_less_and_less(void **state)
+{
+    enum { RUNS = 20 };
+    char id[RUNS][UUID_TEXT_MAX];
+    struct scene scene;
+    (void)state;
+    open_known_scene(&scene);
+    fake_temporal_hide_namespace(scene.service, true);
+    for (int i = 0; i < RUNS; i++) {
+        (void)snprintf(id[i], sizeof id[i], "019aa000-0000-7000-8000-%012d", i);
+        fake_temporal_push(scene.service, FAKE_LOSE_ANSWER);
+        start_one(&scene, id[i]);
+    }
+    pass_time(&scene, 10 * MICROSECONDS_PER_MS);
+    for (int i = 0; i < RUNS; i++) {
+        fake_temporal_forget(scene.service, id[i]);
+        fake_temporal_push(scene.service, FAKE_INVALID); /* for the second start */
+    }
+    pass_time(&scene, 10 * SECOND_US);
+    size_t before = fake_temporal_calls(scene.service, FAKE_DESCRIBE);
+    pass_time(&scene, 60 * SECOND_US);
+    size_t asked = fake_temporal_calls(scene.service, FAKE_DESCRIBE) - before;
+    assert_in_range(asked, RUNS, RUNS * 90);
+    assert_int_equal(count_reports(&scene, REPORT_REFUSED), 0);
+    close_scene(&scene);
+}
+
 /* A refused start is released only when the first one has not arrived: the other service does not know that. */
 static void a_lost_start_is_not_released_by_its_answers(void **state)
 {
@@ -128,6 +158,7 @@ int main(void)
         cmocka_unit_test(nothing_is_started_or_ended_there),
         cmocka_unit_test(its_answers_are_no_proof_after_it_has_gone),
         cmocka_unit_test(an_absence_counts_only_after_the_expected_service_has_answered),
+        cmocka_unit_test(absences_without_a_confirmation_are_asked_about_less_and_less),
         cmocka_unit_test(a_lost_start_is_not_released_by_its_answers),
         cmocka_unit_test(search_attributes_are_read_again_without_work),
     };

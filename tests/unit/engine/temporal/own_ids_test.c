@@ -201,6 +201,29 @@ static void an_end_is_read_from_the_own_chain_after_the_id_was_reused(void **sta
     }
 }
 
+/* Another program has the id, and the service cannot be confirmed: the end is asked for less and less. */
+static void a_lost_end_of_the_own_chain_is_not_asked_for_in_a_loop(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_order_scene(&scene, SIZE_MAX);
+    start_order(&scene, ID_ONE, ORDER, "{\"order\": 17}");
+    pass_time(&scene, 5 * SECOND_US);
+    fake_temporal_hide_namespace(scene.service, true);
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_COMPLETED, "1");
+    fake_temporal_forget(scene.service, ID_ONE);
+    fake_temporal_take_workflow_id(scene.service, "order-17");
+    pass_time(&scene, 60 * SECOND_US);
+    size_t before = fake_temporal_calls(scene.service, FAKE_HISTORY);
+    pass_time(&scene, 60 * SECOND_US);
+    assert_in_range(fake_temporal_calls(scene.service, FAKE_HISTORY) - before, 1, 30);
+    assert_int_equal(scene.counts[REPORT_ENDED], 0);
+    fake_temporal_hide_namespace(scene.service, false);
+    pass_time(&scene, 12 * SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->error_code, "workflow_gone");
+    close_scene(&scene);
+}
+
 /* The next node has only the ids on record. */
 static struct step_record recorded_step(struct scene *scene)
 {
@@ -395,6 +418,7 @@ int main(void)
         cmocka_unit_test(invalid_workflow_ids_fail_with_their_code),
         cmocka_unit_test(an_id_is_at_most_255_bytes_long),
         cmocka_unit_test(an_end_is_read_from_the_own_chain_after_the_id_was_reused),
+        cmocka_unit_test(a_lost_end_of_the_own_chain_is_not_asked_for_in_a_loop),
         cmocka_unit_test(after_a_takeover_the_recorded_chain_is_followed),
         cmocka_unit_test(the_id_on_record_overrides_the_definition),
         cmocka_unit_test(a_start_of_an_own_id_that_a_dead_node_sent_is_found_by_the_next_one),
