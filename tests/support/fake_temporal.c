@@ -849,22 +849,20 @@ void fake_temporal_take_workflow_id(struct fake_temporal *service, const char *w
     }
     workflow->is_forgotten = false;
     text_copy(workflow->request_id, sizeof workflow->request_id, "somebody-else");
-    struct fake_run *run = begin_run(service, workflow);
-    run->first = workflow->run_count - 1;
+    int first = workflow->run_count;
+    begin_run(service, workflow)->first = first;
 }
 
 void fake_temporal_end_newest(struct fake_temporal *service, const char *workflow_id, int status)
 {
     struct fake_workflow *workflow = find(service, workflow_id);
-    INVARIANT(workflow != NULL);
     wake_polls(service, workflow, end(service, workflow, status, NULL));
 }
 
 void fake_temporal_end(struct fake_temporal *service, const char *id, int status, const char *text)
 {
     struct fake_workflow *workflow = must_find(service, id);
-    const struct fake_run *run = end(service, workflow, status, text);
-    wake_polls(service, workflow, run);
+    wake_polls(service, workflow, end(service, workflow, status, text));
 }
 
 void fake_temporal_terminate_by_weir(struct fake_temporal *service, const char *id, const char *reason)
