@@ -315,6 +315,12 @@ void grpc_call_begin(struct call_table *table, struct call *call)
 void grpc_call_wait_again(struct call_table *table, struct call *call)
 {
     INVARIANT(call->state == CALL_UNDER_WAY && table->under_way > 0);
+    if (call->is_pinned) {
+        struct weir_error error;
+        (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "the connection ended before %s left", call->path);
+        grpc_call_finish_unsent(table, call, GRPC_CAUSE_CONNECTION_LOST, &error);
+        return;
+    }
     table->under_way--;
     call->state = CALL_WAITING;
     call->connection = NULL;

@@ -92,7 +92,8 @@ struct call *grpc_call_table_find(struct call_table *table, grpc_call_id id);
 
 /* WAITING -> UNDER_WAY. */
 void grpc_call_begin(struct call_table *table, struct call *call);
-/* UNDER_WAY -> WAITING, at the place in its class that it had. */
+/* UNDER_WAY -> WAITING, at the place in its class that it had. A pinned call ends instead, as it goes on no other
+ * connection. */
 void grpc_call_wait_again(struct call_table *table, struct call *call);
 /* -> FINISHED. `error` is copied; with GRPC_STATUS grpc_answer_judge() has filled `result`. */
 void grpc_call_finish(struct call_table *table, struct call *call, enum grpc_outcome outcome, enum grpc_cause cause,

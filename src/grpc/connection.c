@@ -560,7 +560,6 @@ void grpc_connection_drop_call(struct connection *connection, struct call *call,
     if (left) {
         grpc_call_finish(connection->table, call, GRPC_UNKNOWN, cause, error);
     } else {
-        grpc_call_wait_again(connection->table, call);
         grpc_call_finish_unsent(connection->table, call, cause, error);
     }
 }

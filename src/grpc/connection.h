@@ -61,7 +61,7 @@ struct connection {
 
     struct call *calls; /* under way on it */
     size_t call_count;
-    uint64_t answered; /* calls with a status */
+    uint64_t answered; /* calls with a status, examinations left out */
     bool got_goaway;
     bool flooded;
     bool was_asked_to_calm;               /* GOAWAY with ENHANCE_YOUR_CALM */
@@ -71,6 +71,7 @@ struct connection {
     struct examination_call *examination; /* under way; NULL: none */
     int unclear;                          /* examinations in a row that did not say which server answers */
     int64_t examine_us;                   /* not examined before */
+    int64_t asked_us;                     /* when it was first examined since it last passed */
 
     uint8_t *output; /* OUTPUT_BYTES */
     size_t output_start;

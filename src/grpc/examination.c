@@ -115,10 +115,14 @@ int64_t grpc_examination_step(struct grpc_client *client, struct connection *con
     *own =
         (struct examination_call){.client = client, .connection = connection, .round = client->settings.examination_round};
     connection->examination = own;
+    connection->asked_us = connection->unclear == 0 ? client->now_us : connection->asked_us;
     struct call *call = grpc_call_table_find(&client->table, id);
     call->is_pinned = true;
     connection->now_us = client->now_us;
-    (void)grpc_connection_begin_call(connection, call); /* false: the pool ends the call */
+    if (!grpc_connection_begin_call(connection, call)) {
+        (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "the connection takes no more calls");
+        grpc_call_finish_unsent(&client->table, call, GRPC_CAUSE_CONNECTION_LOST, &error);
+    }
     return TIME_NEVER;
 }
 

@@ -102,8 +102,10 @@ static void fail_to_connect(struct grpc_client *client, struct pool *pool, struc
 static void plan_next_dial(struct grpc_client *client, struct pool *pool, struct route *route,
                            const struct connection *connection)
 {
+    bool had_passed = connection->was_noted || grpc_examination_is_passed(connection);
     bool is_expected = connection->cause != GRPC_CAUSE_NOT_EXPECTED;
-    bool useful = is_expected && (connection->answered > 0 || client->now_us - connection->opened_us >= STABLE_AFTER_US);
+    bool useful = had_passed && is_expected &&
+                  (connection->answered > 0 || client->now_us - connection->opened_us >= STABLE_AFTER_US);
     if (useful) {
         route->failures = 0;
         route->dial_us = client->now_us;
@@ -119,7 +121,12 @@ static void plan_next_dial(struct grpc_client *client, struct pool *pool, struct
             error_hint(&error, "the server stops, or something in front of it limits connections");
         }
         enum grpc_cause cause = connection->is_silent ? GRPC_CAUSE_SILENT : connection->cause;
-        count_failure(client, pool, route, cause == GRPC_CAUSE_NONE ? GRPC_CAUSE_CONNECTION_LOST : cause, &error);
+        cause = cause == GRPC_CAUSE_NONE ? GRPC_CAUSE_CONNECTION_LOST : cause;
+        if (had_passed) {
+            count_failure(client, pool, route, cause, &error);
+        } else {
+            fail_to_connect(client, pool, route, cause, &error);
+        }
     }
     for (size_t i = 0; i < pool->route_count && !grpc_pool_has_open(pool); i++) {
         int64_t soon_us = time_add(client->now_us, client->backoff_first_us);
@@ -146,7 +153,7 @@ void grpc_pool_connection_ended(struct grpc_client *client, struct pool *pool, s
     bool was_open = connection->opened_us != TIME_NEVER;
     bool was_current = route != NULL && route->current == connection;
     bool had_passed = connection->was_noted || grpc_examination_is_passed(connection);
-    if (was_open) {
+    if (was_open && had_passed) {
         bool fine = connection->cause == GRPC_CAUSE_NONE;
         client->facts.connections_lost += !fine;
         grpc_client_emit(client, fine ? GRPC_EVENT_CONNECTION_ENDED : GRPC_EVENT_CONNECTION_LOST, connection->address.text,
@@ -260,10 +267,10 @@ static void update_route(struct grpc_client *client, struct pool *pool, struct r
     }
 }
 
-/* `current` has no answer yet; pool.h gives the reason for a second one. */
+/* `current` is not connected yet, or not examined; pool.h gives the reason for a second one. */
 static int64_t dial_beside(struct grpc_client *client, struct pool *pool, struct route *route)
 {
-    int64_t due_us = time_add(route->dialled_us, GRPC_DIAL_EVERY_US);
+    int64_t due_us = time_add(time_later(route->dialled_us, route->current->asked_us), GRPC_DIAL_EVERY_US);
     if (client->now_us < due_us) {
         return due_us;
     }
@@ -285,7 +292,7 @@ static int64_t step_route(struct grpc_client *client, struct pool *pool, struct 
         }
         return wanted && route->current == NULL ? route->dial_us : TIME_NEVER;
     }
-    if (wanted && is_dialling(route->current) && !grpc_pool_has_open(pool)) {
+    if (wanted && !is_ready(route->current) && !grpc_pool_has_open(pool)) {
         return dial_beside(client, pool, route);
     }
     bool replace = is_ready(route->current) &&
@@ -323,12 +330,6 @@ static void send_waiting_calls(struct grpc_client *client, struct pool *pool)
 {
     struct call_list *waiting = &client->table.waiting[pool->class];
     while (waiting->first != NULL) {
-        if (waiting->first->is_pinned) { /* its connection takes no calls any more */
-            struct weir_error error;
-            (void)error_set(&error, WEIR_ENGINE_UNREACHABLE, "the connection ended before it was examined");
-            grpc_call_finish_unsent(&client->table, waiting->first, GRPC_CAUSE_CONNECTION_LOST, &error);
-            continue;
-        }
         struct connection *connection = choose_connection(pool);
         if (connection == NULL) {
             return;

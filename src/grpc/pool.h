@@ -4,8 +4,8 @@
  * takes calls (`current`) and one that is dialled to replace it (`next`). Connections that drain belong to no route any
  * more.
  *
- * While `current` itself is being dialled and no other connection is open, `next` is dialled beside it, anew every
- * GRPC_DIAL_EVERY_US. `current` has a long time-out, for a slow network. `next` succeeds as soon as the network works
+ * While `current` itself is being dialled or examined and no other connection is open, `next` is dialled beside it, anew
+ * every GRPC_DIAL_EVERY_US. `current` has a long time-out, for a slow network. `next` succeeds as soon as the network works
  * again.
  */
 #ifndef WEIR_GRPC_POOL_H

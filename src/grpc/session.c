@@ -64,7 +64,7 @@ static void end_by_answer(struct connection *connection, struct call *call, bool
     }
     grpc_session_detach(connection, call);
     grpc_call_finish_by_answer(connection->table, call);
-    connection->answered += call->result.outcome == GRPC_STATUS;
+    connection->answered += call->result.outcome == GRPC_STATUS && !call->is_pinned; /* an examination is no use of it */
 }
 
 /* REFUSED_STREAM proves that the server did not process the call, so it may be sent again. */
@@ -72,7 +72,7 @@ static void end_by_refusal(struct connection *connection, struct call *call)
 {
     grpc_session_detach(connection, call);
     call->was_refused = true;
-    if (call->resends < GRPC_RESENDS_MAX) {
+    if (call->resends < GRPC_RESENDS_MAX && !call->is_pinned) {
         call->resends++;
         connection->table->resent++;
         grpc_call_wait_again(connection->table, call);

@@ -7,7 +7,7 @@
 #include "support/grpc_fixture.h"
 #include "support/test.h"
 
-enum { SECOND = 1000000, CONNECTIONS_MAX = 64 };
+enum { SECOND = 1000000, CONNECTIONS_MAX = 512, REFUSED_STREAM = 7 };
 
 #define WHO_PATH "/weir.test.Service/Who"
 
@@ -17,6 +17,9 @@ struct servers {
     const char *name; /* of the one that answers; NULL: it does not say */
     int unclear;      /* so many further questions are throttled */
     bool holds;       /* the question who it is gets no answer for now */
+    int holds_on;     /* only on this connection; 0: on all */
+    bool cuts;        /* each call ends its connection */
+    bool refuses;     /* the question is refused: REFUSED_STREAM */
     bool holds_calls; /* nor do calls */
     uint64_t held;    /* the last one of these */
     int questions;
@@ -42,11 +45,13 @@ static void handle(void *context, const struct frontend_call *call, struct front
             answer->response = servers->name;
             answer->response_length = strlen(servers->name);
         }
-        answer->fate = servers->holds ? FATE_HOLD : FATE_ANSWER;
+        bool holds = servers->holds && (servers->holds_on == 0 || servers->holds_on == call->connection);
+        answer->fate = holds ? FATE_HOLD : servers->refuses ? FATE_RESET : FATE_ANSWER;
+        answer->reset_code = REFUSED_STREAM;
         return;
     }
     servers->held = servers->holds_calls ? call->token : servers->held;
-    answer->fate = servers->holds_calls ? FATE_HOLD : FATE_ANSWER;
+    answer->fate = servers->holds_calls ? FATE_HOLD : servers->cuts ? FATE_CUT : FATE_ANSWER;
     servers->unasked += !servers->was_asked[call->connection];
     servers->calls[servers->name != NULL && strcmp(servers->name, "expected") == 0 ? 0 : 1]++;
 }
@@ -207,6 +212,89 @@ static void another_server_sees_no_call(void **state)
     }
 }
 
+/* To be examined is no use of a connection: a server that ends each one at its first call is not dialled in a loop. */
+static void a_server_that_cuts_each_call_is_dialled_with_a_distance(void **state)
+{
+    (void)state;
+    struct servers servers;
+    open_servers(&servers, "expected");
+    order_examination(&servers);
+    servers.cuts = true;
+    for (int i = 0; i < 200; i++) { /* 2 s */
+        struct grpc_ended *ended = grpc_fixture_call(&servers.fixture, "x", 1);
+        for (int turn = 0; turn < 100 && ended->times == 0; turn++) {
+            grpc_fixture_turn(&servers.fixture);
+        }
+        servers.fixture.now_us += SECOND / 100;
+    }
+    assert_in_range(servers.questions, 2, 20);
+    servers.cuts = false;
+    servers.fixture.now_us += SECOND;
+    assert_int_equal(grpc_fixture_run(&servers.fixture)->outcome, GRPC_STATUS);
+    grpc_fixture_close(&servers.fixture);
+}
+
+static void an_examination_that_hangs_blocks_one_connection(void **state)
+{
+    (void)state;
+    struct servers servers;
+    open_servers(&servers, "expected");
+    order_examination(&servers);
+    servers.holds = true;
+    servers.holds_on = 1;
+    int64_t began_us = servers.fixture.now_us;
+    struct grpc_ended *ended = grpc_fixture_call(&servers.fixture, "x", 1);
+    grpc_fixture_until(&servers.fixture, a_question_has_come);
+    let_end(&servers, ended);
+    assert_int_equal(ended->outcome, GRPC_STATUS);
+    assert_true(servers.fixture.now_us - began_us < 2 * SECOND);
+    assert_int_equal(servers.unasked, 0);
+    assert_int_equal(frontend_counts(servers.fixture.frontend).connections, 2);
+    grpc_fixture_close(&servers.fixture);
+}
+
+/* The question is not queued again among the calls that wait. It is asked again after a distance. */
+static void a_refused_examination_is_not_sent_again_at_once(void **state)
+{
+    (void)state;
+    struct servers servers;
+    open_servers(&servers, "expected");
+    order_examination(&servers);
+    servers.refuses = true;
+    struct grpc_ended *ended = grpc_fixture_call(&servers.fixture, "x", 1);
+    grpc_fixture_until(&servers.fixture, a_question_has_come);
+    for (int i = 0; i < 50; i++) {
+        grpc_fixture_turn(&servers.fixture);
+    }
+    assert_int_equal(servers.questions, 1);
+    assert_int_equal(servers.judged, 1);
+    assert_int_equal(grpc_fixture_facts(&servers.fixture).calls_resent, 0);
+    servers.refuses = false;
+    let_end(&servers, ended);
+    assert_int_equal(ended->outcome, GRPC_STATUS);
+    grpc_fixture_close(&servers.fixture);
+}
+
+/* A connection that never passed was never connected for the operator. */
+static void another_server_counts_as_a_failure_to_connect(void **state)
+{
+    (void)state;
+    struct servers servers;
+    open_servers(&servers, "another");
+    order_examination(&servers);
+    for (int k = 0; k < 5; k++) {
+        assert_int_equal(grpc_fixture_run(&servers.fixture)->outcome, GRPC_NOT_SENT);
+        servers.fixture.now_us += SECOND;
+    }
+    struct grpc_client_facts facts = grpc_fixture_facts(&servers.fixture);
+    assert_int_equal(facts.connections_lost, 0);
+    assert_int_equal(facts.connects, 0);
+    assert_in_range(facts.connects_failed, 2, 12);
+    assert_int_equal(servers.fixture.events[GRPC_EVENT_CONNECTION_LOST], 0);
+    assert_int_equal(servers.fixture.events[GRPC_EVENT_CONNECT_FAILED], 1);
+    grpc_fixture_close(&servers.fixture);
+}
+
 /* A connection that never says it ends, and so do the calls that wait for it. */
 static void a_server_that_never_says_sees_no_call(void **state)
 {
@@ -279,6 +367,10 @@ int main(void)
         cmocka_unit_test(a_connection_carries_calls_only_after_it_has_passed),
         cmocka_unit_test(a_server_that_does_not_say_is_asked_again),
         cmocka_unit_test(calls_under_way_outlive_an_examination_without_an_answer),
+        cmocka_unit_test(a_server_that_cuts_each_call_is_dialled_with_a_distance),
+        cmocka_unit_test(an_examination_that_hangs_blocks_one_connection),
+        cmocka_unit_test(a_refused_examination_is_not_sent_again_at_once),
+        cmocka_unit_test(another_server_counts_as_a_failure_to_connect),
         cmocka_unit_test(a_server_that_never_says_sees_no_call),
         cmocka_unit_test(another_server_sees_no_call),
         cmocka_unit_test(a_server_that_takes_its_place_sees_no_call),
