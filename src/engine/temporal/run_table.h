@@ -61,12 +61,13 @@ struct run {
     struct report *refusal; /* to be reported once it is certain that nothing runs; owned */
 
     /* from then on */
-    bool started;           /* reported, or on record from an earlier claim */
-    bool known;             /* the service has, or had, this workflow */
-    bool is_ours;           /* weir started the first run of its chain */
-    bool has_describe_turn; /* its next description has a reserved time */
-    int not_found;          /* answers of that kind in a row */
-    int64_t absent_us;      /* when the first of them came that counts; 0: none */
+    bool started;            /* reported, or on record from an earlier claim */
+    bool known;              /* the service has, or had, this workflow */
+    bool is_ours;            /* weir started the first run of its chain */
+    bool has_describe_turn;  /* its next description has a reserved time */
+    int not_found;           /* answers of that kind in a row */
+    int64_t absent_us;       /* when the first of them came that counts; 0: none */
+    int64_t first_absent_us; /* the same of the first run of the chain that has the id */
     char run_id[RUN_ID_MAX];
     char first_run_id[RUN_ID_MAX];    /* of its chain; "" = not known */
     char recorded_run_id[RUN_ID_MAX]; /* the run that is on record */

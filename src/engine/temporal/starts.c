@@ -401,16 +401,17 @@ static bool is_other_chain(const struct run *run, const struct describe_answer *
            strcmp(answer->memo_execution, run->id) != 0;
 }
 
-/* An answer "not found" alone proves nothing: another service may have given it. False: it does not count yet. */
-static bool is_absence_proved(struct temporal *engine, struct run *run)
+/* An answer "not found" alone proves nothing: another service may have given it. `absent_us` has the time of the first one.
+ * False: it does not count yet. */
+static bool is_absence_proved(struct temporal *engine, int64_t *absent_us)
 {
     int64_t now_us = temporal_now(engine);
-    if (run->absent_us == 0 || run->absent_us <= engine->health.other_us) {
-        run->absent_us = now_us;
+    if (*absent_us == 0 || *absent_us <= engine->health.other_us) {
+        *absent_us = now_us;
         (void)service_health_confirm(engine, now_us);
         return false;
     }
-    return service_health_confirm(engine, run->absent_us);
+    return service_health_confirm(engine, *absent_us);
 }
 
 /* When to ask again about an absence that is not proved: the confirmation may not come for long. */
@@ -431,11 +432,22 @@ static void read_end_of_own_chain(struct temporal *engine, struct run *run)
         closing_report_confirmed(engine, run);
     } else if (++run->not_found <= 2) {
         closing_read_event(engine, run);
-    } else if (is_absence_proved(engine, run)) {
+    } else if (is_absence_proved(engine, &run->absent_us)) {
         closing_report_gone(engine, run);
     } else {
         run->state = RUN_CLOSING; /* the event is read again */
         run_set_due(engine, run, absence_due_us(engine, run));
+    }
+}
+
+/* Another service may have given the answer. */
+static void describe_later(struct temporal *engine, struct run *run)
+{
+    if (run->started) {
+        run_set_due(engine, run, run_back_off(engine, run));
+    } else {
+        run->may_run = true;
+        report_unreachable(engine, run, "another_service", service_health_other(engine));
     }
 }
 
@@ -449,8 +461,12 @@ static void handle_first_run(struct temporal *engine, struct run *run, const str
     }
     enum reply_kind reply = outcome_classify_reply(result);
     bool is_read = reply == REPLY_OK && decode_describe(result->response, result->response_length, &answer) == WEIR_OK;
-    if (is_read && strcmp(answer.memo_execution, run->id) != 0) {
+    if (service_health_other(engine) != NULL) {
+        describe_later(engine, run);
+    } else if (is_read && strcmp(answer.memo_execution, run->id) != 0) {
         refuse_taken_id(engine, run, &answer);
+    } else if (reply == REPLY_NOT_FOUND && !is_absence_proved(engine, &run->first_absent_us)) {
+        run_set_due(engine, run, absence_due_us(engine, run));
     } else if (is_read || reply == REPLY_NOT_FOUND) {
         run->is_ours = true;
         starts_describe_run(engine, run);
@@ -504,18 +520,16 @@ static void handle_described_run(struct temporal *engine, struct run *run, const
     starts_record_run(engine, run);
 }
 
-/* The service has no workflow of this id. In this order: the confirmation of a termination; the first answer of this kind,
- * which proves nothing; a workflow that was deleted or forgotten; a refusal of step 7; step 8; or a start that never
- * arrived. */
+/* The service has no workflow of this id. In this order: the first answer of this kind, which proves nothing; the
+ * confirmation of a termination; a workflow that was deleted or forgotten; a refusal of
+ * step 7; step 8; or a start that never arrived. */
 static void handle_unknown_workflow(struct temporal *engine, struct run *run)
 {
-    if (run->has_closing) {
-        closing_report_confirmed(engine, run);
-        return;
-    }
     run->not_found++;
-    if (!is_absence_proved(engine, run)) {
+    if (!is_absence_proved(engine, &run->absent_us)) {
         run_set_due(engine, run, absence_due_us(engine, run));
+    } else if (run->has_closing) {
+        closing_report_confirmed(engine, run);
     } else if (run->known) {
         closing_report_gone(engine, run);
     } else if (run->refusal != NULL) {
@@ -529,17 +543,6 @@ static void handle_unknown_workflow(struct temporal *engine, struct run *run)
         run->not_found = 0;
         run->absent_us = 0;
         schedule_resend(engine, run);
-    }
-}
-
-/* Another service may have given the answer. */
-static void describe_later(struct temporal *engine, struct run *run)
-{
-    if (run->started) {
-        run_set_due(engine, run, run_back_off(engine, run));
-    } else {
-        run->may_run = true;
-        report_unreachable(engine, run, "another_service", service_health_other(engine));
     }
 }
 
