@@ -28,6 +28,9 @@ static void handle_attributes(struct temporal *engine, struct run *run, const st
 {
     json_t *types = NULL;
     (void)run;
+    if (service_health_other(engine) != NULL) { /* it may be that one's answer; retention.c requests them again */
+        return;
+    }
     if (outcome_classify_reply(result) == REPLY_OK &&
         decode_attributes(result->response, result->response_length, &types) == WEIR_OK) {
         replace_types(engine, types);

@@ -121,6 +121,9 @@ static void note_other_service(struct temporal *engine, const char *text)
 static void note_confirmation(struct temporal *engine)
 {
     struct service_health *health = &engine->health;
+    if (service_health_other(engine) != NULL) {
+        engine->retention.due_us = temporal_now(engine); /* it and the search attributes may be those of the other one */
+    }
     health->other[0] = '\0';
     health->confirmed_us = health->probe_sent_us;
     health->waits_us = temporal_now(engine);
