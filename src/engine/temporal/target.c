@@ -134,7 +134,7 @@ static void request_target(struct temporal *engine)
     } else if (!atomic_load(&engine->attributes.is_answered)) {
         attributes_request(engine);
         request_target_later(engine);
-    } else if (examine_connections(engine)) {
+    } else if (service_health_other(engine) == NULL && examine_connections(engine)) {
         publish_target(engine, target->service);
     } else {
         request_target_later(engine);

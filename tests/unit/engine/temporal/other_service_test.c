@@ -139,6 +139,86 @@ static void a_lost_start_is_not_released_by_its_answers(void **state)
     close_scene(&scene);
 }
 
+/* A reset may have begun another run: "not found" proves the end no more than it proves an absence. */
+static void a_termination_is_not_confirmed_by_its_answers(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_known_scene(&scene);
+    start_and_follow(&scene, ID_ONE);
+    pass_time(&scene, SECOND_US);
+    fake_temporal_hide_namespace(scene.service, true);
+    fake_temporal_end(scene.service, ID_ONE, RUN_STATUS_TERMINATED, "by an operator");
+    fake_temporal_forget(scene.service, ID_ONE);
+    pass_time(&scene, 60 * SECOND_US);
+    assert_int_equal(count_reports(&scene, REPORT_ENDED), 0);
+    fake_temporal_hide_namespace(scene.service, false);
+    pass_time(&scene, 6 * SECOND_US);
+    assert_string_equal(last_report(&scene, REPORT_ENDED)->error_code, "terminated");
+    close_scene(&scene);
+}
+
+/* The workflow of another program goes on under the id of the execution, and the other service does not know its first run.
+ */
+static void a_workflow_is_not_taken_for_the_own_one_by_its_answers(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_known_scene(&scene);
+    fake_temporal_take_id(scene.service, ID_ONE);
+    fake_temporal_go_on(scene.service, ID_ONE, RUN_STATUS_CONTINUED_AS_NEW);
+    start_one(&scene, ID_ONE);
+    for (int i = 0; i < 1000 && fake_temporal_calls(scene.service, FAKE_DESCRIBE) == 0; i++) {
+        scene.now_us += MICROSECONDS_PER_MS;
+        (void)engine_step(scene.engine);
+    }
+    assert_int_equal(fake_temporal_calls(scene.service, FAKE_DESCRIBE), 1);
+    fake_temporal_replace(scene.service, true);
+    pass_time(&scene, 5 * MICROSECONDS_PER_MS);
+    fake_temporal_replace(scene.service, false);
+    pass_time(&scene, 10 * SECOND_US);
+    assert_int_equal(count_reports(&scene, REPORT_STARTED), 0);
+    assert_string_equal(last_report(&scene, REPORT_REFUSED)->error_code, "workflow_id_taken");
+    close_scene(&scene);
+}
+
+/* They may have been those of the other one, even when its answer came before it was noticed. */
+static void search_attributes_are_read_anew_after_it_has_gone(void **state)
+{
+    struct scene scene;
+    (void)state;
+    open_known_scene(&scene);
+    struct fake_attributes *attributes = fake_temporal_attributes(scene.service);
+    pass_time(&scene, RETENTION_INTERVAL_US - 2 * SECOND_US);
+    fake_temporal_replace(scene.service, true);
+    fake_attributes_add(attributes, TEMPORAL_WORKSPACE_ATTRIBUTE, ATTRIBUTE_KEYWORD);
+    pass_time(&scene, 5 * SECOND_US);
+    assert_true(count_reports(&scene, REPORT_ENGINE_DOWN) > 0);
+    attributes->count = 0;
+    fake_temporal_replace(scene.service, false);
+    pass_time(&scene, 5 * SECOND_US);
+    start_and_follow(&scene, ID_ONE);
+    assert_int_equal(count_reports(&scene, REPORT_REFUSED), 0);
+    close_scene(&scene);
+}
+
+static void a_node_gets_no_target_while_it_answers(void **state)
+{
+    struct scene scene;
+    struct engine_target target;
+    (void)state;
+    open_scene(&scene);
+    struct temporal *engine = (struct temporal *)(void *)scene.engine;
+    text_copy(engine->health.other, sizeof engine->health.other, "another service answers");
+    (void)engine_target(scene.engine, &target);
+    pass_time(&scene, SECOND_US);
+    assert_false(engine_target(scene.engine, &target));
+    assert_int_equal(count_reports(&scene, REPORT_ENGINE_UP), 0);
+    pass_time(&scene, 15 * SECOND_US); /* the next probe is answered by the expected one */
+    assert_true(engine_target(scene.engine, &target));
+    close_scene(&scene);
+}
+
 /* A node without work asks for them, too. */
 static void search_attributes_are_read_again_without_work(void **state)
 {
@@ -160,6 +240,10 @@ int main(void)
         cmocka_unit_test(an_absence_counts_only_after_the_expected_service_has_answered),
         cmocka_unit_test(absences_without_a_confirmation_are_asked_about_less_and_less),
         cmocka_unit_test(a_lost_start_is_not_released_by_its_answers),
+        cmocka_unit_test(a_termination_is_not_confirmed_by_its_answers),
+        cmocka_unit_test(a_workflow_is_not_taken_for_the_own_one_by_its_answers),
+        cmocka_unit_test(search_attributes_are_read_anew_after_it_has_gone),
+        cmocka_unit_test(a_node_gets_no_target_while_it_answers),
         cmocka_unit_test(search_attributes_are_read_again_without_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
