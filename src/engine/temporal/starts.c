@@ -521,8 +521,8 @@ static void handle_described_run(struct temporal *engine, struct run *run, const
 }
 
 /* The service has no workflow of this id. In this order: the first answer of this kind, which proves nothing; the
- * confirmation of a termination; a workflow that was deleted or forgotten; a refusal of
- * step 7; step 8; or a start that never arrived. */
+ * confirmation of a termination; a workflow that was deleted or forgotten; a refusal of step 7; step 8; or a start that
+ * never arrived. */
 static void handle_unknown_workflow(struct temporal *engine, struct run *run)
 {
     run->not_found++;
