@@ -153,6 +153,23 @@ def a_signal_and_a_sleep_of_finally_wait_without_a_slot(weir):
     assert _output(shown, 'say') == ['exit_1 yes'], shown
 
 
+def a_timeout_that_no_step_shows_stands_behind_a_park(weir):
+    weir.make_store()
+    _node(weir)
+    _apply(weir, 'late', timeout='1s', steps={
+        'a': {'exec': ['sh', '-c', 'trap "exit 0" TERM; sleep 30 & wait'], 'undo': {'exec': _noted(weir, 'a.undo')}},
+        'b': {'needs': ['a'], 'exec': _noted(weir, 'b')}},
+        on_failure={'nap': {'sleep': '4s'}, 'tell': {'needs': ['nap'], 'exec': _noted(weir, 'tell')}})
+    id = weir.enqueue('-w', 'tiny', 'late')
+    wait_for('the park', lambda: weir.show(id)['status'] == 'WAITING', pause=SHORT)
+    shown = weir.ended(id)
+    assert (shown['status'], shown['error_code']) == ('FAILED', 'execution_timeout'), shown
+    assert _words(weir) == ['a.undo', 'tell'], _words(weir)
+    assert _states(shown) == {'a': 'COMPLETED', 'b': 'CANCELLED', 'a.undo': 'COMPLETED', 'nap': 'COMPLETED',
+                              'tell': 'COMPLETED'}, shown
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
 def a_cancel_runs_none_of_these_steps(weir):
     weir.make_store()
     _node(weir)

@@ -24,13 +24,18 @@ void execution_set_error(struct execution *execution, const char *code, const ch
     }
 }
 
-void execution_set_timeout_error(struct execution *execution)
+void execution_clear_error(struct execution *execution)
 {
     INVARIANT(execution != NULL);
     execution->error_code[0] = '\0';
     free(execution->error);
     execution->error = NULL;
     execution->failed_step = -1;
+}
+
+void execution_set_timeout_error(struct execution *execution)
+{
+    execution_clear_error(execution);
     execution_set_error(execution, "execution_timeout", "the execution took longer than its timeout");
 }
 

@@ -9,6 +9,8 @@
 
 /* Keeps the first failure and ignores the rest. `error` may be NULL. */
 void execution_set_error(struct execution *execution, const char *code, const char *error);
+/* No failure is known any more. */
+void execution_clear_error(struct execution *execution);
 /* The failure is that the execution took longer than its timeout; it replaces another one. */
 void execution_set_timeout_error(struct execution *execution);
 /* Marks the end as reported, and writes end state and failure into the report. `report` may be NULL: no memory for one. */

@@ -9,6 +9,8 @@
  * Why a FAILED record of a step does not end its execution here: the node may die between that record and the end. The next
  * claim brings the steps, execution_restore_ending() sees the failure, and the execution advances to the stage whose steps
  * are not all final. The execution's own timeout bounds STAGE_STEPS alone, because a timeout has to be cleaned up, too.
+ * A timeout is on record as a CANCELLED step. When it stopped none, a step that has not run is recorded so, before
+ * STAGE_STEPS ends; when all steps have run, it came too late and is no failure.
  */
 #include "engine/in_process/execution_stage.h"
 
@@ -17,6 +19,7 @@
 #include "base/error.h"
 #include "engine/in_process/execution_outcome.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_report.h"
 
 static const struct definition *stage_definition(const struct execution *execution)
 {
@@ -83,6 +86,79 @@ bool execution_stage_allows(const struct execution *execution, size_t index)
     return true;
 }
 
+/* --- failures --- */
+
+bool execution_fails_by(const struct execution *execution, size_t index)
+{
+    return !stage_definition(execution)->steps[index].continue_on_error;
+}
+
+/* The first step of `steps` that has failed for good, or -1. */
+static int find_first_failure(const struct execution *execution)
+{
+    int first = -1;
+    for (size_t i = 0; i < stage_definition(execution)->main_count; i++) {
+        const struct step_run *run = &execution->steps[i];
+        bool has_failed = run->phase == PHASE_DONE && run->state == STEP_FAILED && execution_fails_by(execution, i);
+        if (has_failed && (first < 0 || run->finished < execution->steps[first].finished)) {
+            first = (int)i;
+        }
+    }
+    return first;
+}
+
+static size_t count_main_done(const struct execution *execution)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < stage_definition(execution)->main_count; i++) {
+        count += execution->steps[i].phase == PHASE_DONE;
+    }
+    return count;
+}
+
+/* Undos and steps of `on_failure` begin only after a failure. */
+static bool has_begun_after_failure(const struct execution *execution)
+{
+    for (size_t i = stage_definition(execution)->main_count; i < execution->step_count; i++) {
+        const struct step_run *run = &execution->steps[i];
+        if (stage_definition(execution)->steps[i].section != SECTION_FINALLY &&
+            (run->phase != PHASE_IDLE || run->on_record)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Steps are CANCELLED with their execution: beside a failed one, by a cancel, or at the timeout of the execution. */
+static bool has_cancelled_step(const struct execution *execution)
+{
+    for (size_t i = 0; i < execution->step_count; i++) {
+        if (execution->steps[i].phase == PHASE_DONE && execution->steps[i].state == STEP_CANCELLED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The timeout stopped none of `steps`, and nothing on record shows it. */
+static bool is_unseen_timeout(const struct execution *execution)
+{
+    return execution->stage == STAGE_STEPS && execution->ending == ENDING_TIMED_OUT && !has_cancelled_step(execution) &&
+           find_first_failure(execution) < 0;
+}
+
+/* Puts a step on record as CANCELLED that has not run. */
+static bool record_timeout(struct execution *execution)
+{
+    for (size_t i = 0; i < stage_definition(execution)->main_count; i++) {
+        if (execution->steps[i].phase == PHASE_IDLE) {
+            step_run_report_final(&execution->steps[i], STEP_CANCELLED, NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
 /* --- the way through the stages --- */
 
 static void enter_later_stage(struct execution *execution, enum execution_stage stage)
@@ -108,6 +184,15 @@ bool execution_stage_advance(struct execution *execution)
         ending > ENDING_TIMED_OUT || ending == ENDING_GIVEN_BACK) {
         return false;
     }
+    if (is_unseen_timeout(execution)) {
+        if (record_timeout(execution)) {
+            return false; /* its record brings the execution here again */
+        }
+        if (!has_begun_after_failure(execution)) {
+            execution_clear_error(execution);
+            ending = ENDING_NONE;
+        }
+    }
     execution->has_failed = execution->has_failed || ending != ENDING_NONE;
     if (execution->stage > STAGE_STEPS) {
         enter_later_stage(execution, execution->stage + 1);
@@ -125,45 +210,14 @@ bool execution_is_complete(const struct execution *execution)
 bool execution_completes_with(const struct execution *execution)
 {
     return execution->stage == STAGE_STEPS && !stage_definition(execution)->has_finally &&
-           execution->done + 1 == stage_definition(execution)->main_count;
+           (execution_has_stages(execution) ? count_main_done(execution) : execution->done) + 1 ==
+               stage_definition(execution)->main_count;
 }
 
 bool execution_spares_step(const struct execution *execution, size_t index)
 {
     bool goes_on = execution->ending == ENDING_FAILED || execution->ending == ENDING_TIMED_OUT;
     return goes_on && stage_definition(execution)->steps[index].section != SECTION_STEPS;
-}
-
-/* --- failures --- */
-
-bool execution_fails_by(const struct execution *execution, size_t index)
-{
-    return !stage_definition(execution)->steps[index].continue_on_error;
-}
-
-/* The first step of `steps` that has failed for good, or -1. */
-static int find_first_failure(const struct execution *execution)
-{
-    int first = -1;
-    for (size_t i = 0; i < stage_definition(execution)->main_count; i++) {
-        const struct step_run *run = &execution->steps[i];
-        bool has_failed = run->phase == PHASE_DONE && run->state == STEP_FAILED && execution_fails_by(execution, i);
-        if (has_failed && (first < 0 || run->finished < execution->steps[first].finished)) {
-            first = (int)i;
-        }
-    }
-    return first;
-}
-
-/* Steps are CANCELLED with their execution: beside a failed one, by a cancel, or at the timeout of the execution. */
-static bool has_cancelled_step(const struct execution *execution)
-{
-    for (size_t i = 0; i < execution->step_count; i++) {
-        if (execution->steps[i].phase == PHASE_DONE && execution->steps[i].state == STEP_CANCELLED) {
-            return true;
-        }
-    }
-    return false;
 }
 
 void execution_restore_ending(struct execution *execution)
@@ -178,10 +232,14 @@ void execution_restore_ending(struct execution *execution)
         execution->failed_step = first;
         execution_set_error(execution, run->error_code != NULL ? run->error_code : "", run->error);
         execution->ending = ENDING_FAILED;
-    } else if (has_cancelled_step(execution) && timeout_us > 0 && execution->running_for_us >= timeout_us &&
-               execution_has_stages(execution)) {
+    } else if (timeout_us > 0 && (has_begun_after_failure(execution) ||
+                                  (has_cancelled_step(execution) && execution->running_for_us >= timeout_us &&
+                                   execution_has_stages(execution)))) {
         execution_set_timeout_error(execution);
         execution->ending = ENDING_TIMED_OUT;
+    } else if (has_begun_after_failure(execution)) {
+        execution_set_error(execution, "output_refused", "the store refused the result of a step, and its failure");
+        execution->ending = ENDING_FAILED;
     } else if (has_cancelled_step(execution)) {
         execution->ending = ENDING_CANCELLED;
     }

@@ -506,6 +506,95 @@ static void the_next_node_goes_on_after_a_timeout(void **state)
     assert_string_equal(ends(), "tell+ then+");
 }
 
+/* Past the timeout of the execution. */
+static void take_over_late(const char *definition, struct step_record *records, size_t count)
+{
+    struct engine_start start = engine_fixture_start_of(1, definition, "{}");
+    start.interruptions = 1;
+    start.running_for_us = 12 * SECOND_US;
+    start.steps = records;
+    start.step_count = count;
+    engine_fixture_start_with(&fixture, &start);
+    run_until_idle();
+}
+
+#define NAP_THEN_TELL "\"on_failure\":{\"nap\":{\"sleep\":\"5s\"}," OK_AFTER("tell", "nap") "}"
+
+static void an_undo_on_record_shows_that_the_execution_has_failed(void **state)
+{
+    (void)state;
+    struct step_record records[] = {
+        {.step = "a", .state = STEP_COMPLETED, .attempt = 1, .finished_us = 10},
+        {.step = "a.undo", .state = STEP_COMPLETED, .attempt = 1, .finished_us = 30},
+        {.step = "nap", .state = STEP_WAITING, .attempt = 1, .due_in_us = 0},
+    };
+    take_over_late("{\"name\":\"t\",\"timeout\":\"10s\",\"steps\":{" OK_UNDO("a", "") "}," NAP_THEN_TELL "}", records, 3);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "execution_timeout");
+    assert_string_equal(ends(), "nap+ tell+");
+}
+
+static void no_step_begins_after_an_undo_on_record(void **state)
+{
+    (void)state;
+    struct step_record records[] = {
+        {.step = "a", .state = STEP_COMPLETED, .attempt = 1, .finished_us = 10},
+        {.step = "a.undo", .state = STEP_COMPLETED, .attempt = 1, .finished_us = 30},
+        {.step = "nap", .state = STEP_WAITING, .attempt = 1, .due_in_us = 0},
+    };
+    take_over_late(
+        "{\"name\":\"t\",\"timeout\":\"10s\",\"steps\":{" OK_UNDO("a", "") "," OK_AFTER("b", "a") "}," NAP_THEN_TELL "}",
+        records, 3);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "execution_timeout");
+    assert_string_equal(ends(), "b! nap+ tell+");
+    for (const struct report *report = fixture.recorder.first; report != NULL; report = report->next) {
+        assert_false(report->has_step && strcmp(report->step.step, "b") == 0 && report->step.state == STEP_RUNNING);
+    }
+}
+
+/* Without a timeout only a result that the store refused leaves no failed step. */
+static void a_step_of_on_failure_on_record_shows_a_failure_without_a_timeout(void **state)
+{
+    (void)state;
+    struct step_record records[] = {{.step = "tell", .state = STEP_COMPLETED, .attempt = 1, .finished_us = 30}};
+    take_over(STEPS OK("a") "}," REPORT_FAILURE "}", records, 1);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "output_refused");
+    assert_string_equal(ends(), "then+");
+}
+
+/* The step that runs at the timeout completes all the same, and its record is the last one of `steps`. */
+static void time_out_beside_the_end_of_a(const char *definition)
+{
+    fixture.recorder.is_manual = true;
+    engine_fixture_start(&fixture, 1, definition, "{}");
+    run_until_idle();
+    const struct report *done = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_COMPLETED, 1);
+    now_us += 11 * SECOND_US;
+    run_until_idle();
+    fixture.recorder.is_manual = false;
+    recorder_answer(&fixture.recorder, done, WEIR_OK);
+    run_until_idle();
+}
+
+static void a_timeout_after_the_last_step_is_no_failure(void **state)
+{
+    (void)state;
+    time_out_beside_the_end_of_a("{\"name\":\"t\",\"timeout\":\"10s\",\"hold_slot\":true,\"steps\":{" OK_UNDO(
+        "a", "") "}," REPORT_FAILURE "," CLEAN "}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->error_code, "");
+    assert_string_equal(ends(), "a+ clean+");
+    assert_string_equal(output_of("clean"), "[null,\"a\"]");
+}
+
+/* So that the next node finds the timeout, whatever it finds of the later stages. */
+static void a_timeout_that_stopped_no_step_is_put_on_record(void **state)
+{
+    (void)state;
+    time_out_beside_the_end_of_a("{\"name\":\"t\",\"timeout\":\"10s\",\"hold_slot\":true,\"steps\":{" OK_UNDO(
+        "a", "") "," OK_AFTER("b", "a") "," OK_AFTER("c", "b") "}," REPORT_FAILURE "," CLEAN "}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "execution_timeout");
+    assert_string_equal(ends(), "a+ b! a.undo+ tell+ then+ clean+");
+}
+
 static void a_cancel_runs_none_of_them(void **state)
 {
     (void)state;
@@ -579,6 +668,11 @@ int main(void)
         TEST(the_timeout_does_not_end_a_park_after_a_failure),
         TEST(a_timeout_after_a_failure_does_not_replace_it),
         TEST(the_next_node_goes_on_after_a_timeout),
+        TEST(an_undo_on_record_shows_that_the_execution_has_failed),
+        TEST(no_step_begins_after_an_undo_on_record),
+        TEST(a_step_of_on_failure_on_record_shows_a_failure_without_a_timeout),
+        TEST(a_timeout_after_the_last_step_is_no_failure),
+        TEST(a_timeout_that_stopped_no_step_is_put_on_record),
         TEST(a_cancel_runs_none_of_them),
         TEST(a_cancel_ends_what_runs_after_a_failure),
         TEST(a_node_that_stops_gives_back_what_runs_after_a_failure),
