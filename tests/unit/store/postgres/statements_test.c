@@ -354,6 +354,67 @@ static void what_is_due_is_joined_with_nothing(void **state)
     run("RESET ALL; SET search_path = pg_catalog; SET client_min_messages = warning");
 }
 
+/* Rows that the nodes of these plans made or dropped, in all their loops. */
+static double rows_of_plans(const char *plans)
+{
+    static const char actual[] = "(actual rows=";
+    static const char removed[] = "Rows Removed by ";
+    double sum = 0;
+    double loops = 1;
+    for (const char *at = plans; *at != '\0'; at++) {
+        if (strncmp(at, actual, strlen(actual)) == 0) {
+            char *end = NULL;
+            double rows = strtod(at + strlen(actual), &end);
+            loops = strncmp(end, " loops=", 7) == 0 ? strtod(end + 7, NULL) : 1;
+            sum += rows * loops;
+        } else if (strncmp(at, removed, strlen(removed)) == 0) {
+            sum += strtod(strchr(at, ':') + 1, NULL) * loops;
+        }
+    }
+    return sum;
+}
+
+/* A retry of a set costs each of its steps a bounded number of rows, however large the set is, with undos and without. */
+static void kept_steps_are_compared_with_those_of_their_execution_alone(void **state)
+{
+    enum { EXECUTIONS = 400, STEPS = 20, ROWS_PER_STEP_MOST = 60 };
+    struct text plans = {.max = 1024 * 1024};
+    (void)state;
+    run("BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;"
+        "SET LOCAL jit = off");
+    run("UPDATE weir.workflow_definitions SET definition = (SELECT '{\"name\":\"hello\",\"steps\":{' || "
+        "string_agg('\"s' || n || '\":{' || CASE WHEN n > 1 THEN '\"needs\":[\"s' || n - 1 || '\"],' ELSE '' END || "
+        "'\"exec\":[\"true\"]}', ',') || '}}' FROM generate_series(1, 20) n) WHERE id = 1");
+    run("INSERT INTO weir.workflow_executions (id, lane_id, definition_id, run_at, fence, node_id, created_at, "
+        "finished_at, workspace_id, starts_refused, deferrals, handovers, interruptions, priority, has_params, status) "
+        "SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, 1, 1, 1, 1, 1, 1, 2, 1, 0, 0, 0, 0, 0, "
+        "false, 'FAILED' FROM generate_series(1, 400) n");
+    run("INSERT INTO weir.workflow_node_executions (execution_id, step, status, attempt, failures, started_at, "
+        "finished_at, "
+        "node_id, fence) SELECT ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, s, 'COMPLETED', 1, 0, 1, 2, "
+        "1, 1 "
+        "FROM generate_series(1, 400) n, (SELECT 's' || m FROM generate_series(1, 19) m UNION ALL SELECT 's18.undo') t "
+        "(s)");
+    PQnoticeReceiver receiver = PQsetNoticeReceiver(connection, collect_plan, &plans);
+    run("LOAD 'auto_explain'; SET LOCAL auto_explain.log_min_duration = 0; SET LOCAL auto_explain.log_analyze = on;"
+        "SET LOCAL auto_explain.log_timing = off; SET LOCAL auto_explain.log_nested_statements = on");
+    run("SET LOCAL client_min_messages = log");
+    run("SELECT weir.keep_steps(array_agg(('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid), "
+        "array_agg(('00000000-0000-7000-9000-' || lpad(n::text, 12, '0'))::uuid), NULL) FROM generate_series(1, 400) n");
+    (void)PQsetNoticeReceiver(connection, receiver, NULL);
+    PGresult *kept = PQexec(connection, "SELECT count(*) FROM weir.workflow_node_executions WHERE execution_id >= "
+                                        "'00000000-0000-7000-9000-000000000000'");
+    assert_string_equal(PQgetvalue(kept, 0, 0), "6800"); /* s1 to s17 of each */
+    PQclear(kept);
+    run("ROLLBACK");
+    assert_non_null(plans.data);
+    double rows = rows_of_plans(plans.data);
+    text_close(&plans);
+    if (rows < EXECUTIONS * STEPS || rows > (double)EXECUTIONS * STEPS * ROWS_PER_STEP_MOST) {
+        fail_msg("%.0f rows for %d steps of %d executions", rows, STEPS, EXECUTIONS);
+    }
+}
+
 /* --- statements --- */
 
 /* Statements of several commands are sent by the simple protocol, never prepared. */
@@ -526,6 +587,7 @@ int main(void)
         cmocka_unit_test(choices_read_few_blocks_of_a_long_history),
         cmocka_unit_test(late_schedules_are_counted_by_an_index),
         cmocka_unit_test(what_is_due_is_joined_with_nothing),
+        cmocka_unit_test(kept_steps_are_compared_with_those_of_their_execution_alone),
         cmocka_unit_test(single_arguments_arrive),
         cmocka_unit_test(absent_arguments_are_null),
         cmocka_unit_test(arrays_arrive_in_their_order),
