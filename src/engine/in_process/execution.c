@@ -314,7 +314,8 @@ static void timeout_fired(struct timer *timer)
         return;
     }
     /* The first failure is on record, and the next node would find it: with later stages it stands. */
-    bool keeps_failure = execution->ending == ENDING_FAILED && execution_has_stages(execution);
+    bool has_failure = execution->ending == ENDING_FAILED || execution->failed_step >= 0;
+    bool keeps_failure = has_failure && execution_has_stages(execution);
     if (execution->ending < ENDING_TIMED_OUT && !keeps_failure) {
         execution_set_timeout_error(execution);
     }

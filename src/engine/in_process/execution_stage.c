@@ -161,10 +161,55 @@ static bool record_timeout(struct execution *execution)
 
 /* --- the way through the stages --- */
 
+/* The end of a step in flight is its last record, so what follows may begin with it. */
+static bool is_as_good_as_done(const struct step_run *run)
+{
+    return run->phase == PHASE_DONE || run->phase == PHASE_RECORDING_END;
+}
+
+/* Whether a step of the stage that is not over may still run, when no other one is in flight. */
+static bool may_still_run(const struct execution *execution, size_t index, enum execution_stage stage)
+{
+    const struct step *step = &stage_definition(execution)->steps[index];
+    if (stage == STAGE_UNDO) {
+        const struct step_run *undo = step->undo >= 0 ? &execution->steps[step->undo] : NULL;
+        return undo != NULL && is_to_be_undone(execution, index) && !is_as_good_as_done(undo);
+    }
+    if (!is_section_of_stage(step->section, stage) || is_as_good_as_done(&execution->steps[index])) {
+        return false;
+    }
+    for (size_t i = 0; i < step->needs_count; i++) {
+        const struct step_run *need = &execution->steps[step->needs[i]];
+        bool has_failed = need->state == STEP_FAILED || need->state == STEP_CANCELLED;
+        if (is_as_good_as_done(need) && has_failed && execution_fails_by(execution, step->needs[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum execution_stage execution_following_stage(const struct execution *execution)
+{
+    enum ending ending = execution->ending;
+    bool has_failed = execution->has_failed || ending == ENDING_FAILED || ending == ENDING_TIMED_OUT;
+    enum execution_stage stage = execution->stage;
+    stage = stage != STAGE_STEPS ? stage : has_failed ? STAGE_UNDO : STAGE_FINALLY;
+    for (; stage < STAGE_OVER; stage++) {
+        for (size_t i = 0; i < execution->step_count; i++) {
+            if (may_still_run(execution, i, stage)) {
+                return stage;
+            }
+        }
+    }
+    return STAGE_OVER;
+}
+
 static void enter_later_stage(struct execution *execution, enum execution_stage stage)
 {
     execution->stage = stage;
-    execution->ending = ENDING_NONE;
+    /* The timeout is stronger than the interruption of a node that stops, whose next one begins the stage. */
+    bool is_for_next_node = execution->runner->is_interrupted && stage != STAGE_OVER;
+    execution->ending = is_for_next_node ? ENDING_GIVEN_BACK : ENDING_NONE;
     loop_clear_timer(&execution->runner->loop, &execution->timeout);
     for (size_t i = 0; i < execution->step_count && stage == STAGE_FINALLY; i++) {
         const struct step_run *run = &execution->steps[i];

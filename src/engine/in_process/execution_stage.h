@@ -22,6 +22,8 @@ int execution_next_undo(const struct execution *execution);
 bool execution_stage_allows(const struct execution *execution, size_t index);
 /* No step is in flight: goes to the next stage if the present one is over. True when steps may begin in it. */
 bool execution_stage_advance(struct execution *execution);
+/* The stage that goes on, or begins, when no step is in flight and all of the steps of STAGE_STEPS have ended or failed. */
+enum execution_stage execution_following_stage(const struct execution *execution);
 /* True when nothing of the execution is left to run. No step may be in flight. */
 bool execution_is_complete(const struct execution *execution);
 /* True when the end of the last step in flight completes the execution, as far as an end without failure does. */

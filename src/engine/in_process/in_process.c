@@ -67,6 +67,7 @@ static int64_t run_turn(struct runner *runner)
     bool has_to_interrupt = atomic_load(&runner->has_to_interrupt) && atomic_exchange(&runner->has_to_interrupt, false);
     runner_execute_commands(runner);
     if (has_to_interrupt) {
+        runner->is_interrupted = true;
         runner_end_all(runner, ENDING_GIVEN_BACK);
         task_call_cancel_all(runner);
     }

@@ -54,6 +54,7 @@ struct runner {
     atomic_size_t admitted;        /* started and not yet durably ended: the used capacity */
     atomic_bool stopped;           /* accepts no start */
     atomic_bool has_to_interrupt;  /* the next turn gives back all running executions */
+    bool is_interrupted;           /* it has done so; the loop's: an execution that goes on begins no later stage */
     _Atomic int64_t lease_end_us;
     atomic_bool has_new_lease;
     struct fair_queue

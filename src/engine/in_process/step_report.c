@@ -66,8 +66,13 @@ static bool may_begin_soon(const struct step_run *run)
             return execution->stage != STAGE_UNDO && execution_stage_allows(execution, step_run_index(run));
         }
     }
-    return execution->stage != STAGE_STEPS || execution->ending != ENDING_NONE ||
-           execution->done + execution->in_flight >= execution->definition->definition->main_count;
+    bool follows = execution->stage != STAGE_STEPS || execution->ending != ENDING_NONE;
+    for (size_t i = 0; i < execution->definition->definition->main_count && !follows; i++) {
+        if (execution->steps[i].phase == PHASE_IDLE) {
+            return false;
+        }
+    }
+    return (int)execution_following_stage(execution) == (int)step_run_step(run)->section;
 }
 
 /* When the step goes on: it sleeps or waits for a signal, here or on record from an earlier claim. 0 = it does something,
@@ -87,6 +92,10 @@ static int64_t step_sleeps_until(const struct step_run *run)
     }
     if (run->phase == PHASE_IDLE && step->section != SECTION_STEPS && !may_begin_soon(run)) {
         return TIME_NEVER;
+    }
+    bool has_failed = execution->stage != STAGE_STEPS || execution->ending != ENDING_NONE;
+    if (run->phase == PHASE_IDLE && step->section == SECTION_STEPS && has_failed && execution_has_stages(execution)) {
+        return TIME_NEVER; /* it begins no more */
     }
     for (size_t i = 0; run->phase == PHASE_IDLE && i < step->needs_count; i++) {
         enum step_phase phase = execution->steps[step->needs[i]].phase;

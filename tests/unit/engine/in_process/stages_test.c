@@ -595,6 +595,67 @@ static void a_timeout_that_stopped_no_step_is_put_on_record(void **state)
     assert_string_equal(ends(), "a+ b! a.undo+ tell+ then+ clean+");
 }
 
+static void a_node_that_stops_begins_no_stage_after_a_timeout(void **state)
+{
+    (void)state;
+    fixture.recorder.is_manual = true;
+    engine_fixture_start(&fixture, 1, TIMED REPORT_FAILURE "," CLEAN "}", "{}");
+    run_until_idle();
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "a", STEP_COMPLETED, 1),
+                    WEIR_OK);
+    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "long", STEP_WAITING, 1),
+                    WEIR_OK);
+    run_until_idle();
+    now_us += 11 * SECOND_US;
+    run_until_idle();
+    const struct report *stopped = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "long", STEP_CANCELLED, 1);
+    engine_stop(fixture.engine, true);
+    run_until_idle();
+    fixture.recorder.is_manual = false;
+    recorder_answer(&fixture.recorder, stopped, WEIR_OK);
+    run_until_idle();
+    (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, 1, NULL, -1, 1);
+    assert_string_equal(ends(), "a+ long!");
+}
+
+/* Its output never came, so an undo could only guess what there is to undo. */
+static void a_step_that_ran_on_a_dead_node_beside_a_failed_one_is_not_undone(void **state)
+{
+    (void)state;
+    struct step_record records[] = {
+        {.step = "a", .state = STEP_FAILED, .attempt = 1, .error_code = "broken", .finished_us = 10},
+        {.step = "b", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1},
+    };
+    take_over(STEPS BAD_AFTER("a", "") "," OK_UNDO("b", "") "}," REPORT_FAILURE "}", records, 2);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "broken");
+    assert_string_equal(ends(), "b! tell+ then+");
+}
+
+/* What never runs, or runs only after the sleep, is nothing that the execution does. */
+static void an_execution_that_only_sleeps_says_so_at_its_takeover(void **state)
+{
+    static const char failing[] = STEPS BAD_AFTER("a", "") "," OK_UNDO(
+        "z", "\"a\"") "},\"on_failure\":{\"nap\":{\"sleep\":\"1h\",\"hold_slot\":true}," OK_AFTER("tell", "nap") "}," CLEAN
+                                                                                                                 "}";
+    static const char succeeding[] =
+        STEPS OK_UNDO("a", "") "}," REPORT_FAILURE ",\"finally\":{\"nap\":{\"sleep\":\"1h\",\"hold_slot\":true}}}";
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct step_record records[] = {
+            {.step = "a", .state = i == 0 ? STEP_FAILED : STEP_COMPLETED, .attempt = 1, .finished_us = 10},
+            {.step = "nap", .state = STEP_WAITING, .attempt = 1, .due_in_us = 3600 * SECOND_US},
+        };
+        struct engine_start start = engine_fixture_start_of(i + 1, i == 0 ? failing : succeeding, "{}");
+        start.interruptions = 1;
+        start.steps = records;
+        start.step_count = 2;
+        engine_fixture_start_with(&fixture, &start);
+        run_until_idle();
+        const struct report *started = engine_fixture_expect(&fixture, REPORT_STARTED, i + 1, NULL, -1, 1);
+        assert_true(started->sleeps_us > 3000 * SECOND_US && started->sleeps_us < 4000 * SECOND_US);
+    }
+}
+
 static void a_cancel_runs_none_of_them(void **state)
 {
     (void)state;
@@ -673,6 +734,9 @@ int main(void)
         TEST(a_step_of_on_failure_on_record_shows_a_failure_without_a_timeout),
         TEST(a_timeout_after_the_last_step_is_no_failure),
         TEST(a_timeout_that_stopped_no_step_is_put_on_record),
+        TEST(a_node_that_stops_begins_no_stage_after_a_timeout),
+        TEST(a_step_that_ran_on_a_dead_node_beside_a_failed_one_is_not_undone),
+        TEST(an_execution_that_only_sleeps_says_so_at_its_takeover),
         TEST(a_cancel_runs_none_of_them),
         TEST(a_cancel_ends_what_runs_after_a_failure),
         TEST(a_node_that_stops_gives_back_what_runs_after_a_failure),
