@@ -192,6 +192,7 @@ export interface Plan {
 export interface FailureGroup {
   error_code: string | null;
   workflow: string | null;
+  workspace: string | null;
   count: number;
   first_at: string;
   last_at: string;

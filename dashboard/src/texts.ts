@@ -207,7 +207,7 @@ export const texts = {
     noneYet: 'None of the newest executions matches. The next page searches the ones before them.',
     all: 'All',
     bulk: 'Act on all that match',
-    keys: 'Keys: id workspace workflow executor_group status pending_reason waiting_for error_code idempotency_key retried stuck since until',
+    keys: 'Keys: id workspace workflow executor_group status pending_reason waiting_for error_code idempotency_key retried dismissed stuck since until',
   },
 
   execution: {
@@ -328,7 +328,8 @@ export const texts = {
       isWhole
         ? `${one(read, 'failed execution', 'failed executions')}`
         : `The newest ${read.toLocaleString('en')} failed executions`,
-    empty: 'No execution failed. Failures appear here by error and workflow, with a sample of each.',
+    empty:
+      'No failed execution is left. Those that are neither retried nor dismissed appear here by error, workflow and workspace.',
     noCode: 'no code',
   },
   workspaces: {

@@ -12,7 +12,7 @@ after(async () => {
 const empty = [
   ['#/', 'Overview', 'weir workspace set acme --plan free'],
   ['#/executions', 'Executions', 'weir enqueue -w acme hello'],
-  ['#/failures', 'Failures', 'No execution failed'],
+  ['#/failures', 'Failures', 'No failed execution is left'],
   ['#/workflows', 'Workflows', 'weir workflow apply hello.yaml'],
   ['#/workspaces', 'Workspaces', 'weir workspace set acme --plan free'],
   ['#/schedules', 'Schedules', 'weir schedule set nightly'],

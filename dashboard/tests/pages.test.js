@@ -61,6 +61,20 @@ test('each number of the overview leads to the list behind it', async () => {
   await closePage(page);
 });
 
+test('failures are grouped by workspace, and lead to the executions that are left', async () => {
+  const page = await openPage(scene.address);
+  await show(page, '#/failures', 'Failures');
+  const rows = page.locator('main tbody tr');
+  await rows.first().waitFor();
+  assert.equal(await rows.count(), 1);
+  await rows.first().locator('a', { hasText: 'globex' }).waitFor();
+  await rows.first().locator('a').first().click();
+  await page.getByText('1 execution', { exact: true }).waitFor();
+  const filter = await page.getByLabel('Filter').inputValue();
+  assert.match(filter, /^workspace=globex status=FAILED retried=no dismissed=no error_code=\S+ workflow=broken$/);
+  await closePage(page);
+});
+
 test('the filter is a part of the address, with suggestions', async () => {
   const page = await openPage(`${scene.address}#/executions`);
   const filter = page.getByLabel('Filter');

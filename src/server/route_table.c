@@ -235,7 +235,7 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/bulk", .operation = "beginBulk",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY, .command = "purge",
-    .summary = "Cancel, retry, release, wake or purge all executions that match a filter",
+    .summary = "Cancel, retry, release, wake, dismiss or purge all executions that match a filter",
     .bodies = BODY_JSON, .body_max = BULK_BODY_BYTES_MAX, .body_schema = "BulkRequest", .answer_schema = "Bulk",
     .handle = answer_begin_bulk,
 },
@@ -262,7 +262,7 @@ static const struct http_route routes[] = {
     .method = "POST", .path = "/v1/executions:act", .operation = "actOnExecutions",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_FILTER,
     .is_slow = true,
-    .summary = "Cancel, retry, release, wake or purge the next chunk of the executions that match",
+    .summary = "Cancel, retry, release, wake, dismiss or purge the next chunk of the executions that match",
     .takes_filter = true, .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}},
     .body_schema = "ActRequest", .answer_schema = "ActResult",

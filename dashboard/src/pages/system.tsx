@@ -3,7 +3,7 @@ import { segment, session, signOut, withQuery } from '../api.ts';
 import { count, micros } from '../format.ts';
 import { useRead } from '../live.ts';
 import type { Act, FailureGroup, Hook, Lock, Node, Schedule, Status, Token } from '../model.ts';
-import { Empty, Id, Loaded, Panel, State, Time, WorkflowLink } from '../parts/basics.tsx';
+import { Empty, Id, Loaded, Panel, State, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Find } from '../parts/find.tsx';
 import { Table, useList } from '../parts/table.tsx';
@@ -19,7 +19,8 @@ export function Failures() {
     withQuery('v1/failures', { workspace }),
   );
   const link = (row: FailureGroup) => {
-    const conditions: Record<string, string> = { ...(workspace === null ? {} : { workspace }), status: 'FAILED' };
+    const conditions: Record<string, string> = { status: 'FAILED', retried: 'no', dismissed: 'no' };
+    if (row.workspace) conditions.workspace = row.workspace;
     if (row.error_code) conditions.error_code = row.error_code;
     if (row.workflow) conditions.workflow = row.workflow;
     return where(conditions);
@@ -37,7 +38,7 @@ export function Failures() {
               <Table
                 label={texts.pages.failures}
                 rows={page.items}
-                id={(row) => `${row.error_code} ${row.workflow}`}
+                id={(row) => `${row.error_code} ${row.workflow} ${row.workspace}`}
                 columns={[
                   {
                     title: texts.column.error,
@@ -45,6 +46,7 @@ export function Failures() {
                   },
                   { title: texts.column.count, kind: 'number', cell: (row) => <a href={link(row)}>{count(row.count)}</a> },
                   { title: texts.column.workflow, cell: (row) => <WorkflowLink name={row.workflow} /> },
+                  { title: texts.column.workspace, cell: (row) => <WorkspaceLink name={row.workspace} /> },
                   { title: texts.column.first, from: 'wide', cell: (row) => <Time at={row.first_at} /> },
                   { title: texts.column.last, from: 'medium', cell: (row) => <Time at={row.last_at} /> },
                   {

@@ -84,7 +84,7 @@ static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_a
     const char *name = bulk_text_of(value);
     return name != NULL && bulk_act_parse(name, ret_act)
                ? WEIR_OK
-               : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, wake or purge");
+               : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, wake, dismiss or purge");
 }
 
 /* Of a retry: {"keep_finished", "from_step"}. */

@@ -66,7 +66,7 @@ class Acted(NamedTuple):
 
 _KINDS = ('executions', 'events', 'steps', 'workspaces', 'plans', 'workflows', 'nodes', 'locks', 'groups')
 _STATES = ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED')
-_ACTS = ('cancel', 'retry', 'release', 'purge', 'wake')
+_ACTS = ('cancel', 'retry', 'release', 'purge', 'wake', 'dismiss')  # in the order of enum weir_act
 
 
 class Filter(NamedTuple):
@@ -305,8 +305,8 @@ class Store:
         self.native().wake(id, waiting_for, reason)
 
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
-        """Does "cancel", "retry", "release", "wake" or "purge" to all executions that meet the conditions, of which one is
-        needed."""
+        """Does "cancel", "retry", "release", "wake", "dismiss" or "purge" to all executions that meet the conditions, of which
+        one is needed."""
         return Acted(*self._act(act, Filter(**conditions), because)[:3])
 
     def _act(self, act: str, conditions: Filter, reason: str | None) -> tuple[int, int, int, str]:
