@@ -215,6 +215,18 @@ def failures_are_counted_until_they_are_retried_or_dismissed(weir):
     assert 'only a FAILED one can be dismissed' in refused.err, refused
 
 
+def a_dismissal_of_nothing_is_found_by_the_check(weir):
+    weir.make_store()
+    id = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
+    if POSTGRES:
+        SERVER.sql(f"INSERT INTO weir.dismissals (execution_id, at) VALUES ('{id}', 1)",
+                   weir.environment['WEIR_STORE'].partition('?')[0].rpartition('/')[2])
+    else:
+        weir.database().execute('INSERT INTO dismissals (execution_id, at) VALUES (?, 1)', (id,))
+    problems = weir.run('store', 'check', '--json').json()['problems']
+    assert problems == [f'dismissal of {id} belongs to nothing'], problems
+
+
 def the_example_of_the_document_runs(weir):
     weir.make_store()
     _node(weir)

@@ -74,12 +74,15 @@ WHERE q.lane_id & 2147483647 <> q.workspace_id
    OR q.phase IN (1, 3) AND q.due_at IS NULL
 LIMIT 1000;
 
--- Signals: their numbers, and that none is left of a purged execution.
+-- Signals: their numbers. None of them, and no dismissal, is left of a purged execution.
 -- name: check_signals
 SELECT format('execution %s counts %s signals, the last one is %s', q.id, q.signals, coalesce(m.seq, 0))
 FROM :schema.workflow_execution_queue q
 LEFT JOIN (SELECT s.execution_id, max(s.seq) AS seq FROM :schema.signals s GROUP BY s.execution_id) m ON m.execution_id = q.id
 WHERE q.signals <> coalesce(m.seq, 0) OR q.signals_sent > q.signals
+UNION ALL
+SELECT format('dismissal of %s belongs to nothing', x.execution_id) FROM :schema.dismissals x
+WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = x.execution_id)
 UNION ALL
 SELECT format('signal %s of %s belongs to nothing', s.seq, s.execution_id) FROM :schema.signals s
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = s.execution_id)

@@ -65,6 +65,9 @@ WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = s.execut
   AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.execution_id);
 
 -- name: check_orphans
+SELECT printf('dismissal of %s belongs to nothing', x.execution_id) FROM dismissals x
+WHERE NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = x.execution_id)
+UNION ALL
 SELECT printf('params of %s belong to nothing', p.id) FROM execution_params p
 WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = p.id)
   AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = p.id)
