@@ -352,6 +352,43 @@ def a_token_sees_the_bulk_acts_of_its_workspaces_alone(weir):
     listener.stop()
 
 
+def a_token_sees_and_dismisses_the_failures_of_its_workspaces_alone(weir):
+    weir.make_store()
+    weir.write('bad.json', json.dumps({'name': 'bad', 'steps': {'a': {'exec': ['false']}}}))
+    weir.good('workflow', 'apply', 'bad.json', '-q')
+    node = weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'warn'})
+    ids = {name: weir.ended(weir.enqueue('-w', name, 'bad'))['id'] for name in ('acme', 'tiny')}
+    node.terminate()
+    node.wait()
+    secrets = {'acme': _token(weir, 'acme', 'operate', '-w', 'acme'), 'reader': _token(weir, 'reader', 'read', '-w', 'acme'),
+               'two': _token(weir, 'two', 'operate', '-w', 'acme', '-w', 'tiny')}
+    listener = Listener(weir).ready()
+
+    def ask(path, name, method='GET', **fields):
+        return listener.ask(path, method, authorization=f'Bearer {secrets[name]}', **fields)
+
+    def seen(name):
+        """The groups that the token gets, workspace by workspace; all at once it gets none."""
+        whole = ask('/v1/failures', name)
+        assert 400 <= whole.status < 500 and ids['tiny'] not in whole.body.decode(), whole
+        pages = [ask(f'/v1/failures?workspace={workspace}', name) for workspace in ids]
+        return [group['workspace'] for page in pages if page.status == 200 for group in page.json()['items']]
+    assert (seen('acme'), seen('reader'), seen('two')) == (['acme'], ['acme'], ['acme', 'tiny'])
+    foreign = ask('/v1/failures?workspace=tiny', 'acme')
+    assert foreign.status in (403, 404) and ids['tiny'] not in foreign.body.decode(), foreign
+    _same(foreign, ask('/v1/failures?workspace=zzzz', 'acme'), ('tiny', 'zzzz'))
+    foreign = ask(f'/v1/executions/{ids["tiny"]}/dismiss', 'acme', 'POST')
+    assert foreign.status == 404, foreign
+    _same(foreign, ask(f'/v1/executions/{MISSING}/dismiss', 'acme', 'POST'), (ids['tiny'], MISSING))
+    assert ask(f'/v1/executions/{ids["acme"]}/dismiss', 'reader', 'POST').status == 403
+    assert seen('two') == ['acme', 'tiny']
+    foreign = ask('/v1/executions:act?workspace=tiny', 'acme', 'POST', body={'action': 'dismiss'})
+    assert 400 <= foreign.status < 500, foreign
+    assert ask(f'/v1/executions/{ids["tiny"]}/dismiss', 'two', 'POST').status == 202
+    assert seen('two') == ['acme'] and weir.good('failures', '--json').json()['executions_read'] == 1
+    listener.stop()
+
+
 def too_many_refused_attempts_of_an_address_are_refused_sooner(weir):
     weir.make_store()
     secret = _token(weir, 'ci', 'read')
