@@ -315,6 +315,13 @@ def a_hook_whose_program_may_start_it_again_gets_a_warning(weir):
     _prepare(weir)
     words = ('hook', 'set', 'loop', '--on', 'failed', '--start-workspace', 'acme', '--start-workflow')
     assert 'without end' in weir.good(*words, 'fail').err
+    nap = {'sleep': '1s'}
+    for number, more in enumerate(({'steps': {'a': {**nap, 'undo': {'exec': ['true']}}}},
+                                   {'steps': {'a': nap}, 'on_failure': {'b': {'exec': ['true']}}},
+                                   {'steps': {'a': nap}, 'finally': {'b': {'exec': ['true']}}})):
+        weir.write('late.json', json.dumps({'name': f'late-{number}', **more}))
+        weir.good('workflow', 'apply', 'late.json', '-q')
+        assert 'without end' in weir.good(*words, f'late-{number}').err, more
     assert 'without end' not in weir.good(*words, 'fail', '--workflow', 'hello').err
     assert 'without end' not in weir.good(*words, 'missing').err
 

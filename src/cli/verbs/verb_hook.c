@@ -174,6 +174,23 @@ static json_t *definition_of(const json_t *row)
     return json_is_string(value) ? json_load_text(json_string_value(value), JSON_REJECT_DUPLICATES) : json_deep_copy(value);
 }
 
+/* In any of its sections, or in an undo. */
+static bool runs_program(const json_t *definition)
+{
+    static const char *const sections[] = {"steps", "on_failure", "finally"};
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        const char *step_name;
+        const json_t *step;
+        json_object_foreach(json_object_get(definition, sections[i]), step_name, step)
+        {
+            if (json_object_get(step, "exec") != NULL || json_object_get(json_object_get(step, "undo"), "exec") != NULL) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* A started execution sets off no hook, but its program may enqueue others that do. With --workflow the hook is for those
  * of one workflow, which the user has chosen. A workflow that is published later is not seen. */
 static enum weir_status warn_of_loop(const struct invocation *invocation, struct store *store,
@@ -191,12 +208,7 @@ static enum weir_status warn_of_loop(const struct invocation *invocation, struct
     json_array_foreach(json_object_get(page, "items"), i, row)
     {
         json_t *definition = definition_of(row);
-        const char *step_name;
-        const json_t *step;
-        json_object_foreach(json_object_get(definition, "steps"), step_name, step)
-        {
-            has_program = has_program || json_object_get(step, "exec") != NULL;
-        }
+        has_program = has_program || runs_program(definition);
         json_decref(definition);
     }
     json_decref(page);
