@@ -54,14 +54,17 @@ void step_record_close(struct step_record *record)
     }
 }
 
+bool step_code_is_of_node(const char *code)
+{
+    return strcmp(code, STEP_NODE_SHORT) == 0 || strcmp(code, STEP_SECRET_MISSING) == 0;
+}
+
 const char *step_record_lost_attempt(const struct step_record *record)
 {
     INVARIANT(record != NULL);
     if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
         return NULL;
     }
-    bool is_no_failure = strcmp(record->error_code, STEP_INTERRUPTED) == 0 ||
-                         strcmp(record->error_code, STEP_NODE_SHORT) == 0 ||
-                         strcmp(record->error_code, STEP_SECRET_MISSING) == 0;
+    bool is_no_failure = strcmp(record->error_code, STEP_INTERRUPTED) == 0 || step_code_is_of_node(record->error_code);
     return is_no_failure ? "INTERRUPTED" : "FAILED";
 }

@@ -61,6 +61,8 @@ void step_record_close(struct step_record *record);
 #define STEP_NODE_SHORT "node_short"
 /* That of one that waits for a secret which its node lacks: likewise. */
 #define STEP_SECRET_MISSING "secret_missing"
+/* Whether the code is one of the two above: the step waits for its node, whatever it does itself. */
+bool step_code_is_of_node(const char *code);
 /* The outcome of the attempt when the record marks its end and another one follows: "FAILED" or "INTERRUPTED". NULL
  * when it goes on, or was the last. */
 const char *step_record_lost_attempt(const struct step_record *record);

@@ -425,14 +425,15 @@ static enum wait_kind wait_kind_of(const struct execution *execution, const stru
     bool is_signal = false;
     for (size_t i = 0; i < execution->step_count; i++) {
         const struct step_run *run = &execution->steps[i];
-        if (run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SIGNAL) {
+        if (run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node) {
             is_signal = true;
             if (step_run_step(run)->signal.approval != NULL) {
                 return WAIT_APPROVAL;
             }
         }
     }
-    return is_signal ? WAIT_SIGNAL : step_run_step(first)->kind == STEP_SLEEP ? WAIT_SLEEP : WAIT_RETRY;
+    bool is_sleep = step_run_step(first)->kind == STEP_SLEEP && !first->awaits_node;
+    return is_signal ? WAIT_SIGNAL : is_sleep ? WAIT_SLEEP : WAIT_RETRY;
 }
 
 /* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A

@@ -79,6 +79,7 @@ struct step_run {
     enum step_state state; /* of the last report; final in PHASE_DONE */
     enum step_stop stop;
     bool on_record;     /* the store has a row of it that is not final */
+    bool awaits_node;   /* WAITING for something that its node lacks: its own wait has not begun */
     bool condition_met; /* `when` was true; the engine evaluates it once */
     bool is_killed;     /* its process got KILL, not only TERM */
     bool is_refused;    /* the store refused its result once */

@@ -47,7 +47,7 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     report->step.attempt = run->attempt;
     report->step.failures = run->failures;
     report->step.exit_code = run->exit_code;
-    if (step_run_step(run)->kind == STEP_SIGNAL && state == STEP_WAITING) {
+    if (step_run_step(run)->kind == STEP_SIGNAL && state == STEP_WAITING && !run->awaits_node) {
         text_copy(report->step.signal, sizeof report->step.signal, step_run_step(run)->signal.name);
     }
     report->step.signal_seq = state == STEP_CANCELLED ? 0 : run->signal_seq;
@@ -81,7 +81,7 @@ static int64_t step_sleeps_until(const struct step_run *run)
 {
     const struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
-    bool may_sleep = step->kind == STEP_SLEEP || step->kind == STEP_SIGNAL;
+    bool may_sleep = (step->kind == STEP_SLEEP || step->kind == STEP_SIGNAL) && !run->awaits_node;
     bool is_over = run->phase == PHASE_DONE || run->phase == PHASE_RECORDING_END;
     if (is_over) {
         return TIME_NEVER;
@@ -226,6 +226,7 @@ void step_run_report_start(struct step_run *run)
 void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome)
 {
     INVARIANT(run->phase != PHASE_DONE);
+    run->awaits_node = outcome != NULL && step_code_is_of_node(outcome->code);
     struct report *report = make_step_report(run, REPORT_STEP, STEP_WAITING);
     if (report != NULL) {
         report->step.due_in_us = delay_us;

@@ -67,6 +67,7 @@ static void begin_work(struct step_run *run)
         break;
     case STEP_SLEEP: {
         int64_t delay_us = run->inputs->delay_us;
+        run->shortages = 0;
         step_run_drop_inputs(run);
         step_run_report_waiting(run, delay_us, NULL);
         break;
@@ -78,6 +79,7 @@ static void begin_work(struct step_run *run)
         step_run_report_start(run);
         break;
     case STEP_SIGNAL:
+        run->shortages = 0;
         step_run_drop_inputs(run);
         if (!step_signal_consume(run)) {
             step_run_report_waiting(run, step_signal_timeout(run), NULL);
@@ -149,9 +151,13 @@ static void step_timer_fired(struct timer *timer)
     struct step_run *run = timer->owner;
     struct execution *execution = run->execution;
     if (run->phase == PHASE_SLEEPING) {
-        if (step_run_step(run)->kind == STEP_SLEEP) {
+        enum step_kind kind = step_run_step(run)->kind;
+        bool waits_itself = kind == STEP_SLEEP || kind == STEP_SIGNAL;
+        if (waits_itself && run->awaits_node) {
+            step_run_attempt(run); /* its own wait begins only now */
+        } else if (kind == STEP_SLEEP) {
             step_sleep_end(run);
-        } else if (step_run_step(run)->kind == STEP_SIGNAL) {
+        } else if (kind == STEP_SIGNAL) {
             step_signal_time_out(run);
         } else if (execution->parallel >= execution->runner->options.max_parallel_steps) {
             step_run_set_phase(run, PHASE_IDLE); /* execution_settle() begins it when another step ends */
@@ -172,7 +178,7 @@ static void step_timer_fired(struct timer *timer)
 /* Sleeps until the step goes on, unless its signal is there already. One that was woken goes on at once. */
 static void sleep_on_record(struct step_run *run)
 {
-    if (step_run_step(run)->kind == STEP_SIGNAL && step_signal_consume(run)) {
+    if (step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node && step_signal_consume(run)) {
         return;
     }
     step_run_set_phase(run, PHASE_SLEEPING);
@@ -227,7 +233,8 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
     run->ended_attempt = ended_attempt_of(record);
     run->failures = restored_count(record->failures);
     run->workers_lost = strcmp(record->error_code, STEP_WORKER_LOST) == 0 ? WORKERS_LOST_FREE : 0; /* as before its wait */
-    run->condition_met = true;
+    run->awaits_node = record->state == STEP_WAITING && step_code_is_of_node(record->error_code);
+    run->condition_met = !run->awaits_node || record->failures > 0; /* its memory may have run out before that was known */
     if (!step_state_is_final(record->state)) {
         run->on_record = true;
         run->resume_us = time_add(loop_now(&execution->runner->loop), record->due_in_us);

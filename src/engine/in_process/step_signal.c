@@ -77,7 +77,8 @@ void execution_signal(struct execution *execution, struct kept_signal *kept)
     execution_keep_signal(execution, kept);
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
-        if (run->phase != PHASE_SLEEPING || (step_run_step(run)->kind == STEP_SIGNAL && step_signal_consume(run))) {
+        bool takes = step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node;
+        if (run->phase != PHASE_SLEEPING || (takes && step_signal_consume(run))) {
             continue;
         }
         if (step_wake_take(run)) {

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/in_process/step_report.h"
 #include "support/engine_fixture.h"
+#include "support/failing_memory.h"
 #include "support/test.h"
 
 #define HOUR_US (3600 * MICROSECONDS_PER_SECOND)
@@ -572,6 +574,91 @@ static void an_execution_that_waits_for_an_approval_is_parked(void **state)
     assert_int_equal(recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1)->waiting_for, WAIT_APPROVAL);
 }
 
+/* --- waits for something of the node --- */
+
+#define PAY_WANTED                                                                                                         \
+    "{\"name\":\"t\",\"steps\":{\"pay\":{\"when\":\"${.input.wanted}\",\"approve\":{\"timeout\":\"1h\",\"default\":"       \
+    "\"approve\"}}}}"
+
+/* One allocation fails in turn. True: that was one of the inputs of the step, which must not wait for a decision yet. */
+static bool waits_after_a_shortage(int number)
+{
+    const char *id = engine_fixture_id(number);
+    engine_fixture_start(&fixture, number, PAY_WANTED, "{\"wanted\":true}");
+    failing_memory_aim(number, 1);
+    failing_memory.armed = true;
+    (void)run_until_idle();
+    failing_memory.armed = false;
+    if (engine_take_lost_report(fixture.engine)) {
+        engine_abandon(fixture.engine, NULL, 0);
+    }
+    if (recorder_count(&fixture.recorder, REPORT_STEP, id, "pay", STEP_WAITING) == 0) {
+        return false;
+    }
+    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, id, "pay", STEP_WAITING, 1);
+    if (strcmp(waits->step.error_code, STEP_NODE_SHORT) != 0) {
+        return false;
+    }
+    assert_string_equal(waits->step.signal, "");
+    now_us += STEP_SHORTAGE_FIRST_US;
+    (void)run_until_idle();
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, id, NULL, -1), 0);
+    waits = recorder_wait(&fixture.recorder, REPORT_STEP, id, "pay", STEP_WAITING, 2);
+    assert_string_equal(waits->step.signal, "approve:pay");
+    assert_true(waits->step.due_in_us == HOUR_US);
+    assert_int_equal(recorder_wait(&fixture.recorder, REPORT_PARKED, id, NULL, -1, 1)->waiting_for, WAIT_APPROVAL);
+    return true;
+}
+
+static void a_shortage_of_memory_decides_nothing(void **state)
+{
+    int shortages = 0;
+    (void)state;
+    for (int i = 1; i < 60; i++) {
+        shortages += waits_after_a_shortage(i) ? 1 : 0;
+    }
+    assert_true(shortages > 0);
+}
+
+static struct step_record short_of_memory(const char *step)
+{
+    struct step_record record = {.state = STEP_WAITING, .attempt = 1, .exit_code = -1, .error_code = STEP_NODE_SHORT};
+    text_copy(record.step, sizeof record.step, step);
+    return record;
+}
+
+static void the_next_claim_after_a_shortage_begins_the_step(void **state)
+{
+    (void)state;
+    static const struct signal_record early = {.seq = 1, .name = "approved", .data = "1", .data_length = 1};
+    struct step_record pay = short_of_memory("pay");
+    struct engine_start start = engine_fixture_start_of(1, PAY_WANTED, "{\"wanted\":true}");
+    start.steps = &pay;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "pay", STEP_WAITING, 1)->step.signal,
+                        "approve:pay");
+    struct step_record nap = short_of_memory("nap");
+    start = engine_fixture_start_of(2, HELD NAP "}}", "{}");
+    start.steps = &nap;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_true(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "nap", STEP_WAITING, 1)->step.due_in_us == HOUR_US);
+    struct step_record ask = short_of_memory("ask"); /* its `when` is not evaluated yet */
+    start = engine_fixture_start_of(
+        3, "{\"name\":\"t\",\"steps\":{\"ask\":{\"when\":\"${.input.wanted}\",\"signal\":\"approved\"}}}",
+        "{\"wanted\":false}");
+    start.steps = &ask;
+    start.step_count = 1;
+    start.signals = &early;
+    start.signal_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_int_equal(ended("ask", STEP_SKIPPED)->step.signal_seq, 0);
+}
+
 int main(void)
 {
 #define FIXTURE_TEST(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
@@ -607,6 +694,8 @@ int main(void)
         FIXTURE_TEST(an_approval_passes_where_a_rejection_fails),
         FIXTURE_TEST(the_timeout_of_an_approval_decides),
         FIXTURE_TEST(an_execution_that_waits_for_an_approval_is_parked),
+        FIXTURE_TEST(a_shortage_of_memory_decides_nothing),
+        FIXTURE_TEST(the_next_claim_after_a_shortage_begins_the_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
