@@ -139,6 +139,7 @@ static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *erro
                                   &filter->workflow,
                                   &filter->group,
                                   &filter->reason,
+                                  &filter->waiting_for,
                                   &filter->error_code,
                                   &filter->idempotency_key,
                                   &job->order.options.from,

@@ -1,0 +1,101 @@
+/* The acts of the HTTP API outlive the requests that began them. */
+#include "server/bulk_jobs.h"
+
+#include <sqlite3.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "support/folder.h"
+#include "support/test.h"
+
+enum { READS_MOST = 3000 };
+
+struct scene {
+    struct folder folder;
+    char url[300];
+    struct store *store;
+    struct bulk_jobs *jobs;
+    struct weir_error error;
+};
+
+static int open_scene(void **state)
+{
+    static const char definition[] = "{\"name\":\"nap\",\"steps\":{\"nap\":{\"sleep\":\"1h\"}}}";
+    struct scene *scene = calloc(1, sizeof *scene);
+    struct published published;
+    struct enqueue_result enqueued;
+    assert_non_null(scene);
+    assert_int_equal(folder_make(&scene->folder), 0);
+    (void)snprintf(scene->url, sizeof scene->url, "sqlite:%s/weir.db", scene->folder.path);
+    struct store_options options = {.url = scene->url, .create = true};
+    assert_int_equal(store_open(&options, &scene->store, &scene->error), WEIR_OK);
+    assert_int_equal(store_migrate(scene->store, NULL, &scene->error), WEIR_OK);
+    struct workspace_change acme = {.name = "acme", .paused = -1, .create = true};
+    assert_int_equal(store_set_workspace(scene->store, &acme, &scene->error), WEIR_OK);
+    assert_int_equal(store_publish(scene->store, "nap", NULL, definition, NULL, &published, &scene->error), WEIR_OK);
+    struct enqueue_request request = {.workspace = "acme", .workflow = "nap"};
+    assert_int_equal(store_enqueue(scene->store, &request, 1, &enqueued, &scene->error), WEIR_OK);
+    scene->jobs = bulk_jobs_open();
+    assert_non_null(scene->jobs);
+    *state = scene;
+    return 0;
+}
+
+static int close_scene(void **state)
+{
+    struct scene *scene = *state;
+    bulk_jobs_close(scene->jobs);
+    store_close(scene->store);
+    folder_remove(&scene->folder);
+    free(scene);
+    return 0;
+}
+
+static json_t *wait_for_end(struct scene *scene, const char *id)
+{
+    static const struct timespec pause = {.tv_nsec = 10000000};
+    for (int i = 0; i < READS_MOST; i++) {
+        json_t *job = NULL;
+        assert_int_equal(bulk_jobs_read(scene->jobs, id, &job, &scene->error), WEIR_OK);
+        if (strcmp(json_string_value(json_object_get(job, "state")), "running") != 0) {
+            return job;
+        }
+        json_decref(job);
+        (void)nanosleep(&pause, NULL);
+    }
+    fail_msg("the act has not ended");
+    return NULL;
+}
+
+/* The texts of the request are overwritten while its act waits for the lock of the store, so before its first chunk. */
+static void an_act_keeps_all_texts_of_its_request(void **state)
+{
+    struct scene *scene = *state;
+    sqlite3 *database = NULL;
+    char waiting_for[] = "sleep";
+    char id[UUID_TEXT_MAX];
+    struct bulk_order order = {.act = BULK_CANCEL, .filter = {.waiting_for = waiting_for}};
+    assert_int_equal(sqlite3_open(scene->url + strlen("sqlite:"), &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database,
+                                  "BEGIN IMMEDIATE; UPDATE workflow_execution_queue SET status = 'WAITING', phase = 3, "
+                                  "waiting_for = 'sleep', due_at = 9223372036854775807",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(bulk_jobs_begin(scene->jobs, scene->store, &order, id, &scene->error), WEIR_OK);
+    memset(waiting_for, 'x', strlen(waiting_for));
+    assert_int_equal(sqlite3_exec(database, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
+    json_t *job = wait_for_end(scene, id);
+    assert_string_equal(json_string_value(json_object_get(job, "state")), "done");
+    assert_int_equal(json_integer_value(json_object_get(job, "changed")), 1);
+    json_decref(job);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_act_keeps_all_texts_of_its_request, open_scene, close_scene),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
