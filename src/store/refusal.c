@@ -294,22 +294,38 @@ static enum weir_status refuse_decided(const char *id, const char *step, const c
     }
     const char *by = json_string_value(json_object_get(first, "by"));
     const char *at = json_string_value(json_object_get(first, "at"));
-    error_set(error, WEIR_ILLEGAL_STATE, "step %s of execution %s was %s already, by %s at %s", step, id,
+    const char *state = json_string_value(json_object_get(first, "state"));
+    enum item_state known = ITEM_PENDING;
+    bool has_ended = state != NULL && item_state_parse(state, &known) && item_is_terminal(known);
+    error_set(error, WEIR_ILLEGAL_STATE, "step %s of execution %s was %s already, by %s at %s%s%s%s", step, id,
               json_is_true(json_object_get(first, "approved")) ? "approved" : "rejected",
-              by == NULL ? "nobody on record" : by, at == NULL ? "an unknown time" : at);
+              by == NULL ? "nobody on record" : by, at == NULL ? "an unknown time" : at,
+              json_is_true(json_object_get(first, "is_unused")) ? "; not counted: the step had ended before" : "",
+              has_ended ? "; the execution is " : "", has_ended ? state : "");
     json_decref(first);
     return WEIR_ILLEGAL_STATE;
 }
 
-enum weir_status refusal_of_approval(const char *id, const char *outcome, const char *step, const char *who,
-                                     const char *actor, struct weir_error *error)
+enum weir_status refusal_of_approval(const char *id, const struct refused_approval *refused, struct weir_error *error)
 {
+    const char *outcome = refused->outcome;
+    const char *who = refused->who == NULL ? "" : refused->who;
     if (strcmp(outcome, "decided") == 0) {
-        return refuse_decided(id, step, who, error);
+        return refuse_decided(id, refused->step, who, error);
+    }
+    if (strcmp(outcome, "earlier") == 0) {
+        enum weir_status status = refuse_decided(id, refused->step, who, error);
+        error_hint(error, "if another step is meant, name it: %s", refused->waits);
+        return status;
+    }
+    if (strcmp(outcome, "late") == 0) {
+        error_set(error, WEIR_ILLEGAL_STATE, "the timeout of step %s of execution %s has passed", refused->step, id);
+        error_hint(error, "`weir show %s` shows what follows from that", id);
+        return WEIR_ILLEGAL_STATE;
     }
     if (strcmp(outcome, "forbidden") == 0) {
         error_set(error, WEIR_NOT_PERMITTED, "%.255s may not decide step %s of execution %s",
-                  actor == NULL ? "a caller without a name" : actor, step, id);
+                  refused->actor == NULL ? "a caller without a name" : refused->actor, refused->step, id);
         error_hint(error, "these may: %.600s", who);
         return WEIR_NOT_PERMITTED;
     }

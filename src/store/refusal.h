@@ -107,9 +107,18 @@ enum weir_status refusal_lock_not_held(const char *name, struct weir_error *erro
  * many of these with a time. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed);
 
-/* A decision that is refused. `outcome`: "none", "several" (`who`: the steps), "decided" (`who`: the first decision, JSON)
- * or "forbidden" (`who`: the actors who may decide, or "" = unknown); else the state of an execution that has ended. */
-enum weir_status refusal_of_approval(const char *id, const char *outcome, const char *step, const char *who,
-                                     const char *actor, struct weir_error *error);
+/* A decision that is refused. */
+struct refused_approval {
+    /* "none"; "several" (`who`: the steps); "decided" (`who`: the first decision, JSON, with `state` of the execution and
+     * `is_unused`); "earlier": the caller has named no step, and this one was decided before, as above, and `waits` is
+     * another one; "late": its timeout has passed; "forbidden" (`who`: the actors in `by`); else the state of an execution
+     * that has ended. */
+    const char *outcome;
+    const char *step;
+    const char *waits;
+    const char *who; /* NULL = unknown */
+    const char *actor;
+};
+enum weir_status refusal_of_approval(const char *id, const struct refused_approval *refused, struct weir_error *error);
 
 #endif

@@ -154,13 +154,55 @@ static void only_a_step_that_waits_takes_a_decision(void **state)
     refuse(scene, id, "ask", WEIR_ILLEGAL_STATE, "no such step");
     refuse(scene, id, "a\"b", WEIR_INVALID_ARGUMENT, "is not the name of a step");
     scene_ok(scene, decide(scene, id, "open", true, NULL));
-    scene_ok(scene, decide(scene, id, NULL, true, NULL)); /* one is left */
+    refuse(scene, id, NULL, WEIR_ILLEGAL_STATE, "step open of execution"); /* the caller may repeat the first command */
+    refuse(scene, id, NULL, WEIR_ILLEGAL_STATE, "if another step is meant, name it: pay");
+    scene_ok(scene, decide(scene, id, "pay", true, NULL));
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
     const char *other = scene_enqueue(scene, "free-co");
     struct claimed_item ended = scene_claim_one(scene);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &ended), WEIR_OK);
     refuse(scene, other, NULL, WEIR_ILLEGAL_STATE, "COMPLETED");
     refuse(scene, "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79", NULL, WEIR_EXECUTION_NOT_FOUND, "no execution");
+}
+
+static enum weir_status end_step(struct scene *scene, const struct claimed_item *item, const char *step, int64_t seq)
+{
+    struct step_record ended = {.state = STEP_FAILED, .attempt = 1, .exit_code = -1, .signal_seq = seq};
+    text_copy(ended.step, sizeof ended.step, step);
+    text_copy(ended.error_code, sizeof ended.error_code, "approval_timeout");
+    struct record record = scene_record_of(RECORD_STEP, item);
+    record.step = &ended;
+    return scene_record_full(scene, scene->node, record);
+}
+
+/* The node has had its timer, and has not recorded that yet. */
+static void a_decision_after_the_timeout_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_wait(scene, "pay");
+    act_as(scene, "token:ops");
+    scene_pass(scene, AN_HOUR);
+    refuse(scene, item.id, "pay", WEIR_ILLEGAL_STATE, "the timeout of step pay");
+    refuse(scene, item.id, NULL, WEIR_ILLEGAL_STATE, "the timeout of step pay");
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals"), 0);
+}
+
+static void a_decision_that_did_not_count_is_told(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_wait(scene, "pay");
+    act_as(scene, "token:ops");
+    scene_ok(scene, decide(scene, item.id, "pay", true, NULL));
+    assert_int_equal(end_step(scene, &item, "pay", 0), WEIR_OK);
+    refuse(scene, item.id, "pay", WEIR_ILLEGAL_STATE, "not counted: the step had ended before");
+    assert_null(strstr(scene->error.message, "COMPLETED"));
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    refuse(scene, item.id, "pay", WEIR_ILLEGAL_STATE, "the execution is COMPLETED");
+    item = claim_and_wait(scene, "pay");
+    scene_ok(scene, decide(scene, item.id, "pay", true, NULL));
+    assert_int_equal(end_step(scene, &item, "pay", 1), WEIR_OK);
+    refuse(scene, item.id, "pay", WEIR_ILLEGAL_STATE, "was approved already");
+    assert_null(strstr(scene->error.message, "not counted"));
 }
 
 static void a_signal_is_no_decision(void **state)
@@ -219,6 +261,8 @@ int main(void)
         APPROVAL_TEST(another_actor_is_refused_on_record),
         APPROVAL_TEST(the_second_decision_names_the_first),
         APPROVAL_TEST(only_a_step_that_waits_takes_a_decision),
+        APPROVAL_TEST(a_decision_after_the_timeout_is_refused),
+        APPROVAL_TEST(a_decision_that_did_not_count_is_told),
         APPROVAL_TEST(a_signal_is_no_decision),
         APPROVAL_TEST(why_names_who_may_decide),
         APPROVAL_TEST(no_wake_ends_the_wait_for_a_decision),

@@ -52,11 +52,13 @@ static enum weir_status postgres_decide(struct store *store, const struct approv
         const char *outcome = result_text(result, 0, 0);
         sent->seq = result_int(result, 0, 1);
         const char *step = result_text(result, 0, 2);
-        const char *who = result_text(result, 0, 3);
+        const struct refused_approval refused = {.outcome = outcome,
+                                                 .step = sent->step,
+                                                 .who = result_text(result, 0, 3),
+                                                 .waits = result_text(result, 0, 4),
+                                                 .actor = actor};
         text_copy(sent->step, sizeof sent->step, step == NULL ? "" : step);
-        status = strcmp(outcome, "sent") == 0
-                     ? WEIR_OK
-                     : refusal_of_approval(sent->id, outcome, sent->step, who == NULL ? "" : who, actor, error);
+        status = strcmp(outcome, "sent") == 0 ? WEIR_OK : refusal_of_approval(sent->id, &refused, error);
     }
     PQclear(result);
     return status;

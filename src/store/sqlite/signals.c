@@ -226,8 +226,9 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
 
 struct wanted_approval {
     char step[STEP_ID_MAX + 1];
-    char outcome[16]; /* "" = it may be decided by this actor */
-    char *who;        /* for a refusal; owned */
+    char outcome[16];            /* "" = it may be decided by this actor */
+    char *who;                   /* for a refusal; owned */
+    char waits[STEP_ID_MAX + 1]; /* "earlier": the step that waits */
 };
 
 /* Another decision, also of a step that has ended, or none. */
@@ -239,10 +240,11 @@ static enum weir_status find_decision(struct write *write, const char *id, const
     if (statement == NULL) {
         return statement_failure(error);
     }
-    text_copy(wanted->outcome, sizeof wanted->outcome, "none");
     if (connection_step(write->connection, statement, &status, error)) {
-        text_copy(wanted->outcome, sizeof wanted->outcome, "decided");
+        text_copy(wanted->waits, sizeof wanted->waits, wanted->step);
+        text_copy(wanted->outcome, sizeof wanted->outcome, wanted->step[0] == '\0' ? "decided" : "earlier");
         text_copy(wanted->step, sizeof wanted->step, column_text(statement, 0));
+        free(wanted->who);
         wanted->who = strdup(column_text(statement, 1));
         status = wanted->who == NULL ? error_out_of_memory(error) : WEIR_OK;
         (void)sqlite3_reset(statement);
@@ -256,8 +258,8 @@ static enum weir_status find_approval(struct write *write, const char *id, const
 {
     enum weir_status status = WEIR_OK;
     int64_t count = 0;
-    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_APPROVAL, "ttt", id, approval->step,
-                                              store_actor(&write->store->store));
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_APPROVAL, "ttti", id, approval->step,
+                                              store_actor(&write->store->store), write->now_us);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -265,12 +267,18 @@ static enum weir_status find_approval(struct write *write, const char *id, const
         bool is_allowed = sqlite3_column_int(statement, 4) != 0;
         const char *who = column_text(statement, count > 1 ? 1 : 3);
         text_copy(wanted->step, sizeof wanted->step, column_text(statement, 2));
-        text_copy(wanted->outcome, sizeof wanted->outcome, count > 1 ? "several" : is_allowed ? "" : "forbidden");
+        const char *refusal = !is_allowed ? "forbidden" : sqlite3_column_int(statement, 5) != 0 ? "late" : "";
+        text_copy(wanted->outcome, sizeof wanted->outcome, count > 1 ? "several" : refusal);
         wanted->who = strdup(who == NULL ? "" : who);
         status = wanted->who == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
     (void)sqlite3_reset(statement);
-    return status == WEIR_OK && count == 0 ? find_decision(write, id, approval, wanted, error) : status;
+    if (count == 0) {
+        text_copy(wanted->outcome, sizeof wanted->outcome, "none");
+    }
+    bool may_be_another =
+        count == 1 && approval->step == NULL; /* the first caller may repeat a call whose answer was lost */
+    return status == WEIR_OK && (count == 0 || may_be_another) ? find_decision(write, id, approval, wanted, error) : status;
 }
 
 static enum weir_status note_approval(struct write *write, const char *id, const char *act, const char *step,
@@ -314,7 +322,7 @@ static enum weir_status sqlite_decide(struct write *write, const struct approval
     struct wanted_approval wanted = {.who = NULL};
     const char *actor = store_actor(&write->store->store);
     enum weir_status status = find_approval(write, item->id, approval, &wanted, error);
-    bool is_decided = strcmp(wanted.outcome, "decided") == 0;
+    bool is_decided = strcmp(wanted.outcome, "decided") == 0 || strcmp(wanted.outcome, "earlier") == 0;
     if (status == WEIR_OK && !is_decided) {
         status = find_signalled(write, item, error);
     }
@@ -326,8 +334,9 @@ static enum weir_status sqlite_decide(struct write *write, const struct approval
         bool is_forbidden = strcmp(wanted.outcome, "forbidden") == 0;
         status = is_forbidden ? note_approval(write, item->id, "approve refused", wanted.step, error) : WEIR_OK;
         if (status == WEIR_OK) {
-            *ret_refusal = refusal_of_approval(item->id, wanted.outcome, wanted.step, wanted.who == NULL ? "" : wanted.who,
-                                               actor, error);
+            const struct refused_approval refused = {
+                .outcome = wanted.outcome, .step = wanted.step, .waits = wanted.waits, .who = wanted.who, .actor = actor};
+            *ret_refusal = refusal_of_approval(item->id, &refused, error);
             status = is_forbidden ? WEIR_OK : *ret_refusal;
         }
     }

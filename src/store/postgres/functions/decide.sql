@@ -12,12 +12,19 @@ BEGIN
         PERFORM :schema.refuse('invalid_argument', 'a comment is UTF-8 of at most 2000 bytes', NULL);
     END IF;
     SELECT * INTO sent FROM :schema.decide_step(execution_id, step, approved, comment, :schema.actor(), reason);
-    IF sent.outcome = 'decided' THEN
+    IF sent.outcome IN ('decided', 'earlier') THEN
         first := sent.who::json;
         PERFORM :schema.refuse('illegal_state',
-                               format('step %s of execution %s was %s already, by %s at %s', sent.step, execution_id,
+                               format('step %s of execution %s was %s already, by %s at %s%s%s', sent.step, execution_id,
                                       CASE WHEN (first ->> 'approved')::boolean THEN 'approved' ELSE 'rejected' END, first ->> 'by',
-                                      first ->> 'at'), NULL);
+                                      first ->> 'at', CASE WHEN (first ->> 'is_unused')::boolean
+                                                           THEN '; not counted: the step had ended before' ELSE '' END,
+                                      CASE WHEN first ->> 'state' IN ('COMPLETED', 'FAILED', 'CANCELLED')
+                                           THEN '; the execution is ' || (first ->> 'state') ELSE '' END),
+                               CASE sent.outcome WHEN 'earlier' THEN 'if another step is meant, name it: ' || sent.waiting END);
+    ELSIF sent.outcome = 'late' THEN
+        PERFORM :schema.refuse('illegal_state', format('the timeout of step %s of execution %s has passed', sent.step, execution_id),
+                               'weir show tells what follows from that');
     ELSIF sent.outcome = 'forbidden' THEN
         PERFORM :schema.refuse('not_permitted', format('%s may not decide step %s of execution %s', :schema.actor(), sent.step,
                                                        execution_id), 'these may: ' || left(sent.who, 600));

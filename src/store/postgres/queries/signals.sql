@@ -6,7 +6,7 @@ SELECT s.outcome, s.seq, s.kept, s.bytes, array_to_string(s.names, ', ') FROM :s
 
 -- $1 execution, $2 step or NULL, $3 approved, $4 comment, $5 actor, $6 reason
 -- name: decide_step
-SELECT s.outcome, s.seq, s.step, s.who FROM :schema.decide_step($1, $2, $3, $4, $5, $6) s;
+SELECT s.outcome, s.seq, s.step, s.who, s.waiting FROM :schema.decide_step($1, $2, $3, $4, $5, $6) s;
 
 -- Those that no step has consumed. $1 executions. Index: the primary key.
 -- name: read_signals

@@ -54,24 +54,31 @@ FROM (SELECT s.due_at, CASE WHEN ?2 IS NULL THEN s.signal IS NULL
                        END AS is_wanted
       FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.status = 'WAITING') w;
 
--- The steps that wait for a decision and have none: their names, the first of them, the actors who may decide, and whether ?3 is one. An
--- actor is meant by its whole text, or by the part before "(" or " for ". ?2 only this step, or NULL
+-- The steps that wait for a decision and have none: their names, the first of them, the actors who may decide, whether ?3 is one, and
+-- whether its timeout has passed. An actor is meant by its whole text, or by the part before "(" or " for ".
+-- ?2 only this step, or NULL; ?4 now
 -- name: find_approval
 SELECT count(*), group_concat(s.step, ', '), min(s.step),
        (SELECT group_concat(b.value, ', ') FROM json_each(d.definition, '$.steps."' || s.step || '".approve.by') b),
        json_type(d.definition, '$.steps."' || s.step || '".approve.by') IS NULL
        OR EXISTS (SELECT 1 FROM json_each(d.definition, '$.steps."' || s.step || '".approve.by') b
                   WHERE ?3 = b.value OR substr(?3, 1, length(b.value) + 1) = b.value || '('
-                        OR substr(?3, 1, length(b.value) + 5) = b.value || ' for ')
+                        OR substr(?3, 1, length(b.value) + 5) = b.value || ' for '),
+       coalesce(s.due_at <= ?4, 0)
 FROM workflow_node_executions s JOIN workflow_execution_queue q ON q.id = s.execution_id
 JOIN workflow_definitions d ON d.id = q.definition_id
 WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.signal LIKE 'approve:%' AND (?2 IS NULL OR s.step = ?2)
   AND NOT EXISTS (SELECT 1 FROM signals g WHERE g.execution_id = ?1 AND g.name = s.signal AND g.key = 'approval');
 
--- The last decision of the execution, or of the step ?2.
+-- The last decision of the execution, or of the step ?2, with the state of the execution, and whether the step has ended without it.
 -- name: last_approval
-SELECT substr(name, 9), data FROM signals
-WHERE execution_id = ?1 AND name LIKE 'approve:%' AND (?2 IS NULL OR name = 'approve:' || ?2) ORDER BY seq DESC LIMIT 1;
+SELECT substr(g.name, 9),
+       json_set(g.data, '$.state', coalesce(q.status, h.status), '$.is_unused', json(iif(
+           g.consumed_at IS NULL AND (q.id IS NULL OR EXISTS (SELECT 1 FROM workflow_node_executions s
+                                                              WHERE s.execution_id = ?1 AND s.step = substr(g.name, 9)
+                                                                AND s.finished_at IS NOT NULL)), 'true', 'false')))
+FROM signals g LEFT JOIN workflow_execution_queue q ON q.id = g.execution_id LEFT JOIN workflow_executions h ON h.id = g.execution_id
+WHERE g.execution_id = ?1 AND g.name LIKE 'approve:%' AND (?2 IS NULL OR g.name = 'approve:' || ?2) ORDER BY g.seq DESC LIMIT 1;
 
 -- ?2 step, ?3 approved, ?4 comment, ?5 now, ?6 actor
 -- name: insert_approval
