@@ -106,7 +106,8 @@ static enum weir_status keep_output(struct step_run *run, const struct kept_sign
     return json_read(kept->data, kept->data_length, &run->output, NULL);
 }
 
-/* An output of a decision that ends the step as failed, and the text of the failure. */
+/* An output of a decision that ends the step as failed, and the text of the failure. The comment is longer than that may
+ * be, and of a caller. */
 static bool fails_by_rejection(const struct step_run *run, char *to, size_t size)
 {
     const struct step_approval *approval = step_run_step(run)->signal.approval;
@@ -117,6 +118,7 @@ static bool fails_by_rejection(const struct step_run *run, char *to, size_t size
     const char *comment = json_string_value(json_object_get(run->output, "comment"));
     (void)snprintf(to, size, "rejected by %s%s%s", by == NULL ? "its timeout" : by, comment == NULL ? "" : ": ",
                    comment == NULL ? "" : comment);
+    text_make_safe(to);
     return true;
 }
 

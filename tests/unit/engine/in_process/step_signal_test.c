@@ -531,6 +531,27 @@ static void a_rejection_may_fail_the_step(void **state)
     assert_int_equal(end->step.signal_seq, 1);
 }
 
+/* The text of an error is a line of UTF-8 of a bounded length, whatever the comment is. */
+static void a_long_comment_of_a_rejection_is_cut_at_a_character(void **state)
+{
+    struct text data = {.max = 2000};
+    (void)state;
+    (void)text_add_string(&data, "{\"approved\":false,\"by\":\"eve\",\"comment\":\"a\\nb\\t");
+    for (int i = 0; i < 600; i++) {
+        (void)text_add_string(&data, "я");
+    }
+    assert_int_equal(text_add_string(&data, "\",\"at\":\"2026-01-01T00:00:00Z\"}"), WEIR_OK);
+    engine_fixture_start(&fixture, 1, HELD "\"pay\":{\"approve\":{\"on_reject\":\"fail\"}}}}", "{}");
+    (void)run_until_idle();
+    send_signal(1, 1, "approve:pay", data.data);
+    text_close(&data);
+    (void)run_until_idle();
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_true(strncmp(end->error, "rejected by eve: a b я", strlen("rejected by eve: a b я")) == 0);
+    assert_in_range(strlen(end->error), 400, WEIR_ERROR_MESSAGE_MAX);
+    assert_true(text_is_utf8(end->error, strlen(end->error)));
+}
+
 static void an_approval_passes_where_a_rejection_fails(void **state)
 {
     (void)state;
@@ -691,6 +712,7 @@ int main(void)
         FIXTURE_TEST(a_wake_of_a_wait_for_a_signal_is_its_timeout),
         FIXTURE_TEST(a_decision_is_the_output_of_its_step),
         FIXTURE_TEST(a_rejection_may_fail_the_step),
+        FIXTURE_TEST(a_long_comment_of_a_rejection_is_cut_at_a_character),
         FIXTURE_TEST(an_approval_passes_where_a_rejection_fails),
         FIXTURE_TEST(the_timeout_of_an_approval_decides),
         FIXTURE_TEST(an_execution_that_waits_for_an_approval_is_parked),
