@@ -239,6 +239,33 @@ static void the_wait_for_the_attempt_after_it_is_another_one(void **state)
     assert_string_equal(requests[0].signals[0].data, "2");
 }
 
+/* The attempt had begun by itself when the wake came, so no record names it. */
+static void a_wake_that_came_too_late_is_of_no_wait(void **state)
+{
+    struct scene *scene = *state;
+    struct step_record charge = waiting_step("charge", "timeout", "", AN_HOUR);
+    struct claimed_item item = claim_and_wait(scene, &charge);
+    json_t *shown = NULL;
+    assert_woken(scene, item.id, NULL);
+    struct record runs = scene_record_of(RECORD_STEP, &item);
+    charge = (struct step_record){.step = "charge", .state = STEP_RUNNING, .attempt = 2, .exit_code = -1};
+    runs.step = &charge;
+    assert_int_equal(scene_record_full(scene, scene->node, runs), WEIR_OK);
+    struct node_request *requests = scene_take_requests(scene, scene->node, 1);
+    assert_int_equal(requests[0].signal_count, 0);
+    (void)scene_take_requests(scene, scene->node, 0);
+    charge = waiting_step("charge", "timeout", "", 2 * AN_HOUR);
+    charge.attempt = 2;
+    assert_int_equal(scene_record_full(scene, scene->node, runs), WEIR_OK);
+    scene_ok(scene, store_show(scene->store, item.id, &shown, &scene->error));
+    assert_int_equal(json_array_size(json_object_get(shown, "signals")), 0);
+    json_decref(shown);
+    assert_woken(scene, item.id, NULL); /* the next wait is another one */
+    requests = scene_take_requests(scene, scene->node, 1);
+    assert_int_equal(requests[0].signal_count, 1);
+    assert_string_equal(requests[0].signals[0].data, "2");
+}
+
 static void an_execution_that_does_not_wait_is_refused(void **state)
 {
     struct scene *scene = *state;
@@ -335,6 +362,7 @@ int main(void)
         WAKE_TEST(a_node_that_holds_it_gets_the_wake_as_a_request),
         WAKE_TEST(a_park_finds_the_wake_that_came_before_it),
         WAKE_TEST(the_wait_for_the_attempt_after_it_is_another_one),
+        WAKE_TEST(a_wake_that_came_too_late_is_of_no_wait),
         WAKE_TEST(an_execution_that_does_not_wait_is_refused),
         WAKE_TEST(a_wake_is_on_record_with_its_actor),
         WAKE_TEST(a_filter_wakes_many),

@@ -8,9 +8,13 @@ SELECT s.outcome, s.seq, s.kept, s.bytes, array_to_string(s.names, ', ') FROM :s
 -- name: decide_step
 SELECT s.outcome, s.seq, s.step, s.who, s.waiting FROM :schema.decide_step($1, $2, $3, $4, $5, $6) s;
 
--- Those that no step has consumed. $1 executions. Index: the primary key.
+-- Those that no step has consumed. A wake that came when its wait was over is consumed by no record, and is of no use any more.
+-- $1 executions. Index: the primary key.
 -- name: read_signals
-SELECT s.execution_id, s.seq, s.name, s.data FROM :schema.signals s WHERE s.execution_id = ANY ($1) AND s.consumed_at IS NULL
+SELECT s.execution_id, s.seq, s.name, s.data FROM :schema.signals s
+WHERE s.execution_id = ANY ($1) AND s.consumed_at IS NULL
+  AND (s.name NOT LIKE 'wake:%' OR (SELECT o.status = 'WAITING' AND o.attempt::text = s.data FROM :schema.workflow_node_executions o
+                                    WHERE o.execution_id = s.execution_id AND o.step = substr(s.name, 6)))
 ORDER BY s.execution_id, s.seq;
 
 -- Held items of the node $1 with signals that it has not got, at most $2. A row that another transaction has locked could not be marked;
@@ -29,7 +33,13 @@ WHERE q.id = ANY (ARRAY(SELECT r.id FROM :schema.workflow_execution_queue r WHER
                         FOR NO KEY UPDATE SKIP LOCKED))
   AND q.id = u.id AND q.fence = u.fence;
 
+-- Without wakes that have ended no wait, as above.
 -- name: read_signal_rows
 SELECT s.seq, s.name, s.data::json AS data, s.key, :schema.rfc3339(s.sent_at) AS sent_at, s.actor, s.step,
        :schema.rfc3339(s.consumed_at) AS consumed_at
-FROM :schema.signals s WHERE s.execution_id = $1 ORDER BY s.seq;
+FROM :schema.signals s
+WHERE s.execution_id = $1
+  AND (s.consumed_at IS NOT NULL OR s.name NOT LIKE 'wake:%'
+       OR (SELECT o.status = 'WAITING' AND o.attempt::text = s.data FROM :schema.workflow_node_executions o
+           WHERE o.execution_id = $1 AND o.step = substr(s.name, 6)))
+ORDER BY s.seq;

@@ -101,8 +101,14 @@ WHERE id = ?1 AND phase = 3;
 -- name: consume_signal
 UPDATE signals SET step = ?3, consumed_at = ?4 WHERE execution_id = ?1 AND seq = ?2 AND consumed_at IS NULL;
 
+-- A wake that came when its wait was over is consumed by no record, and is of no use any more.
 -- name: read_signals
-SELECT seq, name, data FROM signals WHERE execution_id = ?1 AND consumed_at IS NULL ORDER BY seq;
+SELECT g.seq, g.name, g.data FROM signals g
+WHERE g.execution_id = ?1 AND g.consumed_at IS NULL
+  AND (g.name NOT LIKE 'wake:%' OR EXISTS (SELECT 1 FROM workflow_node_executions s
+                                           WHERE s.execution_id = ?1 AND s.step = substr(g.name, 6) AND s.status = 'WAITING'
+                                             AND CAST(s.attempt AS TEXT) = g.data))
+ORDER BY g.seq;
 
 -- Index: queue_signalled.
 -- name: take_signalled
@@ -110,11 +116,17 @@ UPDATE workflow_execution_queue SET signals_sent = signals
 WHERE number IN (SELECT q.number FROM workflow_execution_queue q WHERE q.node_id = ?1 AND q.signals > q.signals_sent LIMIT ?2)
 RETURNING id, fence;
 
+-- Without wakes that have ended no wait, as above.
 -- name: read_signal_rows
-SELECT seq, name, data, key,
-       strftime('%Y-%m-%dT%H:%M:%S', sent_at / 1000000, 'unixepoch') || printf('.%06dZ', sent_at % 1000000) AS sent_at, actor, step,
+SELECT g.seq, g.name, g.data, g.key,
+       strftime('%Y-%m-%dT%H:%M:%S', sent_at / 1000000, 'unixepoch') || printf('.%06dZ', sent_at % 1000000) AS sent_at, g.actor, g.step,
        strftime('%Y-%m-%dT%H:%M:%S', consumed_at / 1000000, 'unixepoch') || printf('.%06dZ', consumed_at % 1000000) AS consumed_at
-FROM signals WHERE execution_id = ?1 ORDER BY seq;
+FROM signals g
+WHERE execution_id = ?1
+  AND (consumed_at IS NOT NULL OR name NOT LIKE 'wake:%'
+       OR EXISTS (SELECT 1 FROM workflow_node_executions s
+                  WHERE s.execution_id = ?1 AND s.step = substr(g.name, 6) AND s.status = 'WAITING' AND CAST(s.attempt AS TEXT) = g.data))
+ORDER BY seq;
 
 -- name: purge_signals
 DELETE FROM signals WHERE execution_id = ?1;
