@@ -305,6 +305,54 @@ static void locked_rows_with_signals_hold_up_no_other(void **state)
     assert_int_equal(count, SIGNALLED_BATCH);
 }
 
+/* --- acts on a wait beside the record of its end --- */
+
+/* `a` has recorded the end of the step `pay`, whose wait is on record, and has not committed. */
+static const char *end_wait(struct scene *scene)
+{
+    (void)enqueue_for(scene, "acme", NULL);
+    struct claim_result held = claim(scene, 10);
+    (void)run(
+        scene->a,
+        "INSERT INTO weir.workflow_node_executions (execution_id, step, status, attempt, failures, due_at, started_at, "
+        "node_id, fence, signal) SELECT id, 'pay', 'WAITING', 1, 0, 9000000000000000, 1, node_id, fence, 'approve:pay' "
+        "FROM weir.workflow_execution_queue");
+    (void)run(scene->a,
+              "INSERT INTO weir.workflow_node_executions (execution_id, step, status, attempt, failures, due_at, "
+              "started_at, node_id, fence) SELECT id, 'nap', 'WAITING', 1, 0, 9000000000000000, 1, node_id, fence "
+              "FROM weir.workflow_execution_queue");
+    (void)run(scene->a, "BEGIN");
+    (void)run(
+        scene->a,
+        "SELECT weir.record(%lld, ARRAY['%s'::uuid, '%s'], ARRAY[%lld, %lld], ARRAY[5, 5], ARRAY[0, 0], ARRAY[-1, -1], "
+        "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', ARRAY[1, 2], ARRAY['pay', 'nap'], "
+        "ARRAY['COMPLETED', 'COMPLETED'], ARRAY[1, 1], ARRAY[0, 0], ARRAY[-1, -1], ARRAY[0, 0], ARRAY[-1, -1], "
+        "ARRAY[true, true], '{}', '{}', '{}', '{}')",
+        (long long)scene->node, held.items[0].id, held.items[0].id, (long long)held.items[0].fence,
+        (long long)held.items[0].fence);
+    return arena_copy_string(&scene->arena, held.items[0].id);
+}
+
+static void a_decision_waits_for_the_record_of_the_end_and_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = end_wait(scene);
+    run_into(scene->b, "SELECT outcome FROM weir.decide_step('%s', 'pay', true, NULL, 'ann', NULL)", id);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "none");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.signals"), "0");
+}
+
+static void a_wake_waits_for_the_record_of_the_end_and_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = end_wait(scene);
+    run_into(scene->b, "SELECT outcome || waits FROM weir.wake_steps(ARRAY['%s'::uuid], 'ann', NULL)", id);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "waits0");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.signals"), "0");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +373,8 @@ int main(void)
         SCENE_TEST(a_settlement_behind_a_delete_inserts_no_firing),
         SCENE_TEST(a_time_that_two_nodes_advance_fires_once),
         SCENE_TEST(locked_rows_with_signals_hold_up_no_other),
+        SCENE_TEST(a_decision_waits_for_the_record_of_the_end_and_is_refused),
+        SCENE_TEST(a_wake_waits_for_the_record_of_the_end_and_is_refused),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
