@@ -70,6 +70,7 @@ def a_role_decides_where_it_is_named(weir):
     refused = tenant.refused(f"SELECT weir.approve('{id}', 'other')")
     assert refused[1:] == (f'tenant may not decide step other of execution {id}', 'not_permitted',
                            'these may: token:ops'), refused
+    assert f'LOG:  tenant was refused to decide step other of execution {id}' in sql_test.SERVER.log()
     assert tenant.refused(f"SELECT weir.reject('{id}', 'none')")[2] == 'illegal_state'
     assert tenant.good(f"SELECT weir.reject('{id}', 'ours', 'no')") == 'ours'
     assert 'rejected already, by tenant' in tenant.refused(f"SELECT weir.approve('{id}', 'ours')")[1]

@@ -1,4 +1,5 @@
--- The decision of a caller in SQL; its refusals are raised, so they leave no row of the record of acts.
+-- The decision of a caller in SQL; its refusals are raised, so they leave no row of the record of acts, but that of an actor is in
+-- the log of the server.
 -- Locks: those of decide_step(). Callers: approve(), reject().
 CREATE OR REPLACE FUNCTION :schema.decide(execution_id uuid, step text, approved boolean, comment text, reason text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -26,6 +27,8 @@ BEGIN
         PERFORM :schema.refuse('illegal_state', format('the timeout of step %s of execution %s has passed', sent.step, execution_id),
                                'weir show tells what follows from that');
     ELSIF sent.outcome = 'forbidden' THEN
+        -- The exception undoes the record of the act, so the log of the server keeps the attempt.
+        RAISE LOG '% was refused to decide step % of execution %', :schema.actor(), sent.step, execution_id;
         PERFORM :schema.refuse('not_permitted', format('%s may not decide step %s of execution %s', :schema.actor(), sent.step,
                                                        execution_id), 'these may: ' || left(sent.who, 600));
     ELSIF sent.outcome = 'several' THEN
