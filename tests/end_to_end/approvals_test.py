@@ -75,6 +75,19 @@ def an_approval_lets_the_next_step_run(weir):
     assert (event['actor'], event['reason'], event['detail']) == (output['by'], 'ticket 7', 'ask'), event
 
 
+def dry_runs_refuse_what_the_acts_refuse(weir):
+    _scene(weir)
+    weir.write('both.json', json.dumps({'name': 'both', 'steps': {'a': {'approve': {}}, 'b': {'approve': {}}}}))
+    weir.good('workflow', 'apply', 'both.json', '-q')
+    _node(weir)
+    id = _waiting(weir, 'both')
+    assert_error(weir.run('approve', id, '--dry-run'), 4, 'illegal_state', 'several steps of execution')
+    assert weir.good('approve', id, 'a', '--dry-run', '--json').json()['step'] == 'a'
+    assert_error(weir.run('wake', id, '--waiting-for', 'approval', '--dry-run'), 2, 'invalid_argument', 'weir approve')
+    for kind in ('signal', 'approval'):
+        assert_error(weir.run('wake', '--where', f'waiting_for={kind}', '--dry-run'), 2, 'invalid_argument')
+
+
 def a_rejection_skips_or_fails(weir):
     _scene(weir)
     _node(weir)

@@ -16,6 +16,7 @@ static enum weir_status check_waits(struct store *store, const char *id, const c
                                     struct weir_error *error)
 {
     json_t *why = NULL;
+    int count = 0;
     size_t i;
     json_t *row;
     enum weir_status status = store_why(store, id, &why, error);
@@ -29,10 +30,16 @@ static enum weir_status check_waits(struct store *store, const char *id, const c
         bool waits = signal != NULL && strncmp(signal, APPROVAL_SIGNAL, strlen(APPROVAL_SIGNAL)) == 0;
         if (waits && name != NULL && (step == NULL || strcmp(name, step) == 0)) {
             text_copy(sent->step, sizeof sent->step, name);
+            count++;
         }
     }
     text_copy(sent->id, sizeof sent->id, json_string_value(json_object_get(why, "id")));
     json_decref(why);
+    if (count > 1) {
+        error_set(error, WEIR_ILLEGAL_STATE, "several steps of execution %s wait for an approval", sent->id);
+        error_hint(error, "name one of them: `weir why %s` shows them", sent->id);
+        return WEIR_ILLEGAL_STATE;
+    }
     return sent->step[0] != '\0'
                ? WEIR_OK
                : error_set(error, WEIR_ILLEGAL_STATE, "no such step of execution %s waits for an approval", sent->id);

@@ -345,6 +345,15 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
     if (status != WEIR_OK) {
         return status;
     }
+    const char *waiting_for = bulk->act == BULK_WAKE && bulk->order.waits_for == NULL ? bulk->filter.waiting_for : NULL;
+    if (waiting_for != NULL && strcmp(waiting_for, "signal") == 0) { /* the act would refuse all of them */
+        error_set(error, WEIR_INVALID_ARGUMENT, "a wake without --waiting-for ends no wait for a signal");
+        error_hint(error, "--waiting-for signal ends those with a timeout, as if that had come");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (waiting_for != NULL && bulk_act_check_wait(waiting_for, error) != WEIR_OK) {
+        return WEIR_INVALID_ARGUMENT;
+    }
     if (!by_ids) {
         output_report(invocation->output, "%" PRId64 "%s %s", bulk->matches.matched, bulk->matches.is_exact ? "" : "+",
                       bulk->matches.matched == 1 ? "execution matches" : "executions match");
