@@ -111,6 +111,7 @@ bool reading_has_reason(const json_t *row, const char *reason)
 
 unsigned reading_states(const struct execution_filter *filter)
 {
+    INVARIANT(filter != NULL);
     const unsigned held = 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED;
     unsigned states = filter->states == 0 ? ITEM_STATES_ALL : filter->states;
     states &= filter->stuck == CONDITION_YES ? held : ITEM_STATES_ALL;

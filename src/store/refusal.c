@@ -275,6 +275,7 @@ enum weir_status refusal_token_expired(struct weir_error *error)
 /* The most that the caller can know: a wait that was ended before, one that no wake can end, and none at all. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed)
 {
+    INVARIANT(waits >= 0 && wanted >= 0 && timed >= 0);
     if (timed > 0) {
         return REFUSAL_WAKE_TWICE;
     }
@@ -308,6 +309,7 @@ static enum weir_status refuse_decided(const char *id, const char *step, const c
 
 enum weir_status refusal_of_approval(const char *id, const struct refused_approval *refused, struct weir_error *error)
 {
+    INVARIANT(id != NULL && outcome != NULL);
     const char *outcome = refused->outcome;
     const char *who = refused->who == NULL ? "" : refused->who;
     if (strcmp(outcome, "decided") == 0) {

@@ -49,6 +49,7 @@ static bool is_to_be_undone(const struct execution *execution, size_t index)
 
 int execution_next_undo(const struct execution *execution)
 {
+    INVARIANT(execution != NULL && execution->steps != NULL);
     const struct definition *definition = stage_definition(execution);
     int last = -1;
     for (size_t i = 0; i < definition->main_count; i++) {
@@ -74,6 +75,7 @@ static bool allows_next(const struct execution *execution, size_t index)
 
 bool execution_stage_allows(const struct execution *execution, size_t index)
 {
+    INVARIANT(index < stage_definition(execution)->count);
     const struct step *step = &stage_definition(execution)->steps[index];
     if (!is_section_of_stage(step->section, execution->stage)) {
         return false;
@@ -267,6 +269,7 @@ bool execution_spares_step(const struct execution *execution, size_t index)
 
 void execution_restore_ending(struct execution *execution)
 {
+    INVARIANT(execution != NULL && execution->steps != NULL);
     int first = find_first_failure(execution);
     int64_t timeout_us = stage_definition(execution)->timeout_us;
     if (execution->ending != ENDING_NONE) {

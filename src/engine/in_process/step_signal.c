@@ -175,6 +175,7 @@ int64_t step_signal_timeout(const struct step_run *run)
 /* A wake of an earlier attempt is no longer of use. */
 bool step_wake_take(struct step_run *run)
 {
+    INVARIANT(run != NULL && run->execution != NULL);
     struct kept_signal **link = &run->execution->signals;
     char name[SIGNAL_KEPT_NAME_MAX + 1];
     (void)snprintf(name, sizeof name, WAKE_SIGNAL "%s", step_run_step(run)->id);

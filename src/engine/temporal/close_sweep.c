@@ -298,6 +298,7 @@ static int64_t next_sweep_us(const struct temporal *engine)
 
 int64_t close_sweep_step(struct temporal *engine, int64_t now_us)
 {
+    INVARIANT(engine != NULL && now_us >= 0);
     if (service_health_other(engine) != NULL) {
         return TIME_NEVER; /* its times are not those of the expected service */
     }

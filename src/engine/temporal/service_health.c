@@ -95,6 +95,7 @@ const char *service_health_other(const struct temporal *engine)
 
 bool service_health_confirm(struct temporal *engine, int64_t since_us)
 {
+    INVARIANT(engine != NULL && since_us >= 0);
     struct service_health *health = &engine->health;
     bool is_confirmed =
         service_health_other(engine) == NULL && since_us > health->other_us && health->confirmed_us >= since_us;

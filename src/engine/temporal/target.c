@@ -68,6 +68,7 @@ static void handle_identity(struct temporal *engine, struct run *run, const stru
 
 enum target_match target_compare(const struct temporal *engine, const struct grpc_result *result, struct weir_error *error)
 {
+    INVARIANT(engine != NULL && result != NULL);
     struct namespace_answer answer;
     const char *expected = engine->target.service;
     if (outcome_classify_reply(result) != REPLY_OK ||
