@@ -215,6 +215,21 @@ def failures_are_counted_until_they_are_retried_or_dismissed(weir):
     assert 'only a FAILED one can be dismissed' in refused.err, refused
 
 
+def a_statement_dismisses_a_failure(weir):
+    if not POSTGRES:
+        return  # extension_test.c has weir_dismiss() of the SQLite extension
+    weir.make_store()
+    _node(weir)
+    _apply(weir, 'bad', steps={'a': {'exec': ['false']}})
+    id = weir.ended(weir.enqueue('-w', 'tiny', 'bad'))['id']
+    database = weir.environment['WEIR_STORE'].partition('?')[0].rpartition('/')[2]
+    for _ in range(2):
+        SERVER.sql(f"SELECT weir.dismiss('{id}', 'by hand')", database)
+    assert [item['id'] for item in weir.items('list', '--where', 'dismissed=yes')] == [id]
+    events = [(event['event'], event['reason']) for event in weir.show(id)['events'] if event['event'] == 'dismiss']
+    assert events == [('dismiss', 'by hand')], events
+
+
 def a_dismissal_of_nothing_is_found_by_the_check(weir):
     weir.make_store()
     id = '01a215fd-f18a-7002-b43c-a0d8f870aebd'

@@ -360,7 +360,8 @@ def a_token_sees_and_dismisses_the_failures_of_its_workspaces_alone(weir):
     ids = {name: weir.ended(weir.enqueue('-w', name, 'bad'))['id'] for name in ('acme', 'tiny')}
     node.terminate()
     node.wait()
-    secrets = {'acme': _token(weir, 'acme', 'operate', '-w', 'acme'), 'reader': _token(weir, 'reader', 'read', '-w', 'acme'),
+    secrets = {'acme': _token(weir, 'acme', 'operate', '-w', 'acme'),
+               'reader': _token(weir, 'reader', 'read', '-w', 'acme'),
                'two': _token(weir, 'two', 'operate', '-w', 'acme', '-w', 'tiny')}
     listener = Listener(weir).ready()
 
