@@ -10,7 +10,7 @@ static int open_scene(void **state)
 {
     static const char definition[] =
         "{\"name\":\"hello\",\"steps\":{\"pay\":{\"approve\":{\"by\":[\"token:ops\",\"cli:eve\"],"
-        "\"timeout\":\"1h\"}},\"open\":{\"approve\":{}},\"ask\":{\"signal\":\"go\"}}}";
+        "\"timeout\":\"1h\",\"prompt\":\"Pay?\"}},\"open\":{\"approve\":{}},\"ask\":{\"signal\":\"go\"}}}";
     struct published published;
     int failed = scene_open(state);
     struct scene *scene = *state;
@@ -226,6 +226,7 @@ static void why_names_who_may_decide(void **state)
     assert_string_equal(json_text_at(why, "because"), "a step of it waits for an approval; it uses no slot meanwhile");
     const json_t *step = json_array_get(json_object_get(why, "unfinished_steps"), 0);
     assert_string_equal(json_text_at(step, "approvers"), "token:ops, cli:eve");
+    assert_string_equal(json_text_at(step, "prompt"), "Pay?");
     json_decref(why);
 }
 

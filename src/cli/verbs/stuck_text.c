@@ -63,6 +63,9 @@ static void print_wait_for_signal(struct output *output, const json_t *step, boo
         output_print(output, ", until %s (%s)", until, output_ago(output, until, now_us));
     }
     output_print(output, "\n");
+    if (field_text(output, step, "prompt") != NULL) {
+        output_print(output, "  %-16s %s\n", "", field_text(output, step, "prompt"));
+    }
 }
 
 void print_unfinished_steps(struct output *output, const json_t *why, int64_t now_us)

@@ -9,7 +9,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                      (SELECT string_agg(b.name, ', ')
                       FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id,
                            json_array_elements_text(d.definition::json #> ARRAY['steps', o.step, 'approve', 'by']) b (name)
-                      WHERE q.id = o.execution_id) END AS approvers
+                      WHERE q.id = o.execution_id) END AS approvers,
+                 CASE WHEN o.signal LIKE 'approve:%' THEN
+                     (SELECT d.definition::json #>> ARRAY['steps', o.step, 'approve', 'prompt']
+                      FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id
+                      WHERE q.id = o.execution_id) END AS prompt
           FROM :schema.workflow_node_executions o
           WHERE o.execution_id = unfinished_steps.execution_id AND o.finished_at IS NULL ORDER BY o.step LIMIT 20) s
 $$;

@@ -175,7 +175,10 @@ SELECT step, status, attempt,
            (SELECT group_concat(b.value, ', ')
             FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,
                  json_each(d.definition, '$.steps."' || step || '".approve.by') b
-            WHERE q.id = ?1) END AS approvers
+            WHERE q.id = ?1) END AS approvers,
+       CASE WHEN signal LIKE 'approve:%' THEN
+           (SELECT json_extract(d.definition, '$.steps."' || step || '".approve.prompt')
+            FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1) END AS prompt
 FROM workflow_node_executions WHERE execution_id = ?1 AND finished_at IS NULL ORDER BY step LIMIT 20;
 
 -- The stuck executions, the longest first. Index: queue_stuck.
