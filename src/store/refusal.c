@@ -309,7 +309,7 @@ static enum weir_status refuse_decided(const char *id, const char *step, const c
 
 enum weir_status refusal_of_approval(const char *id, const struct refused_approval *refused, struct weir_error *error)
 {
-    INVARIANT(id != NULL && outcome != NULL);
+    INVARIANT(id != NULL && refused != NULL);
     const char *outcome = refused->outcome;
     const char *who = refused->who == NULL ? "" : refused->who;
     if (strcmp(outcome, "decided") == 0) {

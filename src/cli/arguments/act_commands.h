@@ -2,8 +2,8 @@
 #ifndef WEIR_CLI_ARGUMENTS_ACT_COMMANDS_H
 #define WEIR_CLI_ARGUMENTS_ACT_COMMANDS_H
 /* clang-format off */
-/* Those with FLAGS_BULK name executions by id, or by a filter with the guards of verb_bulk.c: a count, a question, a dry run. A
- * signal, a decision and a completion are for one execution, since their data belongs to it. */
+/* Those with FLAGS_BULK name executions by id, or by a filter with the guards of verb_bulk.c: a count, a question, a dry
+ * run. A signal, a decision and a completion are for one execution, since their data belongs to it. */
 {
     .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,
     .summary = "Cancel executions",

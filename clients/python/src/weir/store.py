@@ -305,8 +305,8 @@ class Store:
         self.native().wake(id, waiting_for, reason)
 
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
-        """Does "cancel", "retry", "release", "wake", "dismiss" or "purge" to all executions that meet the conditions, of which
-        one is needed."""
+        """Does "cancel", "retry", "release", "wake", "dismiss" or "purge" to all executions that meet the conditions. One
+        condition is needed."""
         return Acted(*self._act(act, Filter(**conditions), because)[:3])
 
     def _act(self, act: str, conditions: Filter, reason: str | None) -> tuple[int, int, int, str]:
