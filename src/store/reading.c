@@ -171,6 +171,7 @@ static enum weir_status fill_execution_page(const struct execution_rows *rows, c
     size_t limit = options->limit;
     size_t asked = filter->reason != NULL && limit < REASONS_OF_READ ? REASONS_OF_READ : limit;
     size_t examined = 0;
+    size_t windows = 0;
     enum weir_status status = WEIR_OK;
     bool may_read = true;
     *ret_more = true;
@@ -184,8 +185,9 @@ static enum weir_status fill_execution_page(const struct execution_rows *rows, c
             size_t count = json_array_size(read);
             status = add_rows(read, filter->reason, limit, items, cursor, ret_more, error);
             bool is_whole = json_array_size(items) < limit;
-            examined += count;
-            may_read = !options->is_bounded || (filter->reason != NULL && count == asked && examined < REASONS_MOST);
+            examined += filter->reason != NULL ? count : 0;
+            windows += count < asked;
+            may_read = options->windows_most == 0 || (windows < options->windows_most && examined < REASONS_MOST);
             if (*ret_more && is_whole) {
                 text_copy(cursor, UUID_TEXT_MAX, next);
             }
@@ -196,12 +198,12 @@ static enum weir_status fill_execution_page(const struct execution_rows *rows, c
     return status;
 }
 
-/* Counts window by window. Reasons are slow to compute, so a bounded list computes few of them. */
+/* Counts window by window. Reasons are slow to compute, so with bounded windows few of them are computed. */
 static enum weir_status count_executions(const struct execution_rows *rows, const struct list_options *options,
                                          json_int_t *ret_count, bool *ret_exact, struct weir_error *error)
 {
     const struct execution_filter *filter = &options->filter;
-    bool is_bounded = options->is_bounded && !options->counts_all;
+    bool is_bounded = options->windows_most > 0 && !options->counts_all;
     size_t most = is_bounded && filter->reason != NULL ? REASONS_MOST : LIST_COUNT_MOST;
     enum weir_status status = WEIR_OK;
     struct execution_count part = {.more = true};
@@ -210,7 +212,7 @@ static enum weir_status count_executions(const struct execution_rows *rows, cons
     size_t matched = 0;
     text_copy(part.next, sizeof part.next, rows->newest_bound);
     for (size_t windows = 0; status == WEIR_OK && part.more && examined < most; windows++) {
-        if (is_bounded && windows == COUNT_WINDOWS_MOST) {
+        if (is_bounded && windows == options->windows_most) {
             break;
         }
         text_copy(below, sizeof below, part.next);

@@ -40,7 +40,7 @@ static void open_outputs(json_t *steps)
     }
 }
 
-/* A server examines one window for each request. What a call in this process returns is whole, so the rest of the page is
+/* A server examines few windows for each request. What a call in this process returns is whole, so the rest of the page is
  * requested until it is full. */
 static enum weir_status complete_page(struct store *store, struct list_options *options, json_t *page,
                                       struct weir_error *error)
@@ -85,7 +85,7 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
     struct call call = call_begin(store, "list", error);
     json_t *page = NULL;
     enum weir_status status = store->driver->list(store, &checked, &page, &call.own);
-    if (status == WEIR_OK && options->kind == LIST_EXECUTIONS && !options->is_bounded) {
+    if (status == WEIR_OK && options->kind == LIST_EXECUTIONS && options->windows_most == 0) {
         status = complete_page(store, &checked, page, &call.own);
     }
     if (status == WEIR_OK && options->kind == LIST_STEPS && !is_server(store)) {

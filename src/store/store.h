@@ -659,18 +659,18 @@ struct list_options {
     const char *cursor;             /* NULL = from the start */
     size_t limit;                   /* 0 = LIST_LIMIT_DEFAULT */
     bool count;                     /* executions: count the matches, at most LIST_COUNT_MOST */
-    bool is_bounded;                /* executions: one window is examined, and COUNT_WINDOWS_MOST for the count */
-    bool counts_all;                /* the count of a bounded list is not bounded by windows, either */
+    size_t windows_most;            /* executions: so many windows are examined; 0 = all, until the page is full */
+    bool counts_all;                /* the count is not bounded by windows */
 };
 enum {
     LIST_COUNT_MOST = 100000,
-    WINDOW_ROWS = 20000,    /* executions of the queue, and as many of the history, that one window has */
-    COUNT_WINDOWS_MOST = 5, /* of a bounded list */
-    REASONS_MOST = 2000     /* executions whose pending reason a bounded list computes for one page */
+    WINDOW_ROWS = 20000,   /* executions of the queue, and as many of the history, that one window has */
+    LIST_WINDOWS_MOST = 5, /* of a request to a server, for the page and for the count */
+    REASONS_MOST = 2000    /* executions whose pending reason a list with bounded windows computes for one page */
 };
 /* {"items": [...], "next_cursor": text or null, "count": n, "count_is_exact": bool}; executions newest first, by id: a
  * cursor neither misses nor repeats under concurrent inserts. Keys are the column names of the views. Times are RFC 3339
- * text. A page of a bounded list may have fewer items than its limit, also none, and a next_cursor: matches may follow.
+ * text. With windows_most a page may have fewer items than its limit, also none, and a next_cursor: matches may follow.
  * Its time does not grow with the store, whatever the filter is. */
 WEIR_MUST_CHECK enum weir_status store_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                             struct weir_error *error);

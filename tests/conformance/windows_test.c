@@ -52,13 +52,27 @@ static void assert_listed(struct scene *scene, struct execution_filter filter, c
         assert_string_equal(json_text_at(json_array_get(json_object_get(page, "items"), 0), "id"), id);
     }
     json_decref(page);
-    options.is_bounded = true;
+    options.windows_most = 1;
     page = list(scene, &options);
     assert_int_equal(items_of(page), 0);
     assert_non_null(next_of(page));
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE id = '%s'", next_of(page)),
-                     0);                                      /* of nobody */
-    assert_int_equal(json_number_at(page, "count"), matches); /* a count has several windows */
+                     0); /* of nobody */
+    assert_int_equal(json_number_at(page, "count"), 0);
+    assert_false(json_is_true(json_object_get(page, "count_is_exact")));
+    json_decref(page);
+    options.counts_all = true;
+    page = list(scene, &options);
+    assert_int_equal(json_number_at(page, "count"), matches);
+    assert_true(json_is_true(json_object_get(page, "count_is_exact")));
+    json_decref(page);
+    options.windows_most = LIST_WINDOWS_MOST;
+    page = list(scene, &options);
+    assert_int_equal(items_of(page), matches);
+    assert_null(next_of(page));
+    json_decref(page);
+    options.windows_most = 1;
+    page = list(scene, &options);
     options.cursor = next_of(page);
     json_t *rest = list(scene, &options);
     assert_int_equal(items_of(rest), matches);
@@ -124,7 +138,7 @@ static void failed_ones_need_no_window(void **state)
     enqueue_frequent(scene, WINDOW_ROWS + 500);
     act_on_all_of(scene, FREQUENT, BULK_CANCEL, WINDOW_ROWS + 500);
     struct list_options options = {
-        .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_FAILED}, .limit = 10, .count = true, .is_bounded = true};
+        .kind = LIST_EXECUTIONS, .filter = {.states = 1U << ITEM_FAILED}, .limit = 10, .count = true, .windows_most = 1};
     json_t *page = list(scene, &options);
     assert_int_equal(items_of(page), 1);
     assert_string_equal(json_text_at(json_array_get(json_object_get(page, "items"), 0), "id"), failed);
@@ -157,7 +171,7 @@ static void both_tables_end_with_the_nearer_window(void **state)
         scene_ok(scene, store_bulk(scene->store, act, &frequent, after, 500, &result, &scene->error));
         memcpy(after, result.last_id, sizeof after);
     }
-    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.workspace = RARE}, .limit = 2, .is_bounded = true};
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.workspace = RARE}, .limit = 2, .windows_most = 1};
     char cursor[UUID_TEXT_MAX] = "";
     size_t found = 0;
     do {
@@ -178,7 +192,7 @@ static void a_bounded_list_computes_few_reasons(void **state)
     struct scene *scene = *state;
     scene_enqueue_many(scene, FREQUENT, REASONS_MOST + 500);
     struct list_options options = {
-        .kind = LIST_EXECUTIONS, .filter = {.reason = "workspace_paused"}, .limit = 100, .count = true, .is_bounded = true};
+        .kind = LIST_EXECUTIONS, .filter = {.reason = "workspace_paused"}, .limit = 100, .count = true, .windows_most = 1};
     json_t *page = list(scene, &options);
     assert_int_equal(items_of(page), 0);
     assert_non_null(next_of(page));

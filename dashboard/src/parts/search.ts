@@ -1,4 +1,4 @@
-// A page of executions that match. For each request the node examines a window of its executions, so that no filter makes it work
+// A page of executions that match. For each request the node examines a part of its executions, so that no filter makes it work
 // for long. A page that is not full is filled by further requests, for a while; the link to the next page goes on behind it.
 import { ask, withQuery } from '../api.ts';
 import { type Read, useRead } from '../live.ts';

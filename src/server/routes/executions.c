@@ -127,7 +127,7 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
     (void)api;
     struct weir_error error = {.status = WEIR_OK};
     struct list_options options = {
-        .kind = LIST_EXECUTIONS, .cursor = request_argument(request, "cursor"), .is_bounded = true};
+        .kind = LIST_EXECUTIONS, .cursor = request_argument(request, "cursor"), .windows_most = LIST_WINDOWS_MOST};
     const char *at_fault = NULL;
     int64_t limit = LIST_LIMIT_DEFAULT;
     json_t *page = NULL;
@@ -146,6 +146,8 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
     if (status == WEIR_OK) {
         at_fault = NULL;
         options.limit = (size_t)limit;
+        /* A program that asks for its key expects the execution, however old it is. */
+        options.windows_most = options.filter.idempotency_key != NULL ? 0 : options.windows_most;
         status = store_list(store, &options, &page, &error);
     }
     if (status == WEIR_OK) {

@@ -137,8 +137,10 @@ static void a_count_ends_with_the_list_or_with_its_windows(void **state)
     (void)state;
     struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 1, .count = true};
     assert_counted(&options, 9 * 4 + 2, true);
-    options.is_bounded = true;
-    assert_counted(&options, COUNT_WINDOWS_MOST * 4, false);
+    options.windows_most = 5;
+    assert_counted(&options, 5 * 4, false);
+    options.counts_all = true;
+    assert_counted(&options, 9 * 4 + 2, true);
 }
 
 static void a_text_that_is_no_cursor_is_refused(void **state)
