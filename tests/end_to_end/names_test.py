@@ -128,6 +128,8 @@ def _answers(weir):
     weir.good('workflow', 'apply', 'lacking.yaml', '-q')
     weir.write('hello.yaml', 'name: hello\nsteps:\n  greet:\n    exec: [echo, hello]\n')
     run('workflow', 'apply', 'hello.yaml')
+    weir.write('gates.yaml', 'name: gates\nsteps:\n  a: {approve: {prompt: go}}\n  b: {approve: {}}\n  nap: {sleep: 1h}\n')
+    weir.good('workflow', 'apply', 'gates.yaml', '-q')
     run('enqueue', '-w', 'acme', 'helo', code=3)
     if 'WEIR_STORE' not in weir.environment:
         worker = _worker(weir)
@@ -157,7 +159,13 @@ def _answers(weir):
     run('schedule', 'list')
     for verb in ('show', 'next', 'trigger', 'pause', 'resume', 'delete'):
         run('schedule', verb, 'night')
-    for execution in (slow, waits, bad, good, lacking):
+    gates = run('enqueue', '-w', 'acme', 'gates')['id']
+    wait_for('the wait', lambda: weir.good('show', gates, '--json').json()['status'] == 'WAITING')
+    run('why', gates)
+    run('approve', gates, 'a')
+    run('reject', gates, 'b')
+    run('wake', gates)
+    for execution in (slow, waits, bad, good, lacking, gates):
         run('show', execution)
         run('why', execution)
     for words in (('logs', good), ('list',), ('list', '--count'), ('why', '-w', 'tiny'), ('wait', good), ('status',),
