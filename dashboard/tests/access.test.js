@@ -133,7 +133,7 @@ test('a token of two workspaces changes between them', async () => {
   await page.reload();
   await page.getByText('1 execution', { exact: true }).waitFor();
   await show(page, '#/failures', 'Failures');
-  await page.getByText('No execution failed').waitFor(); // in acme
+  await page.getByText('No failed execution is left').waitFor(); // in acme
   await page.getByRole('combobox', { name: 'Workspace', exact: true }).selectOption('globex');
   await page.getByText('exit_3').first().waitFor();
   await closePage(page);
