@@ -10,6 +10,10 @@
 
 enum { UUID_TEXT_LENGTH = 36, UUID_TEXT_MAX = 37 };
 
+/* No id is less than the one, or greater than the other. */
+#define UUID_FIRST "00000000-0000-0000-0000-000000000000"
+#define UUID_LAST "ffffffff-ffff-ffff-ffff-ffffffffffff"
+
 /* Writes the next id of this process (any thread) for the given time. `to` holds UUID_TEXT_MAX bytes. */
 void uuid_make(int64_t wall_us, char *to);
 /* A source of its own with a random part from a seed, for the simulation. One thread at a time. */

@@ -112,26 +112,6 @@ enum weir_status weir_cancel(struct weir *weir, const char *id, const char *reas
     return weir_act(weir, WEIR_ACT_CANCEL, &filter, reason, NULL, error);
 }
 
-/* Of one execution, because a refusal is of interest then; weir_act() wakes many. */
-enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for, const char *reason,
-                                     struct weir_error *error)
-{
-    struct store *handle = NULL;
-    struct bulk_result result = {.matched = 0};
-    const struct execution_filter filter = {.id = id};
-    const struct act_order order = {.waits_for = waiting_for};
-    if (id == NULL) {
-        return error_set(error, WEIR_MISUSE, "weir_wake_execution needs an id");
-    }
-    enum weir_status status = handle_borrow_to_act(weir, reason, &handle, error);
-    if (status == WEIR_OK) {
-        status = store_bulk_one(handle, BULK_WAKE, &order, &filter, &result, error);
-        handle_give_back(weir, handle);
-        library_wake_nodes(weir);
-    }
-    return status;
-}
-
 /* The actor is the one of the handle, so a program cannot decide for somebody else. The store checks it. */
 enum weir_status weir_decide(struct weir *weir, const char *id, const struct weir_decision *decision,
                              struct weir_error *error)
@@ -173,29 +153,47 @@ enum weir_status weir_signal(struct weir *weir, const char *id, const struct wei
     return status;
 }
 
-/* Not through weir_act(): only a retry has options, and only that of one execution a new id. The nodes of this process
- * are woken, because the new execution may start at once. */
+/* Acts with options, which weir_act() has not. The nodes of this process are woken, because the execution may go on, or its
+ * retry start, at once. */
+static enum weir_status act_with_options(struct weir *weir, enum bulk_act act, const char *id,
+                                         const struct act_order *order, const char *reason, struct bulk_result *ret_result,
+                                         struct weir_error *error)
+{
+    struct store *handle = NULL;
+    const struct execution_filter filter = {.id = id};
+    enum weir_status status = handle_borrow_to_act(weir, reason, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_bulk_one(handle, act, order, &filter, ret_result, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    return status;
+}
+
 enum weir_status weir_retry_execution(struct weir *weir, const char *id, const struct weir_retry_options *options,
                                       const char *reason, char *ret_new_id, struct weir_error *error)
 {
-    struct store *handle = NULL;
     struct bulk_result result = {.matched = 0};
     if (id == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_retry_execution needs an id");
     }
-    const struct execution_filter filter = {.id = id};
     const struct act_order order = {
         .keeps_finished = options != NULL && (options->keep_finished != 0 || options->from != NULL),
         .from = options == NULL ? NULL : options->from,
     };
-    enum weir_status status = handle_borrow_to_act(weir, reason, &handle, error);
-    if (status == WEIR_OK) {
-        status = store_bulk_one(handle, BULK_RETRY, &order, &filter, &result, error);
-        handle_give_back(weir, handle);
-        library_wake_nodes(weir);
-    }
+    enum weir_status status = act_with_options(weir, BULK_RETRY, id, &order, reason, &result, error);
     if (status == WEIR_OK && ret_new_id != NULL) {
         text_copy(ret_new_id, WEIR_ID_SIZE, result.new_id);
     }
     return status;
+}
+
+/* Of one execution, because a refusal is of interest then; weir_act() wakes many. */
+enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for, const char *reason,
+                                     struct weir_error *error)
+{
+    struct bulk_result result = {.matched = 0};
+    const struct act_order order = {.waits_for = waiting_for};
+    return id == NULL ? error_set(error, WEIR_MISUSE, "weir_wake_execution needs an id")
+                      : act_with_options(weir, BULK_WAKE, id, &order, reason, &result, error);
 }

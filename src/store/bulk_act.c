@@ -1,8 +1,8 @@
 /* The rules around a bulk act, made of reads of the store.
  *
  * A dry run counts instead of acting: the matches whose state allows the act, and of a retry those that were retried
- * already. Nothing here changes the store. A count stops at LIST_COUNT_MOST; then it is no exact number, and an expected
- * number never equals it. */
+ * already. Nothing here changes the store. A count that ends before the list is no exact number, and an expected number
+ * never equals it. */
 #include "store/bulk_act.h"
 
 #include <inttypes.h>
@@ -13,17 +13,17 @@
 #define BIT(state) (1U << (state))
 
 /* The names are those of the commands. */
-bool bulk_act_parse(const char *name, enum bulk_act *ret_act)
+enum weir_status bulk_act_parse(const char *name, enum bulk_act *ret_act, struct weir_error *error)
 {
-    INVARIANT(name != NULL && ret_act != NULL);
-    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_DISMISS, BULK_PURGE};
-    for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
-        if (strcmp(name, bulk_act_name(acts[i])) == 0) {
-            *ret_act = acts[i];
-            return true;
+    INVARIANT(ret_act != NULL);
+    for (int i = BULK_CANCEL; i <= BULK_PURGE && name != NULL; i++) {
+        if (strcmp(name, bulk_act_name((enum bulk_act)i)) == 0) {
+            *ret_act = (enum bulk_act)i;
+            return WEIR_OK;
         }
     }
-    return false;
+    return error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, wake, dismiss or purge%s%.64s%s",
+                     name == NULL ? "" : ", not \"", name == NULL ? "" : name, name == NULL ? "" : "\"");
 }
 
 unsigned bulk_act_states(enum bulk_act act)

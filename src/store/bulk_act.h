@@ -1,5 +1,5 @@
-/* An act of a person on executions: cancel, retry, release, purge. The rules around store_bulk() that the command line and
- * the HTTP API share: which executions match, what a dry run reports, and the answer for one of them.
+/* An act of a person on executions: cancel, retry, release, wake, dismiss, purge. The rules around store_bulk() that the
+ * command line and the HTTP API share: which executions match, what a dry run reports, and the answer for one of them.
  *
  *     bulk_act_complete_filter() -> bulk_act_count() -> bulk_act_expect() -> bulk_act_rehearse() or store_bulk() in chunks
  *
@@ -17,8 +17,8 @@
 /* One transaction of a bulk act: a large one would hold its locks for long. */
 enum { BULK_CHUNK = 500 };
 
-/* Whether `name` is one of bulk_act_name(). */
-bool bulk_act_parse(const char *name, enum bulk_act *ret_act);
+/* The act of that name, one of bulk_act_name(). WEIR_INVALID_ARGUMENT; `name` may be NULL. */
+WEIR_MUST_CHECK enum weir_status bulk_act_parse(const char *name, enum bulk_act *ret_act, struct weir_error *error);
 /* The states in which the act is legal, as bits 1 << enum item_state. */
 unsigned bulk_act_states(enum bulk_act act);
 
@@ -34,7 +34,7 @@ WEIR_MUST_CHECK enum weir_status bulk_act_check_wait(const char *waits_for, stru
 
 struct bulk_matches {
     int64_t matched;
-    bool is_exact;   /* false: there are more than LIST_COUNT_MOST */
+    bool is_exact;   /* false: more may match, because the count has ended before the list */
     int64_t refused; /* of them, those whose state does not allow the act; set by bulk_act_rehearse() */
     int64_t retried; /* of the refused ones, those that were retried already */
 };

@@ -90,8 +90,6 @@ enum weir_status reading_refuse_missing(const char *id, struct weir_error *error
     return error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
-#define FIRST_ID "00000000-0000-0000-0000-000000000000"
-#define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
 enum { REASONS_OF_READ = 200 }; /* at least so many rows of a filter by reason are read at once */
 
 static enum weir_status refuse_cursor(const char *cursor, struct weir_error *error)
@@ -139,7 +137,7 @@ void reading_end_millisecond(char id[UUID_TEXT_MAX], bool descending)
 {
     enum { TIME_LENGTH = 13 };
     INVARIANT(strlen(id) == UUID_TEXT_LENGTH);
-    memcpy(id + TIME_LENGTH, &(descending ? FIRST_ID : LAST_ID)[TIME_LENGTH], UUID_TEXT_LENGTH - TIME_LENGTH);
+    memcpy(id + TIME_LENGTH, &(descending ? UUID_FIRST : UUID_LAST)[TIME_LENGTH], UUID_TEXT_LENGTH - TIME_LENGTH);
 }
 
 /* Adds the rows that have the reason to the page until it is full; the cursor follows the last row that was examined. */

@@ -11,7 +11,7 @@
 #include "queue/signal.h"
 #include "store/bulk_act.h"
 
-/* For --dry-run: whether such a step waits. Who may decide is known when the store is asked. */
+/* For --dry-run: whether such a step waits. The store checks the right to decide when the act is done. */
 static enum weir_status check_waits(struct store *store, const char *id, const char *step, struct sent_signal *sent,
                                     struct weir_error *error)
 {

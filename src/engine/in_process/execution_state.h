@@ -56,7 +56,7 @@ enum ending {
     ENDING_ABANDONED /* the node has lost the claim: stop the steps without a report */
 };
 
-/* What of the definition may run; execution_stage.h. The first four as enum step_section. */
+/* The part of the definition whose steps may run; execution_stage.h. The first four are those of enum step_section. */
 enum execution_stage { STAGE_STEPS, STAGE_UNDO, STAGE_ON_FAILURE, STAGE_FINALLY, STAGE_OVER };
 
 /* More than every time of a store: the order of the steps that finished under this claim begins here. */

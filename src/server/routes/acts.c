@@ -1,5 +1,4 @@
-/* Acts on one execution: cancel, retry, release, wake, complete, signal,
- * approve, reject.
+/* Acts on one execution: cancel, retry, release, wake, dismiss, complete, signal, approve, reject.
  *
  *     read the execution -> If-Match -> the act, which checks the state again in its transaction -> 202
  *
@@ -74,7 +73,7 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
     return true;
 }
 
-/* --- cancel, retry, release, wake --- */
+/* --- cancel, retry, release, wake, dismiss --- */
 
 /* The answer is the item of the command line's JSON. Nothing is repeated here after an unknown commit: the client reads the
  * execution and sees. */
@@ -319,7 +318,7 @@ void answer_signal_execution(struct api *api, struct store *store, struct http_r
 
 /* --- approve, reject --- */
 
-/* The store checks who may decide, by the actor of the request. */
+/* The store checks the right of the actor of the request. */
 static void answer_decision(struct store *store, struct http_request *request, struct http_answer *answer, bool approved)
 {
     struct weir_error error = {.status = WEIR_OK};

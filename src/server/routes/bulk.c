@@ -78,15 +78,6 @@ static enum weir_status read_order_filter(struct http_request *request, json_t *
     return read_filter_object(request, value, now_us, filter, error);
 }
 
-/* By the names of the commands. */
-static enum weir_status read_order_act(const json_t *value, enum bulk_act *ret_act, struct weir_error *error)
-{
-    const char *name = bulk_text_of(value);
-    return name != NULL && bulk_act_parse(name, ret_act)
-               ? WEIR_OK
-               : error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, wake, dismiss or purge");
-}
-
 /* Of a retry: {"keep_finished", "from_step"}. */
 static enum weir_status read_retry_order(json_t *body, struct bulk_order *order, const char **ret_key,
                                          struct weir_error *error)
@@ -138,7 +129,7 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
     enum weir_status status = request_check_keys(body, known, ret_key, error);
     if (status == WEIR_OK) {
         *ret_key = "action";
-        status = read_order_act(json_object_get(body, "action"), &to->order.act, error);
+        status = bulk_act_parse(bulk_text_of(json_object_get(body, "action")), &to->order.act, error);
     }
     if (status == WEIR_OK) {
         *ret_key = "filter";

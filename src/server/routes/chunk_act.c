@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
+#include "store/bulk_act.h"
 #include "store/filter.h"
 
 /* The members of a problem (RFC 9457) that the first refusal of a chunk needs. */
@@ -16,17 +17,6 @@ static json_t *problem_of_refusal(const struct weir_error *error)
     return json_pack("{s:i, s:s, s:s, s:s*}", "status", weir_status_http(error->status), "code",
                      weir_status_name(error->status), "detail", error->message, "hint",
                      error->hint[0] == '\0' ? NULL : error->hint);
-}
-
-static enum weir_status parse_act(const char *word, enum bulk_act *ret_act, struct weir_error *error)
-{
-    for (int i = BULK_CANCEL; i <= BULK_PURGE; i++) {
-        if (strcmp(word, bulk_act_name((enum bulk_act)i)) == 0) {
-            *ret_act = (enum bulk_act)i;
-            return WEIR_OK;
-        }
-    }
-    return error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, dismiss or purge, not \"%s\"", word);
 }
 
 /* A filter that was forgotten must not act on everything. */
@@ -66,7 +56,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     const char *at_fault = NULL;
     json_t *body = NULL;
     enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error);
-    if (status == WEIR_OK && (status = parse_act(action, &act, &error)) != WEIR_OK) {
+    if (status == WEIR_OK && (status = bulk_act_parse(action, &act, &error)) != WEIR_OK) {
         at_fault = "/action";
     }
     if (status == WEIR_OK && act != BULK_RETRY && (keeps_finished != 0 || order.from != NULL)) {

@@ -121,7 +121,7 @@ enum weir_status request_filter(struct http_request *request, struct store *stor
     return status;
 }
 
-/* One page. A count is made only when it is asked for: it reads all matches, up to LIST_COUNT_MOST. */
+/* One page. A count is made only when it is asked for, because it reads the matches. */
 void answer_list_executions(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;

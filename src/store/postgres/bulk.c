@@ -19,9 +19,6 @@
 #include "store/reading.h"
 #include "store/refusal.h"
 
-#define FIRST_ID "00000000-0000-0000-0000-000000000000"
-#define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
 struct bulk {
     struct store *store;
     enum bulk_act act;
@@ -69,7 +66,7 @@ static enum weir_status find_last_id(struct link *link, const struct execution_f
                                      struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    text_copy(ret_last, UUID_TEXT_MAX, LAST_ID);
+    text_copy(ret_last, UUID_TEXT_MAX, UUID_LAST);
     ret_window_end[0] = '\0';
     if (filter->ids_before_us != 0) {
         reading_first_id(filter->ids_before_us, ret_last);
@@ -100,7 +97,7 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
     PGresult *result = NULL;
     enum weir_status status = WEIR_OK;
     unsigned states = reading_states(filter);
-    after = after[0] == '\0' ? FIRST_ID : after;
+    after = after[0] == '\0' ? UUID_FIRST : after;
     /* The beginning of an id must name one execution: an act on one must not become an act on several. */
     if (filter->id != NULL) {
         status = postgres_find_execution(link, filter->id, one, error);
@@ -113,7 +110,7 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
                            filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
                            filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
                            filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
-                           filter->id == NULL ? FIRST_ID : one, (int)filter->retried, (int)filter->stuck,
+                           filter->id == NULL ? UUID_FIRST : one, (int)filter->retried, (int)filter->stuck,
                            filter->waiting_for, (int)filter->dismissed, filter->id == NULL ? last : one);
     }
     if (status == WEIR_OK) {

@@ -12,8 +12,6 @@
 #include "store/postgres/postgres_store.h"
 #include "store/refusal.h"
 
-#define FIRST_ID "00000000-0000-0000-0000-000000000000"
-
 static enum weir_status refuse_unknown_workspace(struct link *link, const char *name, struct weir_error *error)
 {
     return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", name, WORKSPACE_HOW,
@@ -63,9 +61,9 @@ enum weir_status postgres_erase_workspace(struct store *store, const char *name,
         return status;
     }
     struct link *link = link_of(store);
-    status =
-        link_write(link, error, &result, QUERY_ERASE_HISTORY, "tudtt", name,
-                   step->after[0] == '\0' ? FIRST_ID : step->after, ERASURE_BATCH, store_actor(store), store_reason(store));
+    status = link_write(link, error, &result, QUERY_ERASE_HISTORY, "tudtt", name,
+                        step->after[0] == '\0' ? UUID_FIRST : step->after, ERASURE_BATCH, store_actor(store),
+                        store_reason(store));
     if (status != WEIR_OK) {
         return status;
     }

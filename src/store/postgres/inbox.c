@@ -13,8 +13,6 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
-#define FIRST_ID "00000000-0000-0000-0000-000000000000"
-
 /* The columns of the query `inbox`. The last row has no item, but a request that waits and the state of the role. */
 enum {
     ITEM_ID,
@@ -131,7 +129,7 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
     PGresult *result = NULL;
     limit = self->inbox_fits > 0 && self->inbox_fits < limit ? self->inbox_fits : limit;
     enum weir_status status = link_read(link, error, &result, QUERY_INBOX, "iiud", node_id, position->fence,
-                                        position->id[0] == '\0' ? FIRST_ID : position->id, (int)limit);
+                                        position->id[0] == '\0' ? UUID_FIRST : position->id, (int)limit);
     if (status != WEIR_OK) {
         return status;
     }

@@ -15,9 +15,6 @@
 #include "store/postgres/read.h"
 #include "store/reading.h"
 
-#define FIRST_ID "00000000-0000-0000-0000-000000000000"
-#define LAST_ID "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
 enum weir_status snapshot_read(struct link *link, snapshot_body body, const void *request, json_t **ret_value,
                                struct weir_error *error)
 {
@@ -59,7 +56,7 @@ enum weir_status postgres_find_execution(struct link *link, const char *prefix, 
     if (status != WEIR_OK) {
         return status;
     }
-    bool is_prefix = reading_complete_id(lower, FIRST_ID, first) && reading_complete_id(lower, LAST_ID, last);
+    bool is_prefix = reading_complete_id(lower, UUID_FIRST, first) && reading_complete_id(lower, UUID_LAST, last);
     INVARIANT(is_prefix);
     status = link_read(link, error, &result, QUERY_IDS_THAT_BEGIN, "uu", first, last);
     if (status != WEIR_OK) {
@@ -99,8 +96,8 @@ static bool fill_bounds(const struct execution_filter *filter, struct bounds *re
     ret_bounds->created_before_us = filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us;
     ret_bounds->finished_before_us = filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us;
     ret_bounds->window_end[0] = '\0';
-    return reading_complete_id(prefix, FIRST_ID, ret_bounds->first) &&
-           reading_complete_id(prefix, LAST_ID, ret_bounds->last);
+    return reading_complete_id(prefix, UUID_FIRST, ret_bounds->first) &&
+           reading_complete_id(prefix, UUID_LAST, ret_bounds->last);
 }
 
 enum weir_status postgres_find_window_end(struct link *link, enum postgres_query query, const char *from, unsigned states,
@@ -202,7 +199,7 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
 static enum weir_status page_executions(struct link *link, const void *request, json_t **ret_page, struct weir_error *error)
 {
     const struct execution_rows rows = {
-        .read = read_chosen_executions, .count = count_chosen_executions, .context = link, .newest_bound = LAST_ID};
+        .read = read_chosen_executions, .count = count_chosen_executions, .context = link, .newest_bound = UUID_LAST};
     return reading_list_executions(&rows, request, ret_page, error);
 }
 

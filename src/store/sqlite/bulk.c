@@ -266,35 +266,22 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
 
 /* --- dismissal --- */
 
-/* Whether the statement of one execution gives a row. */
-static enum weir_status gives_row(struct bulk *bulk, sqlite3_stmt *statement, bool *ret_row, struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    *ret_row = connection_step(bulk->write.connection, statement, &status, error);
-    (void)sqlite3_reset(statement);
-    return status;
-}
-
 /* A repetition changes nothing, and is no refusal. */
 static enum weir_status dismiss_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     struct connection *connection = bulk->write.connection;
     struct ending living = {.id = id};
-    bool is_new = false;
-    bool is_marked = false;
-    enum weir_status status = gives_row(
-        bulk, connection_bind(connection, error, QUERY_DISMISS_EXECUTION, "ti", id, bulk->write.now_us), &is_new, error);
-    if (status == WEIR_OK && is_new) {
+    int64_t marked = 0;
+    enum weir_status status =
+        connection_run(connection, error, &marked, QUERY_DISMISS_EXECUTION, "ti", id, bulk->write.now_us);
+    if (status == WEIR_OK && marked > 0) {
         return add_act_event(bulk, id, "dismiss", NULL, error);
     }
     if (status == WEIR_OK) {
-        status = gives_row(bulk, connection_bind(connection, error, QUERY_IS_DISMISSED, "t", id), &is_marked, error);
+        status = connection_read_integer(connection, error, &marked, QUERY_IS_DISMISSED, "t", id);
     }
-    if (status != WEIR_OK || is_marked) {
-        bulk->result->changed += is_marked;
+    if (status != WEIR_NOT_FOUND) {
+        bulk->result->changed += status == WEIR_OK;
         return status;
     }
     status = read_living(bulk, id, &living, error);

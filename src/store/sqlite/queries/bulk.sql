@@ -58,7 +58,7 @@ DELETE FROM workflow_executions WHERE id = ?1 RETURNING workspace_id, idempotenc
 -- ?2 now. No row: it is marked already, or has not failed.
 -- name: dismiss_execution
 INSERT INTO dismissals (execution_id, at) SELECT h.id, ?2 FROM workflow_executions h WHERE h.id = ?1 AND h.status = 'FAILED'
-ON CONFLICT DO NOTHING RETURNING execution_id;
+ON CONFLICT DO NOTHING;
 
 -- name: is_dismissed
 SELECT 1 FROM dismissals WHERE execution_id = ?1;

@@ -1,4 +1,4 @@
-/* What runs beside `steps`: undos, `on_failure`, `finally`, and steps that may fail. On a clock that the test sets. */
+/* The steps outside of `steps`: undos, `on_failure`, `finally`; and steps that may fail. On a clock that the test sets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -631,7 +631,7 @@ static void a_step_that_ran_on_a_dead_node_beside_a_failed_one_is_not_undone(voi
     assert_string_equal(ends(), "b! tell+ then+");
 }
 
-/* What never runs, or runs only after the sleep, is nothing that the execution does. */
+/* An execution only sleeps, although other steps never run or run after the sleep. */
 static void an_execution_that_only_sleeps_says_so_at_its_takeover(void **state)
 {
     static const char failing[] = STEPS BAD_AFTER("a", "") "," OK_UNDO(
