@@ -266,7 +266,7 @@ def test_the_calls_of_a_store_work_through_a_server(server):
     assert store.enqueue('acme', 'scripted', {'acts': [{'complete': 1}]}, key='one') == first
     with pytest.raises(weir.KeyReused):
         store.enqueue('acme', 'scripted', {'acts': []}, key='one')
-    assert store.why(first)['pending_reason'] == 'no_worker'
+    wait_until(lambda: store.why(first)['pending_reason'] == 'no_worker')  # an elected scheduler says it
     assert store.usage('acme')['plan'] == 'enterprise'
     store.cancel(first, 'no need')
     assert store.wait(first, 60)['status'] == 'CANCELLED'

@@ -135,7 +135,7 @@ def test_the_cap_of_a_workspace_holds_for_coroutines(weir_store, weir_worker):
     weir_store.set_workspace('acme', max_concurrent=3)
     ids = [naps.enqueue('acme', number=number) for number in range(10)]
     wait_until(lambda: len(gathered) >= 3)
-    assert weir_store.why(ids[9])['pending_reason'] == 'workspace_at_capacity'
+    wait_until(lambda: weir_store.why(ids[9])['pending_reason'] == 'workspace_at_capacity')
     assert len(gathered) == 3
     gate.set()
     assert sorted(weir_store.result(id, 60) for id in ids) == list(range(10))

@@ -300,7 +300,8 @@ test('the calls of a store work through a server', async (t) => {
   const [first] = (await store.enqueueMany([request])) as [string];
   assert.equal(await store.enqueue(request), first);
   await assert.rejects(store.enqueue({ ...request, params: {} }), KeyReused);
-  assert.equal((await store.why(first)).pending_reason, 'no_worker');
+  // A scheduler says it, which is elected first.
+  await waitUntil(async () => (await store.why(first)).pending_reason === 'no_worker', 'the reason');
   await store.publish(JSON.stringify({ name: 'ask', steps: { ask: { signal: 'approved' } } }));
   const asks = await store.enqueue({ workspace: 'acme', workflow: 'ask' });
   assert.equal(await store.signal(asks, 'approved', { by: 'eve' }, { key: 'mail-7' }), 1);

@@ -152,7 +152,7 @@ test('the cap of a workspace holds for functions that wait', async (t) => {
     ids.push(await naps.enqueue({ workspace: 'acme', params: { number } }));
   }
   await waitUntil(() => began.length >= 3);
-  assert.equal((await store.why(ids[9] as string)).pending_reason, 'workspace_at_capacity');
+  await waitUntil(async () => (await store.why(ids[9] as string)).pending_reason === 'workspace_at_capacity', 'the cap');
   assert.equal(began.length, 3);
   openGate();
   for (const id of ids) {
