@@ -5,9 +5,9 @@
  *   2. An address in a network of the list is right.
  *   3. Any other must be public, and the host of the URL must be listed.
  *
- * Public is decided by exclusion in IPv4 and by inclusion in IPv6: the registries of special-purpose addresses (RFC 6890,
- * IANA) name what is not public in IPv4, and in IPv6 only 2000::/3 is assigned to global unicast. Nothing here resolves a
- * name or opens a socket. Pure functions; any thread. */
+ * Public is decided by exclusion in IPv4 and by inclusion in IPv6. The registries of special-purpose addresses (RFC
+ * 6890, IANA) name what is not public in IPv4, and in IPv6 only 2000::/3 is assigned to global unicast. Nothing here
+ * resolves a name or opens a socket. Pure functions; any thread. */
 #include "base/address_rules.h"
 
 #include <arpa/inet.h>

@@ -2,8 +2,9 @@
  *
  * A definition is written by other people than the operator of its node. Without rules its requests would reach what only
  * the node's network can: metadata services, databases without a password, the node itself (server-side request forgery).
- * So every address is checked in its binary form, after the name was resolved and just before the connection: spellings
- * (`0x7f.1`, `[::ffff:127.0.0.1]`) and names that resolve to another address the second time make no difference there.
+ * So every address is checked in its binary form, after the name was resolved and just before the connection. There
+ * neither another spelling (`0x7f.1`, `[::ffff:127.0.0.1]`) makes a difference, nor a name that resolves to another
+ * address the second time.
  *
  * A list of rules has entries of these forms:
  *

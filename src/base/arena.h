@@ -22,8 +22,8 @@ void *arena_allocate(struct arena *arena, size_t bytes);
 /* A NUL-terminated copy; NULL as above. `bytes` may hold NULs. */
 char *arena_copy(struct arena *arena, const char *bytes, size_t length);
 char *arena_copy_string(struct arena *arena, const char *string);
-/* Makes room for one more element behind `count` of them, for an array that this function has allocated from the start:
- * `first` elements at first, then twice as many each time. NULL when the ceiling is reached. */
+/* Makes room for one more element behind `count` of them. The array must have been allocated by this function from the
+ * start: `first` elements at first, then twice as many each time. NULL when the ceiling is reached. */
 void *arena_grow(struct arena *arena, void *array, size_t count, size_t first, size_t size);
 /* Forgets everything but keeps one block for the next round. */
 void arena_reset(struct arena *arena);

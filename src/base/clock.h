@@ -52,8 +52,8 @@ static inline int64_t time_later(int64_t a_us, int64_t b_us)
 
 /* Adds without overflow; TIME_NEVER stays TIME_NEVER. `duration_us` may be negative. */
 int64_t time_add(int64_t time_us, int64_t duration_us);
-/* A duration as poll() and epoll_wait() take it: not shorter than it is, 0 when it is negative, and INT_MAX (24 days) at
- * most, because a plain cast of a longer one makes any other, or waits for ever. */
+/* A duration as poll() and epoll_wait() take it: not shorter than it is, 0 when it is negative, and INT_MAX (24 days)
+ * at most. A plain cast of a longer one would give any other duration, or a wait for ever. */
 int time_to_poll_ms(int64_t duration_us);
 
 /* Days since 1970-01-01 of a date of the proleptic Gregorian calendar: month 1 to 12, day 1 to 31. */

@@ -1,9 +1,9 @@
 /* Named points between two steps of the life of an execution, at which a test may end or stop the process.
  *
- * WEIR_FAILPOINT=name:action[:n] in the environment arms one point: at its n-th pass (default the first) the process does
- * `kill` (SIGKILL to itself), `stop` (SIGSTOP to itself) or `exit` (_exit(70)). Builds with -Dfailpoints=false have none.
- * The names are listed in failpoint.c; an unknown name in the variable ends the process at once, so that a test cannot
- * pass by a spelling mistake.
+ * WEIR_FAILPOINT=name:action[:n] in the environment arms one point. At its n-th pass (default the first) the process
+ * does `kill` (SIGKILL to itself), `stop` (SIGSTOP to itself) or `exit` (_exit(70)). Builds with -Dfailpoints=false
+ * have none. The names are listed in failpoint.c; an unknown name in the variable ends the process at once, so that a
+ * test cannot pass by a spelling mistake.
  */
 #ifndef WEIR_BASE_FAILPOINT_H
 #define WEIR_BASE_FAILPOINT_H

@@ -1,8 +1,8 @@
 /* A mutual exclusion that is given in the order of asking, with a deadline.
  *
- * A pthread mutex may be taken again and again by the thread that just released it while others sleep; under load that
- * would let a node's heartbeat wait behind its own recorder. Here the lock is handed to the thread that has waited longest.
- * Threads: any. Owner: the thread that initialised it; no thread may hold or await it when it is closed.
+ * A pthread mutex may be taken again and again by the thread that just released it while others sleep. Under load that
+ * would let a node's heartbeat wait behind its own recorder. Here the lock is handed to the thread that has waited
+ * longest. Threads: any. Owner: the thread that initialised it; no thread may hold or await it when it is closed.
  */
 #ifndef WEIR_BASE_FIFO_MUTEX_H
 #define WEIR_BASE_FIFO_MUTEX_H

@@ -1,7 +1,8 @@
 /* Parsing that survives a refused allocation. Any thread; each has its own reserve.
  *
- * jansson collects a token in a buffer that grows. When the growth is refused it drops bytes of the token and goes on: it
- * then ends the process by an assertion (a number) or reads behind the buffer (a string). So the growth must not fail.
+ * jansson collects a token in a buffer that grows. When the growth is refused it drops bytes of the token and goes on.
+ * Then it ends the process by an assertion (a number) or reads behind the buffer (a string). So the growth must not
+ * fail.
  *
  * 1. Before parsing a reserve is allocated that is large enough for every buffer of this text.
  * 2. jansson allocates by our functions, which pass on to those that were set before. Only a refused allocation of a thread

@@ -1,5 +1,5 @@
-/* libcurl, loaded when it is needed for the first time (a payload codec, an exporter of spans, an `http` step, a
- * server as store), so that other nodes run without it.
+/* libcurl, loaded when it is needed for the first time, so that other nodes run without it. A payload codec, an
+ * exporter of spans, an `http` step and a server as store need it.
  *
  * Only a file that calls libcurl includes this header: its macros turn each call into a call of the loaded function.
  */

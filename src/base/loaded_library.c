@@ -1,5 +1,5 @@
-/* dlopen() finds the library, dlsym() each function; the caller's table is filled only when all of them were found, so a
- * library that is too old is refused with a message and not by a crash at its first use. */
+/* dlopen() finds the library, dlsym() each function. The caller's table is filled only when all of them were found. So
+ * a library that is too old is refused with a message, and not by a crash at its first use. */
 #include "base/loaded_library.h"
 
 #include <dlfcn.h>

@@ -37,9 +37,9 @@ void text_make_safe(char *string);
 bool text_is_utf8(const char *bytes, size_t length);
 /* Whether nothing of it would be seen: empty, or nothing but spaces of any kind. UTF-8. */
 bool text_is_blank(const char *string);
-/* How many terminal columns the string takes: none for a character that combines with the one before it, two for the wide
- * ones of East Asian scripts and emoji, one for all further ones. The locale of the process must be one in UTF-8 for that;
- * else each counts as one. */
+/* How many terminal columns the string takes. A character that combines with the one before it takes none, a wide one
+ * of East Asian scripts or an emoji two, any other one. The locale of the process must be one in UTF-8 for that; else
+ * each counts as one. */
 size_t text_columns(const char *string);
 /* The bytes of the longest beginning that takes no more than so many columns, and how many it takes: a wide character that
  * only half fits is left out. */

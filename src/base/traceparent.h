@@ -34,8 +34,8 @@ WEIR_MUST_CHECK enum weir_status traceparent_check(const char *text, struct weir
 /* `context` must have a span id. */
 void traceparent_write(const struct trace_context *context, char to[TRACEPARENT_SIZE]);
 
-/* The context of an execution: that of its caller, or (NULL, or a text that is none) a trace of its own without a parent,
- * sampled in `ratio` of all cases, by the trace id: each node decides the same. */
+/* The context of an execution: that of its caller. When that is NULL, or a text that is none, it is a trace of its own
+ * without a parent. Such a trace is sampled in `ratio` of all cases, by the trace id, so each node decides the same. */
 void traceparent_of_execution(const char *execution_id, const char *traceparent, double ratio,
                               struct trace_context *ret_context);
 /* The place of the span that covers the execution from its start to its end, over all nodes that run it. */

@@ -1,7 +1,7 @@
 /* UUIDv7 (RFC 9562): the id of an execution, made when it is enqueued, the same on every surface.
  *
- * Ids of one source grow strictly, also within a millisecond and when the clock goes back: the 12 bits behind the time are
- * a counter, so "order by id" is the order of enqueueing of one process. */
+ * Ids of one source grow strictly, also within a millisecond and when the clock goes back. The 12 bits behind the time
+ * are a counter, so "order by id" is the order of enqueueing of one process. */
 #ifndef WEIR_BASE_UUID_H
 #define WEIR_BASE_UUID_H
 

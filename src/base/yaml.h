@@ -1,8 +1,8 @@
 /* YAML glue over libfyaml: one document of YAML 1.2 or JSON becomes a tree of nodes that know their line and column.
  *
- * Read by workflow definitions and by weir.yaml. The reader is strict where YAML is generous: aliases (and with them the
- * bombs that nest them), tags, several documents, duplicate keys, keys that are no text and numbers that JSON cannot hold
- * are refused. Plain scalars follow the YAML 1.2 core schema: `yes` and `on` are text, `true` is a boolean.
+ * Read by workflow definitions and by weir.yaml. The reader is strict where YAML is generous. It refuses aliases (and
+ * with them the bombs that nest them), tags, several documents and duplicate keys, keys that are no text, and numbers
+ * that JSON cannot hold. Plain scalars follow the YAML 1.2 core schema: `yes` and `on` are text, `true` is a boolean.
  *
  * Owner: the caller's arena holds every node and text. Threads: a finished tree is never changed, so any thread may read
  * it.

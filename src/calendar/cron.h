@@ -2,12 +2,13 @@
  *
  * Five fields: minute, hour, day of the month, month, day of the week (0 and 7 are Sunday). A field is a list of values,
  * ranges and stars, each with or without a step (5-50/15; 5/15 is 5-59/15). Months and weekdays have names of three
- * letters. Also @hourly, @daily or @midnight, @weekly, @monthly, @yearly or @annually. When the day of the month and the
- * day of the week are both limited, a day that fits one of them is enough, also for a star with a step.
+ * letters. Also @hourly, @daily or @midnight, @weekly, @monthly, @yearly or @annually. When the day of the month and
+ * the day of the week are both limited, a day that fits one of them is enough. A star with a step counts as a limit,
+ * too.
  *
  * When the clocks change:
- *   - An expression with a fixed time of day fires once for each local time: at the first of two equal ones, and for those
- *     that are skipped once, at the moment at which the clocks are set.
+ *   - An expression with a fixed time of day fires once for each local time. Of two equal ones it takes the first. For
+ *     those that are skipped it fires once, at the moment at which the clocks are set.
  *   - One with a star, with or without a step, as minute or hour goes on evenly: at both of two equal local times, and not
  *     for those that are skipped.
  *

@@ -1,8 +1,8 @@
 /* Reads TZif files. A file has
  *
  *   1. a header and a block with times of 32 bits, for readers of version 1, which is skipped;
- *   2. a header and a block with times of 64 bits: the times of changes, for each an index of a type, the types (offset,
- * mark of summer time, name), names, and marks that nobody needs who has UTC;
+ *   2. a header and a block with times of 64 bits. It has the times of changes, each with the index of a type. Then the
+ *      types (offset, mark of summer time, name), names, and marks that a reader with UTC does not need;
  *   3. the rule of POSIX for all later times, between two line ends.
  *
  * The bytes are foreign input: every number is checked before it is used.

@@ -1,6 +1,6 @@
-/* The nodes of a process of the command line: shared by serve, dev and demo. One, or one for each entry of `nodes` in the
- * settings: each a whole node with an engine, a lease and threads of its own, so that an engine that is down does not delay
- * the other nodes. They start and stop together; one that cannot continue ends the process.
+/* The nodes of a process of the command line: shared by serve, dev and demo. There is one, or one for each entry of
+ * `nodes` in the settings. Each is a whole node with an engine, a lease and threads of its own, so an engine that is
+ * down does not delay the other nodes. They start and stop together; one that cannot continue ends the process.
  *
  *     node_runner_open() -> node_runner_start() -> (until a signal or a failure) -> node_runner_stop() ->
  * node_runner_close()

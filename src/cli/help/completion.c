@@ -3,8 +3,8 @@
  * bash gets one function with "case" branches: nouns to verbs, commands to flags. zsh runs the same function through its
  * own emulation of bash. fish gets one `complete` line for each verb and flag. Verbs and flags need no program. For an
  * argument that may be a name of the store, the scripts call the program that is being typed
- * (cli/verbs/completion_names.h), which answers within its deadline; its exit code 0 forbids files. `compgen -W` would run
- * commands in the names, so they are not passed to it. Pure.
+ * (cli/verbs/completion_names.h). It answers within its deadline, and its exit code 0 forbids files. `compgen -W` would
+ * run commands in the names, so they are not passed to it. Pure.
  */
 #include "cli/help/completion.h"
 

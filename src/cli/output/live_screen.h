@@ -2,8 +2,8 @@
  *
  *     live_screen_begin(&screen, output);  ... output_print(), tables ...  live_screen_end(&screen);
  *
- * Between the two everything for stdout goes into a buffer, and memory for the output comes from the screen and
- * loses it with the next one, so that a picture may be drawn for weeks. Without a terminal that supports escape codes
+ * Between the two everything for stdout goes into a buffer. Memory for the output comes from the screen and is freed
+ * with its next picture, so a picture may be drawn for weeks. Without a terminal that supports escape codes
  * (live_screen_is_live() false: a pipe, NO_COLOR, TERM=dumb) each picture simply follows the last one. */
 #ifndef WEIR_CLI_OUTPUT_LIVE_SCREEN_H
 #define WEIR_CLI_OUTPUT_LIVE_SCREEN_H

@@ -2,8 +2,8 @@
  *
  * 1. Cells are collected as safe copies, row by row.
  * 2. Each column gets the width of its widest cell.
- * 3. While the row is too wide, columns lose width: first ids, down to the shortest length that still differs in every
- *    row, then the widest of the columns that may be cut.
+ * 3. While the row is too wide, columns lose width. First are ids, down to the shortest length that still differs in
+ *    every row; then the widest of the columns that may be cut.
  * 4. If it still does not fit on a terminal, each cell gets a line of its own.
  *
  * A title is never cut. Only a terminal has a width: in a pipe or a file, and with --wide, nothing is cut, because a

@@ -15,14 +15,14 @@
 WEIR_MUST_CHECK enum weir_status reload_read(const struct settings *started, const char *config_file, struct arena *arena,
                                              struct settings *fresh, struct weir_error *error);
 
-/* Emits an event for each setting with another value than in `before`: changed, when a running node takes it over; else it
- * waits, and `fresh` gets the value of `started` again. Returns how many have changed. */
+/* Emits an event for each setting with another value than in `before`. It has changed when a running node takes it
+ * over. Else it waits, and `fresh` gets the value of `started` again. Returns how many have changed. */
 size_t reload_report(const struct settings *started, const struct settings *before, struct settings *fresh,
                      struct event_bus *events);
 
-/* For one node of the process: copies the settings that a running node can take over from the new ones in `process`:
- * from its entry of `nodes`, or else from the settings beside `nodes`. Emits events for the changes of its own entry. A
- * new entry needs a restart. Returns how many of the entry's own have changed. */
+/* For one node of the process: copies the settings that a running node can take over from the new ones in `process`.
+ * They come from its entry of `nodes`, or else from the settings beside `nodes`. Emits events for the changes of its
+ * own entry. A new entry needs a restart. Returns how many of the entry's own have changed. */
 size_t reload_node(struct settings *node, const struct settings *process, struct event_bus *events);
 
 #endif

@@ -1,15 +1,22 @@
 /* Settings: one table of keys with type, default, environment variable and meaning.
  *
- * Where a value may come from, the first that has it wins:
- *     flag of the command  >  WEIR_... in the environment  >  ./weir.yaml  >  $XDG_CONFIG_HOME/weir/weir.yaml (or
- *     ~/.config/weir/weir.yaml)  >  /etc/weir/weir.yaml  >  the default of the table
+ * The sources of a value; the first that has it wins:
+ *   1. the flag of the command
+ *   2. WEIR_... in the environment
+ *   3. ./weir.yaml
+ *   4. $XDG_CONFIG_HOME/weir/weir.yaml, or ~/.config/weir/weir.yaml
+ *   5. /etc/weir/weir.yaml
+ *   6. the default of the table
+ *
  * `--config FILE` (or WEIR_CONFIG) names the one file to read instead of the three. An unknown key or a value of the wrong
  * kind is WEIR_INVALID_CONFIG with file, line and column: nothing runs on half a configuration.
  *
  * Keys are written nested or with dots:   dispatch: {poll_interval: 5s}   or   dispatch.poll_interval: 5s
  *
- * The list `nodes` makes one process several nodes, each of a group of its own. An entry has the same keys; its values win
- * over every other source, because no other source names one node; the settings beside `nodes` give the rest: nodes:
+ * The list `nodes` makes one process several nodes, each of a group of its own. An entry has the same keys. Its values win
+ * over every other source, because no other source names one node. The settings beside `nodes` give the rest:
+ *
+ *     nodes:
  *       - executor.group: steps
  *       - executor.group: billing
  *         engine: temporal

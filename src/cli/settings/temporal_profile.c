@@ -1,7 +1,7 @@
 /* The address and keys of Temporal's own tools: TEMPORAL_* variables and the profile file.
  *
- * They count only when an engine is temporal and weir's own settings name no address, because the TLS settings of one
- * service must not be combined with the address of another. Variables are read first and win over the file. Of TOML only
+ * They count only when an engine is temporal and weir's own settings name no address. The TLS settings of one service
+ * must not be combined with the address of another. Variables are read first and win over the file. Of TOML only
  * sections and keys with a string or a boolean are read.
  *
  * A key that weir does not support, as certificate data in the variable itself, is refused: without it the connection

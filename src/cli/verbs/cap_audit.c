@@ -2,7 +2,7 @@
  *
  * 1. Read all executions of the workspace, with the times of their claims and ends.
  * 2. Sort both lists.
- * 3. Walk over the claims in order. At each claim, first pass the ends that are not later: store times are taken inside
+ * 3. Walk over the claims in order. At each claim, first pass the ends that are not later. Store times are taken inside
  *    the transactions, so at equal times the end freed the slot before the claim took it.
  * 4. The largest difference of claims and ends is the peak of held slots.
  *

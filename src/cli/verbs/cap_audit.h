@@ -1,6 +1,6 @@
-/* The audit that no workspace passed its limit, from the records of the store: each execution held its slot from its
- * claim until its end, so a sweep over these times gives how many held one at each instant. No counter of the queue takes
- * part.
+/* The audit that no workspace passed its limit, from the records of the store. Each execution held its slot from its
+ * claim until its end, so a sweep over these times gives how many held one at each instant. No counter of the queue
+ * takes part.
  *
  * Store times are taken inside the transactions that take and free slots, one after the other, so at equal times an end
  * came before the claim that took its place. Of an execution that was claimed several times only the last claim is on its

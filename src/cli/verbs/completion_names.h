@@ -21,10 +21,10 @@ enum {
 
 /* Whether the arguments of the process ask for names: "__complete" in front. */
 bool completion_is_asked(size_t count, const char *const *arguments);
-/* Prints the names, one a line, and returns the exit code: 0 = the argument is a name of the store, also when none fits or
- * the deadline has passed; 1 = it is another kind of argument, for which the shell may offer files. Opens the store that
- * the line, the environment or weir.yaml names, to read only; makes nothing. Prints nothing but names. Ends the process
- * when the deadline passes. */
+/* Prints the names, one a line, and returns the exit code. 0 = the argument is a name of the store, also when none fits
+ * or the deadline has passed. 1 = it is another kind of argument, for which the shell may offer files. Opens the store
+ * that the line, the environment or weir.yaml names, to read only; makes nothing. Prints nothing but names. Ends the
+ * process when the deadline passes. */
 int completion_print_names(size_t count, const char *const *arguments, struct arena *arena);
 
 #endif

@@ -10,9 +10,9 @@
 /* Takes one warning, a sentence that ends with the remedy. */
 typedef void secrets_warning(void *context, const char *text);
 
-/* Examines, for one node of the settings, the secrets of the workflows whose executions come to its group: missing ones,
- * unusable ones, and files that every user of the machine may read. `workflows`: rows of LIST_WORKFLOWS with `definition`
- * as JSON. `default_group`: of a workflow that names none. WEIR_OUT_OF_MEMORY. */
+/* Examines, for one node of the settings, the secrets of the workflows whose executions come to its group. It finds
+ * missing ones, unusable ones, and files that every user of the machine may read. `workflows`: rows of LIST_WORKFLOWS
+ * with `definition` as JSON. `default_group`: of a workflow that names none. WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status doctor_secrets_check_node(const struct settings *settings, const char *default_group,
                                                            const json_t *workflows, secrets_warning *warn, void *context,
                                                            struct weir_error *error);

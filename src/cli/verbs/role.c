@@ -1,9 +1,9 @@
 /* The scheduler's role as a sentence, for status, top, node list and doctor.
  *
- * It reads one object of store_status() and makes no call. The first rule that applies gives the health: no node has the
- * role, its node awaits the lock of dispatch.exclusive, the role moves too often, the books are behind, all is well. The
- * time since the role is free comes from the row: `since` when the node left it, the end of the lease when the node is
- * still named there. Pure; one thread.
+ * It reads one object of store_status() and makes no call. The first rule that applies gives the health: no node has
+ * the role; its node awaits the lock of dispatch.exclusive; the role moves too often; the books are behind. If none
+ * applies, all is well. The time since the role is free comes from the row: `since` when the node left it, the end of
+ * the lease when the node is still named there. Pure; one thread.
  */
 #include "cli/verbs/role.h"
 
@@ -29,8 +29,9 @@ enum role_health role_health(const json_t *scheduler)
     return field_number(scheduler, "lag_us", 0) > ROLE_BEHIND_US ? ROLE_IS_BEHIND : ROLE_IS_FINE;
 }
 
-/* A node that left the role made it free at `taken_at`. A node that still stands in the row lost it when its lease ended,
- * or before, when its process was found to be gone: then the role is free from now on, as far as the row shows. */
+/* A node that left the role made it free at `taken_at`. A node that still stands in the row lost it when its lease
+ * ended, or before, when its process was found to be gone. In the second case the row shows no time, so the role counts
+ * as free from now on. */
 int64_t role_free_us(const json_t *scheduler, int64_t now_us)
 {
     bool has_name = json_is_string(json_object_get(scheduler, "node"));

@@ -1,8 +1,8 @@
 /* Reads of the store that several verbs share.
  *
- * A list of the store comes in pages of LIST_LIMIT_MOST rows; page_read_all() follows the cursors and makes one page of
- * them, with the members of any other page. store_require_name() finds the nearest existing name for the hint when a name
- * is misspelt. Nothing here writes to the store or prints. Runs in the only thread of a command.
+ * A list of the store comes in pages of LIST_LIMIT_MOST rows. page_read_all() follows the cursors and makes one page of
+ * them, with the members of any other page. store_require_name() finds the nearest existing name for the hint when a
+ * name is misspelt. Nothing here writes to the store or prints. Runs in the only thread of a command.
  */
 #include "cli/verbs/store_pages.h"
 

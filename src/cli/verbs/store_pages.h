@@ -1,5 +1,5 @@
-/* Reads of the store that several verbs share: whole pages of rows, ids from their first characters, names that must exist,
- * and facts of a row that follow from its state. Threads: one. */
+/* Reads of the store that several verbs share. They give whole pages of rows, ids from their first characters, names
+ * that must exist, and facts of a row that follow from its state. Threads: one. */
 #ifndef WEIR_CLI_VERBS_STORE_PAGES_H
 #define WEIR_CLI_VERBS_STORE_PAGES_H
 

@@ -3,7 +3,7 @@
  * The cancel is on record before. For each execution:
  * 1. Read it. If it has ended, nothing is left to do.
  * 2. Ask the service to terminate its workflow.
- * 3. If the service knows no such workflow, the start may still be on its way: temporal_terminate() calls is_awaited()
+ * 3. If the service knows no such workflow, the start may still be on its way. temporal_terminate() calls is_awaited()
  *    and tries again until the execution ends, the time is over, or a signal comes.
  *
  * One failure does not keep the other ids from being terminated, unless the service is away. One thread.

@@ -1,8 +1,8 @@
 /* `weir approve` and `weir reject`: the decision for a step of the kind `approve`.
  *
- * The store checks whether the actor of this command is one of `by` of the step (store/signals.h), and puts the decision on
- * record, or the attempt of another one. Nothing is checked here, so that every surface refuses the same callers. A dry run
- * shows whether a step waits, and decides nothing. One thread.
+ * The store checks whether the actor of this command is one of `by` of the step (store/signals.h). It puts the decision
+ * on record, or the attempt of another actor. Nothing is checked here, so that every surface refuses the same callers.
+ * A dry run shows whether a step waits, and decides nothing. One thread.
  */
 #include <string.h>
 

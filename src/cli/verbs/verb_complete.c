@@ -1,8 +1,8 @@
 /* `weir complete`: records the end of an execution whose workflow runs on Temporal, for its worker.
  *
  * The flags give the kind of the end, the result or the error, and optionally a run id and a fence that must match. The
- * store decides whether the end is accepted. An argument that is no id of an execution may be a workflow id: the services
- * of the settings are asked for it, and the first one that has it counts. One thread.
+ * store decides whether the end is accepted. An argument that is no id of an execution may be a workflow id. The
+ * services of the settings are asked for it, and the first one that has it counts. One thread.
  */
 #include <string.h>
 

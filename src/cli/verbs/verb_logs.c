@@ -4,8 +4,9 @@
  * attempt without a log (its handler wrote none, or the log's retention is over) shows its result. With -f: lines as they
  * come, until the execution has ended; the node writes them about once a second, so polling twice a second loses no time.
  *
- * --raw prints the bytes of the programs alone. Else each line has its time and stream; in a pipe the bytes of a line stay
- * as they were written, on a terminal each line is made safe first, because a step may write escape codes. One thread.
+ * --raw prints the bytes of the programs alone. Else each line has its time and stream. In a pipe the bytes of a line
+ * stay as they were written. On a terminal each line is made safe first, because a step may write escape codes. One
+ * thread.
  */
 #include <string.h>
 

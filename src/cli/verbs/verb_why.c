@@ -1,8 +1,8 @@
 /* `weir why`: the one reason why an execution does not run, with its numbers and the command that helps.
  *
- * The store decides on the reason. This file adds the facts that the store cannot have: the reason why an execution waits
- * inside of its Temporal service, and whether the queue, its group, or both are paused. The last line suggests one
- * command for the reason.
+ * The store decides on the reason. This file adds the facts that the store cannot have. They are the reason why an
+ * execution waits inside of its Temporal service, and whether the queue, its group, or both are paused. The last line
+ * suggests one command for the reason.
  *
  * A part that cannot be read is left out: the answer of the store must not depend on the service. One thread.
  */

@@ -1,8 +1,8 @@
 /* One pending reason for a whole workspace, for tables with a line for each workspace.
  *
- * It takes a row of store_status() and applies the same order of reasons as `weir why`, as far as counts show it:
- * scheduled, paused, no node, engine away, no scheduler, at capacity, ready. It makes no call of the store. Pure; one
- * thread.
+ * It takes a row of store_status() and applies the same order of reasons as `weir why`, as far as counts show it. That
+ * order is scheduled, paused, no node, engine away, no scheduler, at capacity, ready. It makes no call of the store.
+ * Pure; one thread.
  */
 #include "cli/verbs/wait_reason.h"
 

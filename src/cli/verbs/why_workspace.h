@@ -4,8 +4,9 @@
 
 #include "cli/verbs/verb.h"
 
-/* Prints, for the workspace: its slots with their holders, its waiting executions by reason with the oldest, the failures
- * of the last hour, and when the next execution is expected to start. WEIR_WORKSPACE_NOT_FOUND names the nearest one. */
+/* Prints of the workspace: its slots with their holders, and its waiting executions by reason with the oldest. Then the
+ * failures of the last hour, and the time at which the next execution is expected to start. WEIR_WORKSPACE_NOT_FOUND
+ * names the nearest one. */
 WEIR_MUST_CHECK enum weir_status why_workspace(struct invocation *invocation, struct store *store, const char *name,
                                                struct weir_error *error);
 
