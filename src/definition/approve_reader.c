@@ -2,8 +2,8 @@
  *
  *     approve: {by: [token:ops, cli:eve], prompt: "Pay 700?", timeout: 3d, default: reject, on_reject: fail}
  *
- * All keys may be missing. Nothing holds an expression, because the right to decide must not depend on data that a caller
- * gives, and the end of a wait must not need an evaluation that can fail. The step becomes one that waits for a signal of a
+ * All keys may be missing. None holds an expression. The right to decide must not depend on data that a caller gives,
+ * and the end of a wait must not need an evaluation that can fail. The step becomes one that waits for a signal of a
  * reserved name (queue/signal.h). It must never accept a list `by` that is empty: that would read as "nobody", and mean
  * everybody. Runs in the caller's thread.
  */

@@ -247,20 +247,21 @@ WEIR_MUST_CHECK enum weir_status definition_read(const char *bytes, size_t lengt
 /* The same for text that definition_write() made, without compiling jq programs again: for text out of the store. */
 WEIR_MUST_CHECK enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
                                                  struct definition **ret_definition, struct weir_error *error);
-/* A store has refused to publish the definition that was read from `source_name`: where the fault is a name in the text,
- * the message begins with its place, as those of definition_read() do. `error` may be NULL. */
+/* For a definition that was read from `source_name` and that a store has refused to publish. Where the fault is a name
+ * in the text, the message begins with its place, as those of definition_read() do. `error` may be NULL. */
 void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
                               struct weir_error *error);
 /* Appends the canonical JSON text: fixed order of keys, steps in file order, defaults left out, times in their shortest
- * form. Equal texts mean equal definitions, and definition_load() gives the same definition back; text that only concerns
- * the spelling of the file (YAML or JSON, quotes, comments, order of keys, 90s or 1m30s) does not change the text. */
+ * form. Equal texts mean equal definitions, and definition_load() gives the same definition back. The spelling of the
+ * file does not change the text: YAML or JSON, quotes, comments, order of keys, 90s or 1m30s. */
 WEIR_MUST_CHECK enum weir_status definition_write(const struct definition *definition, struct text *to,
                                                   struct weir_error *error);
 /* Takes NULL. */
 void definition_close(struct definition *definition);
 
-/* True when step `before` is among the direct or indirect needs of step `after`, or all of its section ends before `after`:
- * its result is in `.steps` of `after`, and nothing else is, so that an expression never depends on the faster step. */
+/* True when step `before` is among the direct or indirect needs of step `after`, or all of its section ends before
+ * `after`. Then its result is in `.steps` of `after`. No other result is, so that an expression never depends on the
+ * faster step. */
 bool definition_step_precedes(const struct definition *definition, size_t before, size_t after);
 /* "steps", "undo", "on_failure", "finally". Static. */
 const char *step_section_name(enum step_section section);

@@ -1,6 +1,13 @@
-/* Private to definition_read(): the tree of a file becomes a struct definition. Split over definition_reader.c (the file
- * as a whole), section_reader.c (the sections of steps), step_reader.c (one step), http_reader.c and secrets_reader.c (its
- * parts), temporal_reader.c (a section) and expression_check.c. No other file includes this.
+/* Private to definition_read(): the tree of a file becomes a struct definition. No other files include this header than
+ * those that share the work:
+ *   definition_reader.c   the file as a whole
+ *   section_reader.c      the sections of steps
+ *   step_reader.c         one step
+ *   approve_reader.c      a step of the kind `approve`
+ *   http_reader.c         the keys of an `http` step
+ *   secrets_reader.c      the secrets of a step
+ *   temporal_reader.c     the section `temporal`
+ *   expression_check.c    the references of expressions
  */
 #ifndef WEIR_DEFINITION_DEFINITION_INTERNAL_H
 #define WEIR_DEFINITION_DEFINITION_INTERNAL_H

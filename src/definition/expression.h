@@ -2,12 +2,14 @@
  *
  *     "order ${.input.id} of ${.steps.fetch.output.total | floor}"      three literals and two expressions in between
  *
- * The text inside `${ }` is jq over one object: `.input` (params of the execution), `.steps.<id>` (output, exit_code,
- * attempt, error of each finished step), after a failure `.failure` (step, code, message), `.execution` (id, workspace,
- * workflow, ...). A plain path such as
- * `.steps.a.output[0]["k"]` is a subset of jq with jq's meaning and is read directly from the context; every other program
- * goes to a callback, which asks an evaluator process (engine/in_process/evaluator_process.h): libjq can neither be
- * interrupted nor trusted with memory.
+ * The text inside `${ }` is jq over one object with these members:
+ *   .input        the params of the execution
+ *   .steps.<id>   output, exit_code, attempt and error of each finished step
+ *   .failure      after a failure: its step, code and message
+ *   .execution    id, workspace, workflow, ...
+ * A plain path such as `.steps.a.output[0]["k"]` is a subset of jq with jq's meaning and is read directly from the
+ * context. Every other program goes to a callback, which asks an evaluator process
+ * (engine/in_process/evaluator_process.h). libjq can neither be interrupted nor trusted with memory.
  *
  * `$${` stands for a literal `${`. `${NAME}` with nothing but letters, digits and underscores inside is not ours: it stays
  * as it is, for shells (write `${ (now) }` to call a jq function without arguments).
@@ -80,15 +82,15 @@ struct template_fault {
 };
 
 /* Asks for the one value of a jq program (NUL-terminated) on `input`. Fills *ret_value (owned by the caller) on WEIR_OK.
- * Any other status is handed through by the evaluation unchanged, so a caller that must not wait can answer
- * WEIR_STORE_BUSY, send the request, and evaluate the template again when it has the answer: evaluation has no side effect.
+ * The evaluation returns any other status unchanged. So a caller that must not wait can answer WEIR_STORE_BUSY, send
+ * the request, and evaluate the template again when it has the answer. Evaluation has no side effect.
  */
 typedef enum weir_status (*expression_evaluate)(void *context, const char *program, const json_t *input, json_t **ret_value,
                                                 struct weir_error *error);
 
-/* Reads the text of one template. WEIR_INVALID_DEFINITION has the fault in its message, with the place in `ret_fault` (may
- * be NULL): an expression without end, an empty one, `${input}` (which is nothing: `${.input}` was meant), too large. jq
- * programs are not compiled here: see jq_check(). */
+/* Reads the text of one template. WEIR_INVALID_DEFINITION has the fault in its message, with the place in `ret_fault`
+ * (may be NULL). Faults are an expression without end, an empty one, `${input}` (`${.input}` was meant), and a text
+ * that is too large. jq programs are not compiled here: see jq_check(). */
 WEIR_MUST_CHECK enum weir_status template_parse(const char *source, size_t length, struct arena *arena,
                                                 const struct template **ret_template, struct template_fault *ret_fault,
                                                 struct weir_error *error);
@@ -101,18 +103,18 @@ bool template_is_expression(const struct template *template);
 bool template_is_constant(const struct template *template);
 
 /* The value of a template; *ret_value is owned by the caller and may share parts with the context. Exactly one `${...}`
- * gives its value as it is (also null); text around expressions gives a string, with template_evaluate_text()'s rule for
- * the pieces; lists and maps give lists and maps. WEIR_FAILED: the expression failed, the message names it (the step's
- * error code is EXPRESSION_ERROR_CODE); WEIR_OUT_OF_MEMORY; or the answer of `evaluate`. `evaluate` may be NULL when
- * template_each_program() finds none. */
+ * gives its value as it is (also null). Text around expressions gives a string, with template_evaluate_text()'s rule
+ * for the pieces. Lists and maps give lists and maps. WEIR_FAILED: the expression failed, the message names it (the
+ * step's error code is EXPRESSION_ERROR_CODE); WEIR_OUT_OF_MEMORY; or the answer of `evaluate`. `evaluate` may be NULL
+ * when template_each_program() finds none. */
 WEIR_MUST_CHECK enum weir_status template_evaluate(const struct template *template, const json_t *context,
                                                    expression_evaluate evaluate, void *evaluate_context, json_t **ret_value,
                                                    struct weir_error *error);
 /* Adds the cause to the message of an expression that failed because a step's output is text where it reads JSON: the step,
  * and the beginning of its output. Changes no other error. `error` may be NULL. */
 void expression_explain_text_output(const char *program, const json_t *context, struct weir_error *error);
-/* The same as bytes appended to `to` (argv, env, cwd, stdin, durations): strings raw, other values as compact JSON; null is
- * an error that names the expression, because a missing value must not become the text "null" in a command. */
+/* The same as bytes appended to `to` (argv, env, cwd, stdin, durations): strings raw, other values as compact JSON.
+ * null is an error that names the expression, because a missing value must not become the text "null" in a command. */
 WEIR_MUST_CHECK enum weir_status template_evaluate_text(const struct template *template, const json_t *context,
                                                         expression_evaluate evaluate, void *evaluate_context,
                                                         struct text *to, struct weir_error *error);
@@ -142,10 +144,10 @@ enum expression_object { CONTEXT_ITSELF, CONTEXT_AFTER_FAILURE, CONTEXT_STEP, CO
 /* The keys that such an object has, always, and no further ones. Static. */
 const char *const *expression_keys(enum expression_object object, size_t *ret_count);
 
-/* Calls `visit` for each path of the template that begins at the context for certain, with its first steps, at most
- * EXPRESSION_PATH_STEPS_MAX (1 or more; their keys end with key_length) and where it begins in the source of the
- * (sub)template. In jq programs it looks no further than `.` keeps its meaning, and at none that assigns: a text that it
- * does not report may be a path all the same. Stops at the first status that is not WEIR_OK and returns it. */
+/* Calls `visit` for each path of the template that begins at the context for certain. `visit` gets its first steps,
+ * from 1 to EXPRESSION_PATH_STEPS_MAX (their keys end with key_length), and where it begins in the source of the
+ * (sub)template. A jq program is read only as far as `.` keeps its meaning, and not at all if it assigns. So a text
+ * that it does not report may be a path all the same. Stops at the first status that is not WEIR_OK and returns it. */
 typedef enum weir_status (*expression_visit_path)(void *context, const struct path_step *steps, size_t count,
                                                   size_t offset);
 WEIR_MUST_CHECK enum weir_status expression_paths(const struct template *template, expression_visit_path visit,

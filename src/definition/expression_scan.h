@@ -16,8 +16,8 @@ struct scanner {
 enum scan_result { SCAN_ON, SCAN_END, SCAN_MISMATCH, SCAN_TOO_DEEP };
 
 bool scanner_is_in_string(const struct scanner *scanner);
-/* Takes the next one or two bytes at text[*at] (or a comment to the end of its line); SCAN_END at the bracket that closes
- * the expression, which is not taken. */
+/* Takes the next one or two bytes at text[*at] (or a comment to the end of its line). SCAN_END at the bracket that
+ * closes the expression, which is not taken. */
 enum scan_result scanner_step(struct scanner *scanner, const char *text, size_t length, size_t *at);
 
 bool scan_is_space(char c);

@@ -1,8 +1,8 @@
 /* Reading the keys of an http step. Part of definition_read() (definition_reader.c).
  *
- *   1. Input may fill places in the URL, and must not choose its scheme: a URL with an expression in it begins with a fixed
- *      http:// or https://, unless the URL is one expression. The engine encodes the values
- * (engine/in_process/step_http.c).
+ *   1. Input may fill places in the URL, and must not choose its scheme. A URL with an expression in it begins with a
+ *      fixed http:// or https://, unless the URL is one expression. The engine encodes the values
+ *      (engine/in_process/step_http.c).
  *   2. Headers that weir or the HTTP client set are refused by name. With them a step could pass another key of idempotency
  *      than its own, or change where its message ends.
  *   3. A URL with a name or password is refused: definitions are no place for secrets.

@@ -1,8 +1,8 @@
-/* jq glue over libjq 1.6, which is not fit to run inside a daemon: it takes ~40 ms per compilation (its built-ins are a jq
- * program themselves), cannot be interrupted, aborts when memory runs out, reads ~/.jq, and dies of some programs (`1 %
- * 0.1` divides by zero while it is being compiled). So nothing here runs libjq in the caller's process except a struct
- * jq_program, and that is for child processes that went through jq_confine_process(): the evaluator, and the child that
- * jq_check() forks.
+/* jq glue over libjq 1.6, which is not fit to run inside a daemon. It takes ~40 ms per compilation (its built-ins are a
+ * jq program themselves), cannot be interrupted, aborts when memory runs out, and reads ~/.jq. Some programs kill it:
+ * `1 % 0.1` divides by zero while it is being compiled. So nothing here runs libjq in the caller's process except a
+ * struct jq_program. That is for child processes that went through jq_confine_process(): the evaluator, and the child
+ * that jq_check() forks.
  */
 #ifndef WEIR_DEFINITION_JQ_H
 #define WEIR_DEFINITION_JQ_H
@@ -20,10 +20,10 @@ enum {
     JQ_RESULT_DEPTH_MAX = JSON_DEPTH_MAX - 1 /* one less than json_read() takes, for its surroundings */
 };
 
-/* Turns this process into a harmless one: no environment (so neither ~/.jq nor `env`), no core file, a memory
- * limit, no file can be opened any more, standard streams on /dev/null, default signal handling, every file descriptor but
- * the `keep_count` given ones (> 2) closed, and only the system calls that computing takes (base/syscall_filter.h): no
- * network, no process, no signals. Only for a child process; there is no way back. */
+/* Turns this process into a harmless one. It has no environment (so neither ~/.jq nor `env`), no core file and a memory
+ * limit. It can open no file, its standard streams are /dev/null, and every file descriptor but the `keep_count` given
+ * ones (> 2) is closed. Signals have their default handling. Only the system calls that computing takes are allowed
+ * (base/syscall_filter.h): no network, no process, no signals. Only for a child process; there is no way back. */
 void jq_confine_process(const int *keep_fds, size_t keep_count);
 /* Allows `seconds` of CPU time from now on; the process is killed when they are used up. */
 void jq_confine_cpu(unsigned seconds);

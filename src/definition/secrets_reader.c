@@ -1,9 +1,9 @@
 /* Reading the secrets of a step: the names of values that the node has (base/secret.h). Part of definition_read()
  * (definition_reader.c).
  *
- * The form depends on the kind: an exec step maps variables to names, an http step maps headers to names and has `bearer`
- * and `sign` in its own map, a handler lists names. A name must be fixed: with an expression, input would choose the
- * secret. */
+ * The form depends on the kind: an exec step maps variables to names, and a handler lists names. An http step maps
+ * headers to names, and has `bearer` and `sign` in its own map. A name must be fixed: with an expression, input would
+ * choose the secret. */
 #include <string.h>
 #include <strings.h>
 

@@ -4,8 +4,9 @@
  *   1. sections_collect() puts the nodes of all steps into one map, in the order of the sections. So a step has one index,
  *      and the readers of a step need not know where it stands.
  *   2. section_check_step() refuses the keys that have no meaning in a section.
- *   3. sections_link() connects each step with its `undo`, and adds to the graph what the order of the sections gives: a
- *      step of `on_failure` or `finally` may read every step of `steps`, and an `undo` its own step and what precedes that.
+ *   3. sections_link() connects each step with its `undo`, and adds to the graph the edges that the order of the
+ *      sections gives. A step of `on_failure` or `finally` may read every step of `steps`. An `undo` may read its own
+ *      step and those before that.
  *
  * The id of an `undo` is the one of its step with `.undo`. A dot is in no id of a user, so the two never collide.
  */

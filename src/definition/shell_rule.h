@@ -1,5 +1,5 @@
 /* Which arguments of a command are code for a shell. Input must never become code, so a script is passed on as it was
- * written and an expression in it is refused; the value belongs behind the script, as an argument ("$1").
+ * written and an expression in it is refused. The value belongs behind the script, as an argument ("$1").
  *
  *     sh   -ec     'wc -c < "$1"'   script-name   ${.input.file}
  *          option  script           argument      argument

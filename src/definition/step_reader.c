@@ -6,7 +6,7 @@
  *   2. Keys of another kind are refused by name ("`stdin` belongs to exec"), instead of as unknown.
  *   3. Common fields: needs, when, timeout, retry. A step may need each other step once, and not itself.
  *   4. The fields of the kind. For `exec` every argument and variable that a shell or program would run as code must be
- * free of expressions (shell_rule.h, code_variable.h): input must never become code.
+ *      free of expressions (shell_rule.h, code_variable.h). Input must never become code.
  *   5. Each text with `${` becomes a template and is listed in reader->uses with its place, for the check of references.
  *
  * Constants are checked now, expressions when their value is known. Nothing here may keep a pointer into the tree of the

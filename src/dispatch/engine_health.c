@@ -3,8 +3,8 @@
  * The recorder passes each report to engine_health_note() at its turn. Answers to starts move the breaker
  * (queue/breaker.h): three unreachable ones in a row open it, any definite answer closes it. An engine that knows its own
  * state reports it, and that opens or closes the breaker at once. A change is an event for the log, and requests a
- * heartbeat: the store must learn it, because `why` shows the reason engine_unreachable and the scheduler gives such a node
- * one probe at most.
+ * heartbeat. The store must learn it, because `why` shows the reason engine_unreachable and the scheduler gives such a
+ * node one probe at most.
  *
  * An impaired engine starts executions and detects their ends late. That holds no start back.
  *

@@ -1,9 +1,9 @@
 /* The duty of hooks: events of the outbox become executions.
  *
  * Every end writes news, which the scheduler reads. So the store is asked for events after news, and while some of them
- * wait; beside that every HOOK_LOOK_US, in case that an event outlived the node that knew of its news. The enqueue is the
- * ordinary one, so plans, fairness and retries hold for these executions as for all others. Two nodes that do the duty at
- * once, at a change of the scheduler, enqueue the same keys, and each key makes one execution.
+ * wait. It is also asked every HOOK_LOOK_US, because an event may outlive the node that knew of its news. The enqueue
+ * is the ordinary one, so plans, fairness and retries hold for these executions as for all others. Two nodes that do
+ * the duty at once, at a change of the scheduler, enqueue the same keys, and each key makes one execution.
  */
 #include "dispatch/hook_duty.h"
 

@@ -1,8 +1,8 @@
 /* The executions that this node holds: assigned to it and not yet durably ended, put back or taken away.
  *
- * A hash table by execution id. It keeps the facts that the loops need between an assignment and its end: the fence, the
- * refused starts, whether the start was answered, and, until then, the memory of the assignment for sending the same start
- * again.
+ * A hash table by execution id. It keeps the facts that the loops need between an assignment and its end: the fence,
+ * the refused starts, and whether the start was answered. Until it is answered the table also keeps the memory of the
+ * assignment, for sending the same start again.
  *
  * Threads: the node's lock protects it. Owner: the node. Bounded by the engine's capacity.
  */

@@ -7,8 +7,8 @@
  * sees both kinds of gap in the offsets of the chunks (store/logs.h).
  *
  * Threads: log_buffer_add(), log_buffer_end() and log_buffer_has_ended() from any thread; they take one short lock.
- * log_buffer_write() by one thread at a time (a second one waits, for the deadline of the store at most), so that the
- * chunks of an attempt reach the store in their order.
+ * log_buffer_write() by one thread at a time, so that the chunks of an attempt reach the store in their order. A second
+ * one waits, for the deadline of the store at most.
  */
 #ifndef WEIR_DISPATCH_LOG_BUFFER_H
 #define WEIR_DISPATCH_LOG_BUFFER_H

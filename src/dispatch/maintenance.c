@@ -6,12 +6,13 @@
  *
  *   1. Guard: is the lease of this node valid? When the answers to its heartbeats are late, the leases of the other nodes
  *      prove nothing, until each has had the time to report (neighbours.c).
- *   2. Guard: is there a reason? A heartbeat's answer reported a lost node; or a node has been silent for its lease; or
- * this machine shows a dead process; or no answer has arrived for RECOVERY_FALLBACK_US; or the store is not shared; or old
- * claims are due. Without a reason a shared store gets no query.
- *   3. Old claims are due every recovery.interval: claims of this node, or of nodes that do not live, that are CLAIMED
- *      for longer than claim.timeout, also by this machine's boot clock. A read without a lock searches them first. Only if
- * there are any, the lock `recoverStaleQueueItems` is taken: an idle node writes nothing but its heartbeat.
+ *   2. Guard: is there a reason? A heartbeat's answer reported a lost node, or a node has been silent for its lease. Or
+ *      this machine shows a dead process, or no answer has arrived for RECOVERY_FALLBACK_US. Or the store is not
+ *      shared, or old claims are due. Without a reason a shared store gets no query.
+ *   3. Old claims are due every recovery.interval. Old are claims of this node, or of nodes that do not live, that are
+ *      CLAIMED for longer than claim.timeout, also by this machine's boot clock. A read without a lock searches them
+ *      first. Only if there are any, the lock `recoverStaleQueueItems` is taken: an idle node writes nothing but its
+ *      heartbeat.
  *   4. store_recover() hands over the items of dead nodes, and old claims if step 3 holds the lock, at most RECOVER_BATCH
  *      in a transaction. It needs no lock for dead nodes: two nodes may recover at once, and the fence of an item lets it
  *      be handed over once. A claim that this node has in flight is not old, however long its engine takes to answer.
@@ -39,8 +40,9 @@
 #define CAPACITY_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
 /* By so much the clocks of two machines may part between two looks without having been set. */
 #define CLOCK_STEP_US MICROSECONDS_PER_SECOND
-/* After its start a node removes nothing for this time. Meanwhile the role of the scheduler is taken (ten seconds at most),
- * and its holder settles what a former one has enqueued: the retention would remove the keys of those executions. */
+/* After its start a node removes nothing for this time. Meanwhile the role of the scheduler is taken (ten seconds at
+ * most), and its holder settles the firings that a former one has enqueued. The retention would remove the keys of
+ * those executions. */
 #define RETENTION_FIRST_US (15 * MICROSECONDS_PER_SECOND)
 /* How often acts past their retention are searched. */
 #define AUDIT_INTERVAL_US (3600 * MICROSECONDS_PER_SECOND)
@@ -340,8 +342,9 @@ static enum weir_status purge_chunk(struct node *node, int64_t now_us, size_t li
         return status;
     }
     /* Ids begin with their time, and an execution that was made later cannot have ended before. Without the bound each
-     * look at a store with nothing to purge would pass its whole history. The clock of the program that made the id may be
-     * ahead of the store's: by at most a day, or the execution is kept until the next look at all of them. */
+     * look at a store with nothing to purge would pass its whole history. The clock of the program that made the id may
+     * be ahead of the store's. If it is by more than a day, the execution is kept until the next look at all of
+     * them. */
     filter.created_before_us = filter.finished_before_us;
     bool is_whole = now_us >= node->maintenance.next_whole_look_us;
     filter.ids_before_us = is_whole ? 0 : time_add(filter.finished_before_us, ID_CLOCK_AHEAD_US);

@@ -1,20 +1,21 @@
 /* Which other nodes are lost, and whether this node may judge that.
  *
  * Two sources prove that a node is dead. The answer to each heartbeat of this node has the numbers of heartbeats of the
- * other nodes. A number that has not changed for the lease of its node, by the boot clock of this machine, proves that the
- * lease is over: the node counts its lease from a moment before its last heartbeat. No clock of a server takes part, since
- * such a clock may be set. The recovery is conditional on the number. For nodes on this machine the process ids and a
- * locked file (life.h) prove the death sooner: the kernel releases the lock when the process dies.
+ * other nodes. A number that has not changed for the lease of its node, by the boot clock of this machine, proves that
+ * the lease is over. The node counts its lease from a moment before its last heartbeat. No clock of a server takes
+ * part, since such a clock may be set. The recovery is conditional on the number. For nodes on this machine the process
+ * ids and a locked file (life.h) prove the death sooner: the kernel releases the lock when the process dies.
  *
  * A watch begins when the answer has arrived, since the last heartbeat of the node may be as young. It begins anew on
  * another server (node_beat.server), whose rows may lack heartbeats. So a node that starts after all others have died
  * recovers them one lease later, unless this machine shows their deaths.
  *
- * A late answer to this node shows that the others were perhaps kept from the store as well: by an outage, or by a stopped
- * process that holds the lock of a SQLite file. If this node recovered items then, an outage would count as a death of each
- * node, and long executions would reach the poison limit. So a delay counts as one interval of heartbeats, however long it
- * was: after it the others have as much time as without it. And after one that has ended the lease of this node all watches
- * begin anew. On a slow machine, where each answer is late, deaths are found later, but they are found.
+ * A late answer to this node shows that the others were perhaps kept from the store as well. An outage does that, or a
+ * stopped process that holds the lock of a SQLite file. If this node recovered items then, an outage would count as a
+ * death of each node, and long executions would reach the poison limit. So a delay counts as one interval of
+ * heartbeats, however long it was. After it the others have as much time as without it. And after one that has ended
+ * the lease of this node all watches begin anew. On a slow machine, where each answer is late, deaths are found later,
+ * but they are found.
  *
  * The heartbeat loop writes the struct. The loop of the duties reads it for recovery, and notes there what a recovery has
  * found. The dispatch loop reads it to take the role of a dead scheduler. The functions never call the store. They look at

@@ -19,8 +19,8 @@ void neighbours_begin(struct node *node);
 /* The answer to a heartbeat has arrived; before it extends the lease. True when it reports a lost node: the caller wakes
  * the loop that recovers. */
 bool neighbours_update(struct node *node, const struct node_beat *beat);
-/* The nodes that have sent no heartbeat for their lease, as this node has seen it (store.h, recover_options): at most
- * NODE_NEIGHBOURS_MOST, and the server that they were watched on, SERVER_IDENTITY_MAX bytes. Returns their number. */
+/* The nodes that have sent no heartbeat for their lease, as this node has seen it (store.h, recover_options), at most
+ * NODE_NEIGHBOURS_MOST. Also the server that they were watched on, SERVER_IDENTITY_MAX bytes. Returns their number. */
 size_t neighbours_silent(struct node *node, int64_t now_us, struct silent_node *to, char *ret_server);
 /* When the next neighbour will have been silent for its lease, boot time behind now_us; TIME_NEVER = none watched. */
 int64_t neighbours_next_silent_us(struct node *node, int64_t now_us);

@@ -93,9 +93,9 @@ void node_capacity_changed(struct node *node);
 WEIR_MUST_CHECK enum weir_status node_set_handlers(struct node *node, const char *handlers, struct weir_error *error);
 void node_pause(struct node *node);
 void node_resume(struct node *node);
-/* Takes over, while the node runs, for later assignments: batch_size, poll_interval_us, stuck_after_us, stale_claim_us,
- * stale_check_us, retention_us, log_retention_us, audit_retention_us, log_bytes_max, stop_grace_us, starts_max. Further
- * members are not read.
+/* Takes over some members while the node runs, for later assignments. These are batch_size, starts_max and
+ * poll_interval_us; stuck_after_us, stale_claim_us and stale_check_us; stop_grace_us and log_bytes_max. The retentions
+ * are, too: retention_us, log_retention_us, audit_retention_us. Further members are not read.
  */
 void node_tune(struct node *node, const struct node_settings *settings);
 /* {"id", "name", "executor_group", "state", "running", "room", "in_flight", "unanswered", "reports_waiting", "stuck",

@@ -6,9 +6,9 @@
  *      execution that ends meanwhile needs no record of its start. Reports of starts outside the node wait
  *      OUTSIDE_WAITS_US for more of their kind, and any other report takes them along. A report of an execution with
  *      blocked reports goes behind these.
- *   2. Plan. Each report becomes at most one record. The table of items in flight decides: a late answer to a start that
- *      another answer has settled makes no record; "refused" makes a retry, a put-back or an end; an unknown answer makes
- *      no record, and the starter sends the start again.
+ *   2. Plan. Each report becomes at most one record. The table of items in flight decides. A late answer to a start
+ *      that another answer has settled makes no record. "refused" makes a retry, a put-back or an end. An unknown
+ *      answer makes no record, and the starter sends the start again.
  *   3. Write. One call of the store records the set; each record is conditional on its fence and has an outcome of its
  *      own. If the call fails, the same set is planned and written again after a pause. A repeated record changes
  *      nothing.
@@ -77,9 +77,9 @@ static bool report_awaits_record(enum report_kind kind)
     return kind == REPORT_STEP || report_is_last(kind);
 }
 
-/* Steps that sleep or wait for a signal are expected to take their time, so the stuck watch counts from the end of the last
- * sleep of all steps, and begins as soon as one of them does something. A step that waits for its next attempt counts as
- * such, because a step that fails for ever is stuck. */
+/* Steps that sleep or wait for a signal are expected to take their time. So the stuck watch counts from the end of the
+ * last sleep of all steps, and begins as soon as one of them does something. A step that waits for its next attempt
+ * counts as such, because a step that fails for ever is stuck. */
 static void note_sleep(struct in_flight *entry, const struct report *report)
 {
     if (report->kind != REPORT_STEP && report->kind != REPORT_STARTED) {

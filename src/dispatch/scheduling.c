@@ -4,8 +4,8 @@
  * were decided after the last round, and brings the news and the heads for the next decision.
  *
  *   1. Decide. scheduler_assign() (queue/scheduler.h) takes slots in memory and gives them to items. It is left out while
- *      the facts are not loaded, while another holder has the lock of dispatch.exclusive, and while an operator's act is
- *      announced and not read: the act may have paused the queue or a node.
+ *      the facts are not loaded, while another holder has the lock of dispatch.exclusive, and while an operator's act
+ *      is announced and not read. The act may have paused the queue or a node.
  *   2. Record. store_schedule() writes the assignments, conditional on the epoch. The same transaction reads the news, so
  *      the scheduler misses no change of another transaction.
  *   3. Start the items of this node at once. Other nodes read their inboxes. The own inbox is not read again.
@@ -120,7 +120,7 @@ static bool may_schedule(const struct node *node)
     return !atomic_load(&node->shared.lease_lost) && lease_is_valid(node) && atomic_load(&node->shared.stop_kind) == 0;
 }
 
-/* Three reasons allow a takeover: the role is free, this node had it and must load all facts again, or this machine shows
+/* Three reasons allow a takeover: the role is free; this node had it and must load all facts again; this machine shows
  * that the process of its holder is gone. The store decides between several nodes that try. */
 enum weir_status scheduling_seek(struct node *node, const struct role_state *role, struct weir_error *error)
 {

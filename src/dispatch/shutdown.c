@@ -9,7 +9,7 @@
  *   4. Give up waiting, STOP_LAST_US after the interrupt, or as soon as every execution only waits for a store that has
  *      taken no record for STOP_AWAY_US. A longer wait would only make the stop longer: when the lease ends, recovery has
  *      the same effect as these records.
- *      A function of the host that ignores its cancellation goes on. Nothing can end it but the end of the process, so
+ *      A function of the host that ignores its cancellation goes on. Nothing can end it but the end of the process. So
  *      its execution stays with the lease of this node, and no other node begins it while the process may be alive.
  *   5. Leave. The engine abandons all it still holds. Then `leaves` becomes true, so that the heartbeat loop does not
  *      take the removed row for a lost lease and register again. store_node_stop() hands over the rest at once.

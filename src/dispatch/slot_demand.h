@@ -1,9 +1,9 @@
 /* The workspaces in which other items wait for a slot, as far as a node can know without a query.
  *
- * Three sources: an assignment that fills its workspace shows whether others wait behind it. An item that was assigned well
- * after it could have run has waited for a slot of its workspace (or for the node, which soon corrects itself), so further
- * items are likely to wait behind it; an item that was assigned at once, with none behind it, has not. The check of all
- * workspaces each minute (maintenance.c) is exact.
+ * Three sources: an assignment that fills its workspace shows whether others wait behind it. An item that was assigned
+ * well after it could have run has waited for a slot of its workspace, so further items are likely to wait behind it.
+ * (If it waited for the node, the fact is soon corrected.) An item that was assigned at once, with none behind it, has
+ * not waited. The check of all workspaces each minute (maintenance.c) is exact.
  *
  * The engine learns each change, and may seek the ends of executions of these workspaces first (engine_want_slots()). It is
  * advice: a collision in the table costs the advice of the older entry and nothing else.
