@@ -226,8 +226,9 @@ struct engine_operations {
     /* Stops the executions of a claim that is lost (lease or fence), without a report. NULL id: everything. */
     void (*abandon)(struct engine *engine, const char *id, int64_t fence);
     void (*recorded)(struct engine *engine, const struct recorded *recorded, size_t count);
-    /* More items of this workspace wait for a slot, or none do any more, as far as the node knows: the ends of its
-     * executions are polled for before those of other workspaces. Advice: late at times, wrong at times. May be NULL. */
+    /* More items of this workspace wait for a slot, or none do any more, as far as the node knows. The ends of its
+     * executions are polled for before those of other workspaces. Advice: late at times, wrong at times. May be
+     * NULL. */
     void (*want_slots)(struct engine *engine, const char *workspace, bool wanted);
     /* The number of starts that the engine accepts now without queueing them (back-pressure). */
     size_t (*free_capacity)(struct engine *engine);
@@ -249,8 +250,8 @@ struct engine_operations {
     enum weir_status (*call)(struct engine *engine, const struct engine_call *call, struct weir_error *error);
     /* Asks the handler to end; `moves`: its result is for another node to make. No effect when it has ended. Any thread. */
     void (*cancel_call)(struct engine *engine, void *owner, bool moves);
-    /* Drives an engine without threads of its own: does the due work, never waits; returns when it wants to be called again
-     * (boot clock; TIME_NEVER: only when its fd is readable). */
+    /* Drives an engine without threads of its own: does the due work and never waits. Returns when it wants to be
+     * called again (boot clock; TIME_NEVER: only when its fd is readable). */
     int64_t (*step)(struct engine *engine);
     /* Readable when step() has something to do; -1 when there is none. */
     int (*fd)(struct engine *engine);

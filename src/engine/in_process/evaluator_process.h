@@ -32,9 +32,9 @@ struct evaluator_answer {
 };
 
 /* The life of the child; call it in a process forked from a single-threaded one, with default signal handlers. Enters the
- * confinement of definition/jq.h (JQ_MEMORY_BYTES_MAX, no environment, no files), answers requests one after the other,
- * leaves with _exit(0) at the end of `in_fd` (1 when the parent breaks the protocol or is gone). Both are blocking file
- * descriptors. */
+ * confinement of definition/jq.h (JQ_MEMORY_BYTES_MAX, no environment, no files), and answers requests one after the
+ * other. Leaves with _exit(0) at the end of `in_fd`, with 1 when the parent breaks the protocol or is gone. Both are
+ * blocking file descriptors. */
 _Noreturn void evaluator_main(int in_fd, int out_fd);
 
 /* Appends one request as a frame. WEIR_FAILED when it is larger than EVALUATOR_FRAME_BYTES_MAX (the step's expression

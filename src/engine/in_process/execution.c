@@ -10,8 +10,9 @@
  * else report the end, once.
  *
  * The execution stays in the table until the store has recorded its end, because the store may refuse the result of its
- * last step. A start with an id that the engine already has: with a higher fence it waits as the successor until all
- * processes of the old run are dead; with the same fence it gets the answer STARTED again; with a lower one it is refused.
+ * last step. For a start with an id that the engine already has, the fence decides. With a higher fence it waits as the
+ * successor until all processes of the old run are dead. With the same fence it gets the answer STARTED again. With a
+ * lower one it is refused.
  *
  * The loop runs all of it, except execution_new(). Most functions may free the execution: a caller must not use it after.
  */

@@ -1,8 +1,8 @@
 /* The stages of an execution.
  *
  *   1. A stage is over when no step is in flight and none of it may begin, or when the execution fails in STAGE_STEPS.
- *   2. In STAGE_UNDO one undo runs at a time. The next one is that of the last finished step, but a step that another one
- *      needs comes after that one: the times on record may be equal, and a clock may have been set back.
+ *   2. In STAGE_UNDO one undo runs at a time. The next one is that of the last finished step. But a step that another
+ *      one needs comes after that one, since the times on record may be equal, and a clock may have been set back.
  *   3. In STAGE_ON_FAILURE and STAGE_FINALLY a failed step keeps those from beginning that need it, and no others. Nothing
  *      that fails here changes the first error. Without one, a failed step of `finally` gives it.
  *

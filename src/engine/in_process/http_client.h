@@ -3,9 +3,9 @@
  * At most HTTP_REQUESTS_MAX requests are under way at once. The others wait, in the fair order of their workspaces. The
  * time of a request counts from its turn, not from its submission.
  *
- * What a request may reach is decided by base/address_rules.h, for its own URL and for the target of each redirect: the
- * host before the name is resolved, the address just before the connection to it. Only http and https are spoken. The
- * environment's proxy, .netrc and cookies are never used.
+ * base/address_rules.h decides which targets a request may reach, for its own URL and for the target of each redirect.
+ * The host is checked before the name is resolved, the address just before the connection to it. Only http and https
+ * are spoken. The environment's proxy, .netrc and cookies are never used.
  *
  * Threads: start, submit and set_weight by the loop; cancel by any thread. `done` is called in the client's thread, once
  * for each submitted request; it may free the request.

@@ -9,9 +9,9 @@
  * process group does not reach it. It ignores SIGINT, SIGTERM, SIGHUP: the node decides.
  *
  * It is a child subreaper: a process that a step forks, also with setsid, becomes the keeper's child when its parent ends.
- * After the end of a step's leader the keeper kills everything that belongs to the step: its process group, its session,
- * and the processes with its brand or its mark (keeper_mark.h). It reports the end when nothing is left. An orphan with
- * neither may belong to any step that began before it; the keeper kills it when all of these have ended.
+ * After the end of a step's leader the keeper kills everything that belongs to the step. That is its process group, its
+ * session, and the processes with its brand or its mark (keeper_mark.h). It reports the end when nothing is left. An
+ * orphan with neither may belong to any step that began before it; the keeper kills it when all of these have ended.
  *
  * A threaded node may fork a new keeper after the old one was killed. So the keeper uses no memory but static tables, no
  * stdio, no locks. If it dies, its children die too (PR_SET_PDEATHSIG). If it is stopped at the end of the lease, the

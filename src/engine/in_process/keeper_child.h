@@ -1,9 +1,14 @@
 /* The children of the keeper between fork and exec: they become a step or an evaluator.
  *
- * The process of a step gets: exactly the argv, environment and directory of its command file; file descriptors 0, 1, 2 and
- * no other; a session and process group of its own; default signals, none blocked; no core dumps; no new privileges (setuid
- * programs run without); a guard that protects its node and keeper (keeper_guard.h); KILL when the keeper dies; two marks
- * (keeper_mark.h).
+ * The process of a step has:
+ *   - exactly the argv, environment and directory of its command file
+ *   - the file descriptors 0, 1, 2 and no other
+ *   - a session and process group of its own
+ *   - default signals, none blocked
+ *   - no core dumps, and no new privileges (setuid programs run without)
+ *   - a guard that protects its node and keeper (keeper_guard.h)
+ *   - KILL when the keeper dies
+ *   - two marks (keeper_mark.h)
  *
  * Only async-signal-safe calls, except in the evaluator, which allocates.
  */

@@ -2,8 +2,8 @@
  *
  *   1. Allow everything of another architecture: its numbers mean other calls (SECURITY.md names this limit).
  *   2. Refuse the x32 table, whose calls would pass the comparison of numbers.
- *   3. For each argument index that can name a process: if the call is guarded, compare its argument with the process ids
- *      of node, keeper and watcher, their groups, and -1; a match returns EPERM.
+ *   3. For each argument index that can name a process: if the call is guarded, compare its argument with the process
+ *      ids of node, keeper and watcher, their groups, and -1. A match returns EPERM.
  *   4. Allow the rest.
  *
  * The filter compares the low 32 bits of an argument, because the kernel reads a process id as an int. It costs some dozen

@@ -1,11 +1,13 @@
 /* The guard of a step: its processes cannot signal their node, its keeper or the keeper's watcher.
  *
- * A filter of system calls, which all processes of the step inherit, refuses with EPERM each call that names one of these
- * processes, their process groups, or every process (-1): kill and its like, opening a pidfd, ptrace, writing their memory,
- * changing their limits. Other processes of the same user can be signalled.
+ * All processes of the step inherit a filter of system calls. It refuses with EPERM each call that names one of these
+ * processes, their process groups, or every process (-1). Such calls are kill and its like, opening a pidfd, ptrace,
+ * writing their memory, changing their limits. Other processes of the same user can be signalled.
  *
- * It does not stop signals to a thread of the node by the thread's own id, programs of another architecture's table
- * (32 bit), or other means than calls on a process (the memory of the machine, files): see SECURITY.md.
+ * It does not stop three things (SECURITY.md):
+ *   - signals to a thread of the node by the thread's own id
+ *   - programs of another architecture's table (32 bit)
+ *   - other means than calls on a process: the memory of the machine, files
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_GUARD_H
 #define WEIR_ENGINE_IN_PROCESS_KEEPER_GUARD_H

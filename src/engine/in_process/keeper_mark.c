@@ -97,8 +97,9 @@ static bool read_mark_byte(struct mark_reader *reader, char byte)
     return false;
 }
 
-/* Finds the ticket in the environment of the process at its exec. A shell may have changed the order of the variables, so
- * the search reads all of it, in pieces: the nodes of one process search at the same time, and their stacks are small. */
+/* Finds the ticket in the environment of the process at its exec. A shell may have changed the order of the variables,
+ * so the search reads all of it. It reads pieces, because the nodes of one process search at the same time, and their
+ * stacks are small. */
 static bool find_mark(pid_t pid, uint64_t mark, uint64_t *ret_ticket)
 {
     char path[PROC_PATH_BYTES_MAX];

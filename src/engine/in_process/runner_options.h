@@ -32,9 +32,9 @@ struct runner_options {
     int64_t park_after_us;
 };
 
-/* WEIR_OUT_OF_MEMORY; WEIR_INVALID_ARGUMENT: a handler without a valid name, two handlers with one name, an allowed program
- * with a relative path, an entry of http_allow_list that is no host and no network. After an error runner_options_close()
- * frees the parts. */
+/* WEIR_OUT_OF_MEMORY. WEIR_INVALID_ARGUMENT: a handler without a valid name, or two with one name. Also an allowed
+ * program with a relative path, or an entry of http_allow_list that is no host and no network. After an error
+ * runner_options_close() frees the parts. */
 WEIR_MUST_CHECK enum weir_status runner_options_copy(struct runner_options *options, const struct in_process_options *from,
                                                      struct weir_error *error);
 void runner_options_close(struct runner_options *options);

@@ -428,8 +428,8 @@ static void wait_for_new_lease(struct step_run *run)
 }
 
 /* The keeper died, and the step with it: no failure of the step. The first time its next attempt begins at once. But the
- * step may be the cause of the death. So from the second time on, and if an earlier claim was lost, the engine gives the
- * execution back, and the scheduler decides beside which items it runs (queue/suspicion.h). */
+ * step may be the cause of the death. So from the second time on, and if an earlier claim was lost, the engine gives
+ * the execution back. Then the scheduler decides beside which items it runs (queue/suspicion.h). */
 static void repeat_after_keeper_loss(struct step_run *run, const struct process *process)
 {
     run->keepers_lost++;

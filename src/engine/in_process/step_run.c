@@ -46,9 +46,9 @@ enum { RESTORED_COUNT_MAX = INT_MAX / 4 };
 
 /* --- the way to an attempt --- */
 
-/* After an interruption an attempt of a handler is on record before it begins, as those of exec steps always are: the
- * handler may have ended its node, and the next handover must show that it ran, also behind a park. So is an attempt after
- * an interrupted one: nothing else keeps its number from being used again. */
+/* After an interruption an attempt of a handler is on record before it begins, as those of exec steps always are. The
+ * handler may have ended its node, and the next handover must show that it ran, also behind a park. So is an attempt
+ * after an interrupted one: nothing else keeps its number from being used again. */
 static void begin_handler(struct step_run *run)
 {
     if (run->execution->interruptions > 0 || run->execution->lost_a_node || run->workers_lost > 0) {

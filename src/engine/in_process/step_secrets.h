@@ -38,8 +38,9 @@ size_t step_secrets_hide(const struct step_secrets *secrets, char *bytes, size_t
 /* Hides the values in JSON that was read. *ret_changed as of secret_mask_json(). `secrets` may be NULL. */
 WEIR_MUST_CHECK enum weir_status step_secrets_hide_json(const struct step_secrets *secrets, json_t **value,
                                                         bool *ret_changed);
-/* Checks that this node has the secrets of each step that is not done and runs in any case, so that an execution does not
- * begin on a node that cannot finish it. A step with `when` is checked when it starts. Statuses of step_secrets_read(). */
+/* Checks that this node has the secrets of each step that is not done and runs in any case. So an execution does not
+ * begin on a node that cannot finish it. A step with `when` is checked when it starts. Statuses of
+ * step_secrets_read(). */
 WEIR_MUST_CHECK enum weir_status step_secrets_check(const struct execution *execution, struct weir_error *error);
 
 #endif

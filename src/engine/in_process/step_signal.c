@@ -13,7 +13,7 @@
  * A wake (queue/signal.h) makes the timer of its step due at once, so the step goes on as if its time had come. The next
  * report of the step names the number of the wake.
  *
- * A step that is on record as WAITING looks at the kept signals before it sleeps again: a signal that came before this
+ * A step that is on record as WAITING looks at the kept signals before it sleeps again. A signal that came before this
  * claim wins over a timeout that passed meanwhile. The functions start nothing and free no execution.
  */
 #include "engine/in_process/step_signal.h"

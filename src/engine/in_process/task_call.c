@@ -1,5 +1,8 @@
-/* The way of a call: engine_call() copies it into a task_call, which is its own command -> the loop gives it to the handler
- * pool -> the pool hands it back -> the sink gets its end.
+/* The way of a call:
+ *   1. engine_call() copies it into a task_call, which is its own command.
+ *   2. The loop gives it to the handler pool.
+ *   3. The pool hands it back.
+ *   4. The sink gets its end.
  *
  * The lane is that of the workspace, so that the tasks of all workspaces share the threads fairly. A cancel names the call
  * by its owner: one that meets no call has no effect, because the call has ended. Each call that was started has one end,
