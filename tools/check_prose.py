@@ -158,6 +158,8 @@ def plain(text):
     """Markdown or a comment without code, figures and diagrams; STOP where a sentence ends without a full stop."""
     text = re.sub(r'^```.*?^```', STOP, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r'`[^`]*`', 'code', text)
+    text = re.sub(r'\{"[^{}]*\}', 'code', text)  # the shape of a JSON object
+    text = re.sub(r'\$\d+ ', STOP, text)  # each parameter of a statement is an entry of a list
     text = re.sub(r'\]\([^)]*\)', ']', text)
     lines = []
     for line in text.split('\n'):
@@ -340,7 +342,9 @@ def self_test_comments():
                                 ('src/a/x.c', ' The node ends; he stops.', 'person'),
                                 ('src/a/x.c', ' There the header is.', None), ('src/a/x.c', f' {most}.', None),
                                 ('src/a/x.c', f' {most} more.', 'long'), ('tests/x.c', f' {most} more.', None),
-                                ('src/a/x.c', f' {most}. {most}.', None), ('src/a/q.sql', f' {most} more.', 'long')):
+                                ('src/a/x.c', f' {most}. {most}.', None), ('src/a/q.sql', f' {most} more.', 'long'),
+                                ('src/a/x.c', ' It has {"a": 1, "b": ' + most + '} and no more.', None),
+                                ('src/a/q.sql', f' $1 {most}, $2 {most}.', None)):
         comments = Comments()
         comments.add(path, comment)
         assert comments.counts() == ({area_of(path): {rule: 1}} if rule else {}), (path, comment)

@@ -1,8 +1,8 @@
 /* Reading one answer: header fields, message bytes, trailers; then its meaning.
  *
  * Knows nothing of HTTP/2 frames: the connection hands in decoded fields and body bytes, and a fault that it finds ends the
- * call. Nothing that a peer announces is believed: memory is taken for bytes that have arrived, within the call's maximum
- * and the client's (struct answer_limits, shared by all answers of a client).
+ * call. Nothing that a peer announces is believed. Memory is taken for bytes that have arrived, within the call's
+ * maximum and the client's (struct answer_limits, shared by all answers of a client).
  */
 #ifndef WEIR_GRPC_ANSWER_H
 #define WEIR_GRPC_ANSWER_H
@@ -53,7 +53,7 @@ WEIR_MUST_CHECK bool grpc_answer_take_headers_end(struct answer *answer);
 /* Bytes of the body. False as above. */
 WEIR_MUST_CHECK bool grpc_answer_take_body(struct answer *answer, const uint8_t *bytes, size_t length);
 
-/* Judges an answer that has ended in good order, or has a fault: fills outcome, cause and the answer's part of `result`
+/* Judges an answer that has ended in good order, or has a fault. Fills outcome, cause and the answer's part of `result`
  * (which points into the answer), or `error` when there is no status. */
 void grpc_answer_judge(const struct answer *answer, struct grpc_result *result, struct weir_error *error);
 

@@ -11,8 +11,11 @@
  * The connection decides the outcome of its calls. Each call knows the place of its first byte in the output of this
  * connection. Until that byte is handed to the socket, the call has not been sent.
  *
- * Against a hostile or broken peer: nghttp2's own checks and limits; bounded output (a peer that does not read stops our
- * acknowledgements, and in the end its connection); a budget of control frames; limits on answers (answer.h).
+ * Against a hostile or broken peer:
+ *   - nghttp2's own checks and limits
+ *   - bounded output: a peer that does not read stops our acknowledgements, and in the end its connection
+ *   - a budget of control frames
+ *   - limits on answers (answer.h)
  */
 #ifndef WEIR_GRPC_CONNECTION_H
 #define WEIR_GRPC_CONNECTION_H

@@ -1,7 +1,7 @@
 /* The proofs of identity of both sides: the TLS context, and the API key as the header that carries it.
  *
- * Read from files when the client is opened, and again when one of the files has changed: a rotation is seen within
- * GRPC_SECRETS_INTERVAL_US and touches no connection that is open (each holds its own reference to its context). Files
+ * Read from files when the client is opened, and again when one of the files has changed. So a rotation is seen within
+ * GRPC_SECRETS_INTERVAL_US. It touches no open connection, because each holds its own reference to its context. Files
  * that cannot be used after a change leave the old secrets in use. No text that leaves this file holds a secret.
  */
 #ifndef WEIR_GRPC_CREDENTIALS_H

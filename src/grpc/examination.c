@@ -1,8 +1,8 @@
 /* The examination of connections.
  *
- * The address of a server may lead to another one while the client lives: by DNS, a load balancer, or a namespace of the
- * server that was removed and made again. A call that was meant for the first server must not reach the second, and an
- * answer of the second proves nothing about the first. One TCP connection leads to one server, so:
+ * The address of a server may lead to another one while the client lives. The cause may be DNS, a load balancer, or a
+ * namespace of the server that was removed and made again. A call that was meant for the first server must not reach
+ * the second, and an answer of the second proves nothing about the first. One TCP connection leads to one server, so:
  *
  *   1. Each connection that opens first carries the call of the examination, and no other one.
  *   2. The owner judges its result. A connection that passes carries calls.

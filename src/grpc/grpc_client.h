@@ -11,15 +11,15 @@
  * The first two are safe to send again; the client itself does so up to GRPC_RESENDS_MAX times while the deadline lasts. It
  * never sends a call again after anything else.
  *
- * How it connects: each address that the targets resolve to gets one connection per class of call (enum grpc_class),
- * dialled when a call first wants it; calls go to the connection with the fewest of them. A connection carries calls only
- * after the server's first SETTINGS frame, so a server without HTTP/2, or one that refuses our certificate, never sees a
- * call. The owner may examine it further (grpc_client_examine()). A connection that is about to age is replaced before it
- * ends; after a GOAWAY its calls run on while the next one is dialled.
+ * How it connects: each address that the targets resolve to gets one connection per class of call (enum grpc_class). It
+ * is dialled when a call first wants it. Calls go to the connection with the fewest of them. A connection carries calls
+ * only after the server's first SETTINGS frame, so a server without HTTP/2, or one that refuses our certificate, never
+ * sees a call. The owner may examine it further (grpc_client_examine()). A connection that is about to age is replaced
+ * before it ends; after a GOAWAY its calls run on while the next one is dialled.
  *
- * While no address can be reached, calls end at once as GRPC_NOT_SENT with the reason (unless `wait_for_connection`), and
- * dialling goes on with a growing, random distance for as long as calls come: a dial begins at most GRPC_DIAL_EVERY_US
- * after the one before has failed, or has begun and is not answered, so that a returning server is found within that time.
+ * While no address can be reached, calls end at once as GRPC_NOT_SENT with the reason (unless `wait_for_connection`).
+ * Dialling goes on with a growing, random distance for as long as calls come. A dial begins at most GRPC_DIAL_EVERY_US
+ * after the one before has failed, or has begun and is not answered. So a returning server is found within that time.
  *
  * A silent connection is detected in three steps:
  *   1. After GRPC_UNHEARD_US without a byte since a call was sent, the client sends a PING. A slow server answers it.
@@ -281,8 +281,8 @@ struct grpc_request {
 typedef uint64_t grpc_call_id;
 
 /* Takes the call; everything is copied. Calls of a class leave in the order in which they were taken. `ret_id` may be NULL.
- * WEIR_INVALID_ARGUMENT (path, header, timeout, or larger than GRPC_REQUEST_BYTES_MAX), WEIR_QUEUE_FULL (calls_max or
- * request_bytes_max), WEIR_STOPPED (from inside grpc_client_close()), WEIR_OUT_OF_MEMORY. */
+ * Errors: WEIR_INVALID_ARGUMENT (path, header, timeout, or larger than GRPC_REQUEST_BYTES_MAX). WEIR_QUEUE_FULL
+ * (calls_max or request_bytes_max). WEIR_STOPPED (from inside grpc_client_close()). WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status grpc_client_call(struct grpc_client *client, const struct grpc_request *request,
                                                   grpc_call_id *ret_id, struct weir_error *error);
 /* Ends the call with GRPC_CAUSE_CANCELLED, in the next step: GRPC_NOT_SENT, GRPC_REFUSED or GRPC_UNKNOWN. The stream
@@ -297,8 +297,8 @@ enum grpc_verdict {
     GRPC_VERDICT_UNCLEAR   /* the result does not say: no answer in time, throttled, refused; fills the error */
 };
 
-/* A call that each connection must answer as its owner expects before it carries other calls: a server that takes the place
- * of the expected one never sees a call that was meant for that one. */
+/* A call that each connection must answer as its owner expects before it carries other calls. So a server that takes
+ * the place of the expected one never sees a call that was meant for that one. */
 struct grpc_examination {
     const char *path;
     const void *message;

@@ -6,9 +6,9 @@
  * missing. A TLS connection counts as established only after the certificate was verified and the server chose HTTP/2, so
  * no byte of a call reaches a server that was not verified.
  *
- * Errors of OpenSSL become messages with a hint for the usual mistakes: TLS on one side only, a certificate for another
- * name, an unknown authority, a certificate of ours that the server refuses. The error queue of OpenSSL is per thread and
- * is cleared before and after each use.
+ * Errors of OpenSSL become messages with a hint for the usual mistakes. These are TLS on one side only, a certificate
+ * for another name, an unknown authority, a certificate of ours that the server refuses. The error queue of OpenSSL is
+ * per thread and is cleared before and after each use.
  */
 #include "grpc/transport.h"
 

@@ -1,9 +1,9 @@
 /* The search attributes of the namespace: whether it has the one for the workspace, and the types of the other ones.
  *
- * They are requested before the node gets its first items (target.c), and again with the retention (retention.c). A service
- * that does not answer the request (no right, no OperatorService, a proxy that drops it) is used without them: then no
- * start has the workspace in it, and the service itself finds the types. A definition may name an attribute that is not
- * known here: it may be new, and only the service decides.
+ * They are requested before the node gets its first items (target.c), and again with the retention (retention.c). A
+ * service that does not answer the request (no right, no OperatorService, a proxy that drops it) is used without them.
+ * Then no start has the workspace in it, and the service itself finds the types. A definition may name an attribute
+ * that is not known here: it may be new, and only the service decides.
  *
  * The set of types is never changed, only replaced under the engine's lock, because starts in other threads read it.
  *

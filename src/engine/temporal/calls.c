@@ -1,8 +1,9 @@
 /* The gRPC calls of the engine.
  *
- * A call connects three parties: the wire, which sends it; the run (or the part) that sent it, by a pointer that is NULL
- * again after the answer; and the function that handles the answer. A run that is removed is detached from its calls, and
- * the handler then gets no run, but still counts the answer for the rate and the health of the service.
+ * A call connects three parties: the wire, which sends it; the run or the part that ordered it; the function that
+ * handles the answer. The sender's pointer to its call is NULL again after the answer. A run that is removed is
+ * detached from its calls. The handler then gets no run, but still counts the answer for the rate and the health of the
+ * service.
  *
  * Every call must end in exactly one call of its handler, also at the close of the engine.
  *

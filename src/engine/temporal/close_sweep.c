@@ -4,15 +4,15 @@
  *
  * 1. The first list reads only the latest close time that the service has. All times are the server's own, so no clock of a
  *    node takes part.
- * 2. Each later list covers the workflows that closed since the latest close time less an overlap, because the list of a
- *    busy server lags and its rows come out of order. Every 15th list reaches back further.
+ * 2. Each later list covers the workflows that closed since the latest close time less an overlap. The list of a busy
+ *    server lags, and its rows come out of order. Every 15th list reaches back further.
  * 3. A row of a followed run causes closing.c to read the close event. A row proves nothing by itself: the chain may go on.
- * 4. The list is judged. It is impaired when it fails three times in a row while the service is up (rights, a rate limit,
- *    the visibility store), or when an end that was found by other means does not appear in it.
+ * 4. The list is judged. It is impaired when it fails three times in a row while the service is up: by rights, a rate
+ *    limit, the visibility store. It is impaired, too, when an end that was found by other means does not appear in it.
  *
- * While the list is impaired the node gets REPORT_ENGINE_IMPAIRED, all places for long polls are used, and the runs are
- * described so often that their ends are found within 5 s. Otherwise descriptions are rare: they only cover a workflow that
- * the list does not show, as one that was deleted.
+ * While the list is impaired the node gets REPORT_ENGINE_IMPAIRED and all places for long polls are used. The runs are
+ * described so often that their ends are found within 5 s. Otherwise descriptions are rare: they only cover a workflow
+ * that the list does not show, as one that was deleted.
  *
  * This file must never end an execution by a row of the list alone, nor request more calls than the rates in its header.
  *

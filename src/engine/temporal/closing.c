@@ -7,7 +7,7 @@
  *   close_sweep.c   by the list, each run that closed lately    the list may fail, lag, or lack a workflow
  *   close_sweep.c   by a description of each followed run       it is slow: each run comes up once in half a minute or more
  *
- * None is missed: every followed run has a due time in the heap, so it is described again and again until its end is
+ * None is missed. Every followed run has a due time in the heap. So it is described again and again until its end is
  * recorded, even if no long poll and no list shows it.
  *
  * A long poll brings the close event itself. The list and the description only cause this file to read it. From there on

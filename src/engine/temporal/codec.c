@@ -4,7 +4,7 @@
  * 2. libcurl reports its sockets (watch_socket()) and its next time-out (set_timer()). The sockets are in one epoll
  *    descriptor, which the engine's loop waits for.
  * 3. codec_step() passes ready sockets and a passed time-out to libcurl, then takes the calls that have ended.
- * 4. The status of an ended call decides: 200 is the answer; a 4xx status that concerns this payload is a refusal; any
+ * 4. The status of an ended call decides. 200 is the answer. A 4xx status that concerns this payload is a refusal. Any
  *    other result means that the codec cannot be reached, and the caller tries again.
  *
  * The token is read anew for each call, because operators rotate it. It must never appear in a message.

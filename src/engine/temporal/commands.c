@@ -4,8 +4,8 @@
  * under the engine's lock, and the bell (an eventfd) wakes the loop. The loop takes the whole queue at once and executes it
  * in order, because a cancel or an abandon must not pass the start that it is about.
  *
- * A command is never dropped silently: the loss of one for want of memory could leave a claim without an end, so the engine
- * notes a lost report, and the node then gives up every claim. Only advice (want_slots) may be lost.
+ * A command is never dropped silently. The loss of one for want of memory could leave a claim without an end. So the
+ * engine notes a lost report, and the node then gives up every claim. Only advice (want_slots) may be lost.
  *
  * The push functions run in any thread; all other functions run in the engine's loop. */
 #include "engine/temporal/commands.h"
@@ -175,7 +175,7 @@ static void refuse_because_stopping(struct temporal *engine, struct run *run)
     }
 }
 
-/* A start of an execution that the engine holds under an older claim takes over the knowledge of the older run: a start
+/* A start of an execution that the engine holds under an older claim takes over the knowledge of the older run. A start
  * that was sent under the old fence may have arrived. */
 static void handle_start_command(struct temporal *engine, struct run *run)
 {

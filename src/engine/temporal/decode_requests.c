@@ -1,6 +1,6 @@
 /* The answers to requests of operators: descriptions, queries, updates.
  *
- * A description becomes JSON for people and programs. Memo and search attributes become objects of values; a memo field
+ * A description becomes JSON for people and programs. Memo and search attributes become objects of values. A memo field
  * that a codec has encoded is replaced by its decoded value, or shown as it is when the codec cannot be reached.
  *
  * All text of the service is made safe for terminals. Lists have a maximum, because a workflow may have thousands of

@@ -1,7 +1,7 @@
 /* Requests for the service, as packed protobuf messages.
  *
  * Every message lives on the stack, or in one allocation for a start, and points at the caller's strings; packing makes the
- * only copy. A start has a workflow id policy of REJECT_DUPLICATE and a conflict policy of FAIL: the service itself then
+ * only copy. A start has a workflow id policy of REJECT_DUPLICATE and a conflict policy of FAIL. So the service itself
  * refuses a second workflow of the same id, and answers a repeated request id with the first run.
  *
  * The same struct must always give the same bytes, because the start that is sent again is compared with the first one. So

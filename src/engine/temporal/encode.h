@@ -249,10 +249,11 @@ WEIR_MUST_CHECK enum weir_status decode_task_failure(const uint8_t *data, size_t
 /* The fields of the memo in an answer to encode_describe() that are not plain: decode_description() takes them decoded. */
 WEIR_MUST_CHECK enum weir_status payloads_of_description(const uint8_t *data, size_t length,
                                                          struct payloads **ret_payloads);
-/* A description for people and programs: {"workflow_id", "run_id", "first_run_id", "type", "status", "task_queue",
- * "started_at", "closed_at", "history_length", "workflow_task_attempt", "memo", "search_attributes",
- * "pending_activities"}. `memo`: in place of those of payloads_of_description(); NULL = none. NULL when it cannot be
- * read, or out of memory. */
+/* A description for people and programs:
+ *     {"workflow_id", "run_id", "first_run_id", "type", "status", "task_queue", "started_at", "closed_at",
+ *      "history_length", "workflow_task_attempt", "memo", "search_attributes", "pending_activities"}.
+ * `memo`: in place of those of payloads_of_description(); NULL = none. NULL when it cannot be read, or out of
+ * memory. */
 json_t *decode_description(const uint8_t *data, size_t length, const struct payloads *memo);
 WEIR_MUST_CHECK enum weir_status decode_query(const uint8_t *data, size_t length, struct payloads **ret_result);
 /* Both NULL: the update has not ended. The caller frees them. */

@@ -22,8 +22,9 @@ enum { ARGUMENTS_BYTES_MAX = 2 * 1024 * 1024 }; /* of all arguments together, as
 #define FIELD_INVALID "temporal_field_invalid"
 
 /* The `temporal` section of `definition` for the execution of `start`. `queue` is the node's own task queue, "" = none.
- * `types`: see start_message. WEIR_OK; WEIR_OUT_OF_MEMORY; WEIR_FAILED with *ret_code, one of the two above or
- * EXPRESSION_ERROR_CODE, and the message: then *ret_fields holds what was evaluated so far, and is closed like any. */
+ * `types`: see start_message. WEIR_OK; WEIR_OUT_OF_MEMORY; WEIR_FAILED with the message and *ret_code, one of the two
+ * above or EXPRESSION_ERROR_CODE. After a failure *ret_fields holds the part that was evaluated, and is closed like any
+ * other. */
 WEIR_MUST_CHECK enum weir_status fields_evaluate(const struct definition *definition, const struct engine_start *start,
                                                  const char *queue, const json_t *types, struct start_fields *ret_fields,
                                                  const char **ret_code, struct weir_error *error);

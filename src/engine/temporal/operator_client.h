@@ -40,9 +40,9 @@ WEIR_MUST_CHECK enum weir_status temporal_decode(struct temporal_operator *opera
 WEIR_MUST_CHECK enum weir_status temporal_signal(struct temporal_operator *operator,
                                                  const struct temporal_execution * execution, const char *name,
                                                  const char *input, const char *request_id, struct weir_error *error);
-/* Ends the workflow at once, without its consent. While `may_retry` returns true, the call is repeated each
- * TEMPORAL_AWAIT_US when the service does not know the workflow, whose start may still be on its way, or when its answer
- * was lost. A workflow that is closed already is WEIR_OK. Errors as above. */
+/* Ends the workflow at once, without its consent. While `may_retry` returns true, a call whose answer was lost is
+ * repeated each TEMPORAL_AWAIT_US. So is one for a workflow that the service does not know, because its start may still
+ * be on its way. A workflow that is closed already is WEIR_OK. Errors as above. */
 WEIR_MUST_CHECK enum weir_status temporal_terminate(struct temporal_operator *operator,
                                                     const struct temporal_execution * execution, const char *reason,
                                                     temporal_awaits *may_retry, void *context, struct weir_error *error);

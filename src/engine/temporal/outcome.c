@@ -1,8 +1,8 @@
 /* The meaning of an answer to a start, as a table: transport outcome and gRPC status to a decision.
  *
- * A row is certain ("nothing runs") only for an answer that proves it: the call never left, the service refused the request
- * before it executed it, or the server refused the stream. Every other answer, and every status without a row, is
- * OUTCOME_UNKNOWN: the same start is sent again.
+ * A row is certain ("nothing runs") only for an answer that proves it. Such answers are: the call never left; the
+ * service refused the request before it executed it; the server refused the stream. Every other answer, and every
+ * status without a row, is OUTCOME_UNKNOWN: the same start is sent again.
  *
  * It must never call a lost answer certain, because the execution would run twice. The functions are pure; any thread. */
 #include "engine/temporal/outcome.h"

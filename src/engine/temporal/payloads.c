@@ -1,8 +1,9 @@
 /* Payloads between the messages of the service and the JSON of a payload codec:
  * {"payloads": [{"metadata": {KEY: BASE64}, "data": BASE64}]}.
  *
- * 1. The payloads that a codec must handle are collected from a message in a fixed order: of a start its arguments, then
- * the memo of the definition; of an end those that are not plain, from the outermost failure to the innermost.
+ * 1. The payloads that a codec must handle are collected from a message in a fixed order. Of a start these are its
+ *    arguments, then the memo of the definition. Of an end they are those that are not plain, from the outermost
+ *    failure to the innermost.
  * 2. They are written as JSON, and the codec answers with another list.
  * 3. That list replaces the originals in the same order. So both lists must have the same length, or the answer is refused:
  *    a payload in the wrong place would change the meaning of a start without an error.

@@ -4,8 +4,8 @@
  * the retention the service may have forgotten a run that has ended, and the same start would begin a second one. So
  * starts.c must know the retention before it repeats an old start.
  *
- * Once the node has a target or holds executions, this file requests the description of the namespace every
- * RETENTION_INTERVAL_US, and after RETENTION_RETRY_US when there was no answer. Until the first answer
+ * This file requests the description of the namespace once the node has a target or holds executions. It repeats the
+ * request every RETENTION_INTERVAL_US, and after RETENTION_RETRY_US when there was no answer. Until the first answer
  * TEMPORAL_RETENTION_LEAST_US holds. The search attributes are requested at the same time. A node without work does so,
  * too: its next start must not use types that the namespace no longer has.
  *

@@ -1,5 +1,5 @@
-/* The executions that the engine holds: one `struct run` for each claim, in a hash table by execution id, and a heap of the
- * times at which something is due for them.
+/* The executions that the engine holds: one `struct run` for each claim, in a hash table by execution id. A heap has
+ * the times at which something is due for them.
  *
  * The engine's loop owns the table and the runs in it. A new run belongs to the thread that calls engine_start() until it
  * is in the command queue.

@@ -120,8 +120,8 @@ static struct report *new_step_report(struct temporal *engine, struct run *run)
     return report;
 }
 
-/* The recorder may collect this report with others: nothing depends on the record of a start, because a start that is not
- * on record is sent again with the same bytes. */
+/* The recorder may collect this report with others. Nothing depends on the record of a start, because a start that is
+ * not on record is sent again with the same bytes. */
 static void send_batched_report(struct temporal *engine, struct report *report, bool may_wait)
 {
     if (report != NULL) {
@@ -520,9 +520,9 @@ static void handle_described_run(struct temporal *engine, struct run *run, const
     starts_record_run(engine, run);
 }
 
-/* The service has no workflow of this id. In this order: the first answer of this kind, which proves nothing; the
- * confirmation of a termination; a workflow that was deleted or forgotten; a refusal of step 7; step 8; or a start that
- * never arrived. */
+/* The service has no workflow of this id. The cases, in this order: the first answer of this kind, which proves
+ * nothing; the confirmation of a termination; a workflow that was deleted or forgotten. Then a refusal of step 7; step
+ * 8; a start that never arrived. */
 static void handle_unknown_workflow(struct temporal *engine, struct run *run)
 {
     run->not_found++;

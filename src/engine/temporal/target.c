@@ -6,8 +6,8 @@
  *
  * The identity is the id of the namespace, which the service makes when it registers the namespace (DescribeNamespace). It
  * is the same by any address, and in each cluster that shares the namespace, also after a failover. The id of the cluster
- * (GetClusterInfo) would be wrong: it differs between those clusters, the request needs a right on the whole cluster, and
- * development servers that keep their data in memory can have the same one.
+ * (GetClusterInfo) would be wrong. It differs between those clusters, and the request needs a right on the whole
+ * cluster. Development servers that keep their data in memory can have the same one.
  *
  * 1. The node asks for the target (target_get()); the identity is wanted from then on. Until it is known the node gets no
  *    items.
