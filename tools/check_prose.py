@@ -166,7 +166,7 @@ def plain(text):
         stripped = line.strip()
         if not stripped or re.fullmatch(r'[|\-: ]+', stripped):
             lines.append(STOP)
-        elif re.search(r'--+>|<--+|[+|]--|\s\|\s.*\|\s*$|\bX\(', line) and not stripped.startswith('|'):
+        elif re.search(r'--+>|<--+|[+|]--|\s---\s|\s\|\s.*\|\s*$|\bX\(', line) and not stripped.startswith('|'):
             lines.append(STOP)  # a line of a diagram
         elif stripped.startswith('|'):
             lines.append(stripped.replace('|', STOP))

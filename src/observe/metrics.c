@@ -3,10 +3,10 @@
  *   families   one row for each metric: its name, its label, the bounds of its buckets, and its alias
  *   feeds      one row for each event that changes a metric: the amount, and the source of the value of the label
  *
- * To add a metric, add a row to both. A family with an alias is rendered twice, the second time under the alias. A family
- * without a label has one cell; one with a label has a cell for each value, METRICS_LABELS_MAX at most, and
- * further values are added up under `_other`. Values that are known beforehand are there from the start, so that a rate
- * over them never begins with a gap.
+ * To add a metric, add a row to both. A family with an alias is rendered twice, the second time under the alias. A
+ * family without a label has one cell. One with a label has a cell for each value, METRICS_LABELS_MAX at most. Further
+ * values are added up under `_other`. Values that are known beforehand are there from the start, so that a rate over
+ * them never begins with a gap.
  *
  * metrics_event() is a subscriber and runs in any thread: it takes one lock, makes no query, and loses at most a label's
  * value when memory is short. Counters of the store are rendered in metrics_status.c.

@@ -6,7 +6,7 @@
  * any process is enough for these.
  *
  * The number of series is bounded: METRICS_WORKSPACES_MAX workspaces, or METRICS_WORKSPACES_ALL_MAX by the setting
- * metrics.workspaces, and METRICS_LABELS_MAX values of any other label; further ones are added up under `_other`.
+ * metrics.workspaces, and METRICS_LABELS_MAX values of any other label. Further ones are added up under `_other`.
  *
  * Owner: metrics_open() .. metrics_close(). Threads: metrics_event() and metrics_render() from any thread.
  */

@@ -9,7 +9,7 @@
  *        408, 429, 502 to 504, or no answer   the batch is sent again after a pause, SPANS_TRIES_MAX times in all
  *        anything else                the batch is dropped, because it would be refused again
  *   4. The pause doubles with each failure, also over batches, and ends with the first success.
- *   5. span_exporter_close() wakes the thread: from then on there is no pause, and after SPANS_CLOSE_US the request under
+ *   5. span_exporter_close() wakes the thread. From then on there is no pause. After SPANS_CLOSE_US the request under
  *      way is ended and all that is left is dropped.
  *
  * The thread emits EVENT_SPANS_EXPORTED and EVENT_SPANS_DROPPED, after each request and never for each span. The subscriber

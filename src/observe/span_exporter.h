@@ -1,7 +1,7 @@
 /* Sends the spans of this process to an OpenTelemetry collector: OTLP over HTTP, in JSON (docs/tracing.md).
  *
- * A subscriber of the events. It never waits: while the collector is away or slow, spans wait in a queue of
- * SPANS_QUEUED_MAX, and what finds no place is dropped and counted by EVENT_SPANS_DROPPED. A thread of its own sends
+ * A subscriber of the events. It never waits. While the collector is away or slow, spans wait in a queue of
+ * SPANS_QUEUED_MAX. A span that finds no place is dropped and counted by EVENT_SPANS_DROPPED. A thread of its own sends
  * batches with libcurl.
  *
  * Owner: span_exporter_open() .. span_exporter_close(). Threads: span_exporter_event() from any thread; the rest from the

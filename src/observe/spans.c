@@ -1,12 +1,12 @@
 /* Makes spans from events, and their JSON.
  *
  *   1. The event has the execution and the context of its caller. The trace, and whether it is sampled, follow from these.
- *   2. Ids of spans are computed from the execution and the place of the span, so the parent of a span need not be kept
- *      until the span ends, and another node computes the same one.
+ *   2. Ids of spans are computed from the execution and the place of the span. So the parent of a span need not be kept
+ *      until the span ends, and another node computes the same id.
  *   3. The times are those of the wall clock: now, less the durations that the event brings.
  *
- * A span that ends twice would be exported twice, so each belongs to one event that comes once: the record of a start, of
- * an end, of a run of a step.
+ * A span that ends twice would be exported twice. So each belongs to one event that comes once: the record of a start,
+ * of an end, of a run of a step.
  */
 #include "observe/spans.h"
 

@@ -1,7 +1,7 @@
 /* The circuit breaker before an engine: the engine being down is not the item's fault.
  *
- * Closed: starts flow. Unreachable answers open it; while open nothing is started and no attempt is spent; after a delay
- * one start is let through to probe; its answer closes the breaker or opens it again for longer. Pure; the owner locks.
+ * Closed: starts flow. Unreachable answers open it. Open: nothing is started and no attempt is spent. After a delay one
+ * start is let through to probe. Its answer closes the breaker, or opens it again for longer. Pure; the owner locks.
  */
 #ifndef WEIR_QUEUE_BREAKER_H
 #define WEIR_QUEUE_BREAKER_H

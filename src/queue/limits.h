@@ -87,7 +87,7 @@ enum {
 #define BOOKS_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)    /* counters are published at most this often */
 #define RECOVERY_INTERVAL_US (1 * MICROSECONDS_PER_SECOND) /* how often dead nodes are searched */
 /* A node of a shared store searches dead nodes when the answer to its heartbeat asks for it, and after so long without
- * one: with the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
+ * one. So, with the lease of 6 s, work is taken over within 10 s also by a node with a long lease of its own. */
 #define RECOVERY_FALLBACK_US (3 * MICROSECONDS_PER_SECOND)
 #define STALE_CLAIM_US (300 * MICROSECONDS_PER_SECOND) /* the safety net: five minutes ... */
 #define STALE_CHECK_US (60 * MICROSECONDS_PER_SECOND)  /* ... checked each minute */

@@ -1,7 +1,7 @@
 /* The layout of the pieces of a log.
  *
- * Every length that is read is checked against the bytes that are left, because a row of the store may be damaged: a reader
- * then stops and loses the rest of that chunk. Pure functions, any thread.
+ * Every length that is read is checked against the bytes that are left, because a row of the store may be damaged. A
+ * reader then stops and loses the rest of that chunk. Pure functions, any thread.
  */
 #include "queue/log_lines.h"
 

@@ -16,7 +16,7 @@ struct retry_policy {
 
 /* True when `attempts_made` runs leave one more. attempts_max 3 means exactly three runs (the old algorithm made four). */
 bool retry_allows(const struct retry_policy *policy, int attempts_made);
-/* The delay after the n-th failed run (n from 1): backoff x factor^(n-1), at most max_us, of which the last fifth is
+/* The delay after the n-th failed run (n from 1): backoff x factor^(n-1), at most max_us. The last fifth of it is
  * random, so that items which failed together do not come back together. Never negative. */
 int64_t retry_delay(const struct retry_policy *policy, int attempts_made, struct random *random);
 

@@ -518,8 +518,8 @@ static void take_turn(struct scheduler *scheduler, struct lane *lane, struct nod
     }
 }
 
-/* One item of each share (step 5). A share that was served moves to the end: else the first of two shares with a node in
- * common would get each place of that node, because places return one at a time. */
+/* One item of each share (step 5). A share that was served moves to the end. Else the first of two shares with a node
+ * in common would get each place of that node, because places return one at a time. */
 static size_t assign_of_pool(struct scheduler *scheduler, struct pool *pool, struct assignment *assignments, size_t limit)
 {
     size_t count = 0;

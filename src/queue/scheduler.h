@@ -3,17 +3,17 @@
  *   store --facts, heads--> scheduler --assignments--> store --outcomes--> scheduler
  *
  * A lane is the queue of one workspace in one executor group, for one demand. The demand of a definition is what its
- * executions need of a node: the kind of engine (a definition either has `temporal:` or steps, and a node of the other kind
- * can never run it), and the set of handlers that its steps name. Nodes and lanes of a group that are of one kind form a
- * pool. Pools share nothing but the limits of workspaces and the pause of their group. In a pool an item goes only to nodes
- * that have all its handlers. Demands that exactly the same nodes can serve form a share, which has one stride order.
- * The scheduler keeps, per lane, a window of its first items (heads), the pass of its workspace in the share (weighted
- * stride), and the limits that its items count against. It learns of changes as facts, requests the heads that it needs
- * next, and assigns items in stride order to nodes with free capacity.
+ * executions need of a node: the kind of engine, and the set of handlers that its steps name. A definition either has
+ * `temporal:` or steps, and a node of the other kind can never run it. Nodes and lanes of a group that are of one kind
+ * form a pool. Pools share nothing but the limits of workspaces and the pause of their group. In a pool an item goes
+ * only to nodes that have all its handlers. Demands that exactly the same nodes can serve form a share, which has one
+ * stride order. The scheduler keeps, per lane, a window of its first items (heads), the pass of its workspace in the
+ * share (weighted stride), and the limits that its items count against. It learns of changes as facts, requests the
+ * heads that it needs next, and assigns items in stride order to nodes with free capacity.
  *
  * Caps are exact because of one rule: `held` in memory is never lower than the held rows of the store. scheduler_assign()
- * takes the slot before the assignment is sent. The slot returns only by a fact that the store has committed (FACT_HELD
- * with slots < 0), or by scheduler_settle() with an outcome that proves that the row did not change.
+ * takes the slot before the assignment is sent. It returns only by a committed fact of the
+ * store (FACT_HELD with slots < 0), or by scheduler_settle() with an outcome that proves that the row did not change.
  *
  * A target is where the executions of a node run: its engine, and for an engine outside of the node the service and the
  * namespace. A held item keeps the target of the node that it was assigned to first. Only a node with this target can find
@@ -107,13 +107,13 @@ enum schedule_fact_kind {
     FACT_RUNNABLE, /* lane_id, rank: the lane may have runnable items of this rank or higher that were not read yet */
     FACT_HELD,     /* lane_id, node_id, slots, node_held: deltas of the workspace's held slots and of the node's items. With
                       slots = 0 it may be of several lanes: lane_id is not read */
-    FACT_WORKSPACE,  /* workspace_id, slots_max, weight, paused, exists: replaces its known limits */
-    FACT_WORKSPACES, /* limits of any workspace may have changed: they are unknown until they are read again */
-    FACT_GROUP,      /* group_id, paused: replaces */
-    FACT_QUEUE,      /* paused: of the whole queue; replaces */
-    FACT_NODES,      /* begins a complete list of nodes: a node that no FACT_NODE names before the next FACT_NODES_END gets
-                        nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
-    FACT_NODE,       /* node_id, group_id, on_temporal, target_id, capacity, accepts: replaces; `node_held` is kept */
+    FACT_WORKSPACE,     /* workspace_id, slots_max, weight, paused, exists: replaces its known limits */
+    FACT_WORKSPACES,    /* limits of any workspace may have changed: they are unknown until they are read again */
+    FACT_GROUP,         /* group_id, paused: replaces */
+    FACT_QUEUE,         /* paused: of the whole queue; replaces */
+    FACT_NODES,         /* begins a complete list of nodes. A node that no FACT_NODE names before the next FACT_NODES_END
+                           gets nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
+    FACT_NODE,          /* node_id, group_id, on_temporal, target_id, capacity, accepts: replaces; `node_held` is kept */
     FACT_NODE_HANDLERS, /* node_id, handler_set: a node that was listed before has all handlers of the set. Of a set that no
                            such fact names before FACT_NODES_END it has not */
     FACT_NODES_END,
@@ -192,8 +192,8 @@ enum assignment_outcome {
     ASSIGNMENT_GONE,    /* the item was not pending any more (or not without a node): slot and capacity return, the item is
                            forgotten */
     ASSIGNMENT_LOCKED,  /* another transaction holds the row: slot and capacity return; the item is read again later */
-    ASSIGNMENT_NO_NODE, /* the node lives no more, or its row is locked: slot and capacity return, the item is the lane's
-                           head again, and the node gets nothing until it is listed again */
+    ASSIGNMENT_NO_NODE, /* the node lives no more, or its row is locked. Slot and capacity return, and the item is the
+                           lane's head again. The node gets nothing until it is listed again */
     ASSIGNMENT_BEHIND,  /* an earlier item of its lane had no node in this set, and it must not go before that one: as
                            NO_NODE, but its own node goes on */
     ASSIGNMENT_UNDONE /* nothing of the set was changed (stale facts): slot and capacity return, the item is the lane's head
@@ -224,8 +224,8 @@ void scheduler_close(struct scheduler *scheduler);
 void scheduler_clear(struct scheduler *scheduler);
 
 WEIR_MUST_CHECK enum weir_status scheduler_learn(struct scheduler *scheduler, const struct schedule_fact *fact);
-/* The lanes with heads to read next, most urgent first: those that may be served soon, with a window that runs low, and
- * which may have more items in the store. At most `most`. */
+/* The lanes with heads to read next, most urgent first. They may be served soon, have a window that runs low, and may
+ * have more items in the store. At most `most`. */
 size_t scheduler_request_reads(struct scheduler *scheduler, int64_t now_us, struct lane_read *reads, size_t most);
 /* The store's answer to one read. Facts that the store sent with the same answer are learnt afterwards, never before. Heads
  * without a request may follow when no read of their lane is under way. */
@@ -247,8 +247,8 @@ void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct 
 /* Whether scheduler_assign() or scheduler_request_reads() may return something now. It may have false positives until both
  * were called, never false negatives. */
 bool scheduler_has_work(const struct scheduler *scheduler, int64_t now_us);
-/* When it may have work again without new facts (locked items that are read again, trials that end, items in quarantine
- * that have waited long enough); TIME_NEVER = only by facts. */
+/* When it may have work again without new facts: locked items that are read again, trials that end, items in quarantine
+ * that have waited long enough. TIME_NEVER = only by facts. */
 int64_t scheduler_next_us(const struct scheduler *scheduler);
 /* Bits of enum schedule_need that should be read again: the end of a suspect may have been learnt. */
 unsigned scheduler_needs(const struct scheduler *scheduler);

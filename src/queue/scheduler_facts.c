@@ -452,8 +452,8 @@ static enum weir_status append_new_heads(struct scheduler *scheduler, struct lan
     return WEIR_OK;
 }
 
-/* Uses the heads if they begin at the position or before, adjusts the size of the reads, and lowers the position again for
- * facts that came while the read was under way. */
+/* Uses the heads if they begin at the position or before, and adjusts the size of the reads. Lowers the position again
+ * for facts that came while the read was under way. */
 static enum weir_status apply_read(struct scheduler *scheduler, struct lane *lane, const struct lane_read *read)
 {
     struct schedule_head after = {.rank = read->after_rank};

@@ -15,10 +15,11 @@
  * A trial ends with the item, with a step of it, or after suspicion_trial_us(). After that the node takes other items
  * again, and the item goes on beside them. Its next trial is twice as long, so a killer that needs an hour is found too.
  *
- * Before each quarantine the items of its workspace wait for suspicion_delay_us(), which doubles too, and one of them is in
- * quarantine at a time: a workspace whose steps kill nodes slows itself down. Items of several workspaces are in quarantine
- * side by side, each on its own node. From its second quarantine on, an item begins at a distance from the others. Else two
- * killers could go on dying together, and deaths of nodes of one machine that are found together count against no item.
+ * Before each quarantine the items of its workspace wait for suspicion_delay_us(), which doubles too. One of them is in
+ * quarantine at a time, so a workspace whose steps kill nodes slows itself down. Items of several workspaces are in
+ * quarantine side by side, each on its own node. From its second quarantine on, an item begins at a distance from the
+ * others. Else two killers could go on dying together, and deaths of nodes of one machine that are found together count
+ * against no item.
  *
  * Pure; any thread.
  */
