@@ -19,7 +19,7 @@
 
 enum { FIGURES_MAX = 256, FIGURE_NAME_MAX = 64, BENCH_PATH_MAX = 512 };
 
-/* What a goal is about: the value itself, or its ratio to the floor. */
+/* The figure of a goal: the value itself, or its ratio to the floor. */
 enum goal_kind { GOAL_NONE, VALUE_AT_LEAST, VALUE_AT_MOST, RATIO_AT_LEAST, RATIO_AT_MOST };
 
 struct figure {
@@ -90,7 +90,7 @@ void bench_neighbour_steps(struct bench *bench);
 void bench_idle(struct bench *bench);
 void bench_memory(struct bench *bench);
 void bench_grpc(struct bench *bench);
-/* Left out, in words, where the server's programs are missing. */
+/* Left out, with a reason, where the server's programs are missing. */
 void bench_postgres_lifecycles(struct bench *bench);
 void bench_postgres_nodes(struct bench *bench);
 void bench_postgres_claims(struct bench *bench);

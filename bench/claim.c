@@ -56,7 +56,7 @@ static void count_connection(struct connection *connection, struct counts *count
     }
 }
 
-/* What happened since the last call, on the writer and on the handle's own reader. */
+/* The events since the last call, on the writer and on the handle's own reader. */
 static struct counts take_counts(struct store *store, bool empty_caches)
 {
     struct counts counts = {0};

@@ -22,7 +22,7 @@ struct temporal_scene {
 };
 /* A node of the real kind with this engine, which it owns from now on; the scene must stay where it is. */
 void temporal_scene_start(struct temporal_scene *scene, struct store *store, struct engine *engine);
-/* With somebody else who hears the events; NULL: nobody. */
+/* With another subscriber of the events; NULL: none. */
 void temporal_scene_start_with(struct temporal_scene *scene, struct store *store, struct engine *engine,
                                event_subscriber *hear, void *context);
 /* Until so many are on record as running, in all. */

@@ -107,13 +107,13 @@ enum schedule_fact_kind {
     FACT_RUNNABLE, /* lane_id, rank: the lane may have runnable items of this rank or higher that were not read yet */
     FACT_HELD,     /* lane_id, node_id, slots, node_held: deltas of the workspace's held slots and of the node's items. With
                       slots = 0 it may be of several lanes: lane_id is not read */
-    FACT_WORKSPACE,     /* workspace_id, slots_max, weight, paused, exists: replaces its known limits */
-    FACT_WORKSPACES,    /* limits of any workspace may have changed: they are unknown until they are read again */
-    FACT_GROUP,         /* group_id, paused: replaces */
-    FACT_QUEUE,         /* paused: of the whole queue; replaces */
-    FACT_NODES,         /* begins a complete list of nodes. A node that no FACT_NODE names before the next FACT_NODES_END
-                           gets nothing more, and is forgotten when FACT_HELD has taken back all that it holds */
-    FACT_NODE,          /* node_id, group_id, on_temporal, target_id, capacity, accepts: replaces; `node_held` is kept */
+    FACT_WORKSPACE,  /* workspace_id, slots_max, weight, paused, exists: replaces its known limits */
+    FACT_WORKSPACES, /* limits of any workspace may have changed: they are unknown until they are read again */
+    FACT_GROUP,      /* group_id, paused: replaces */
+    FACT_QUEUE,      /* paused: of the whole queue; replaces */
+    FACT_NODES,      /* begins a complete list of nodes: a node that no FACT_NODE names before the next FACT_NODES_END gets
+                        nothing more. It is forgotten when FACT_HELD has taken back all that it holds */
+    FACT_NODE,       /* node_id, group_id, on_temporal, target_id, capacity, accepts: replaces; `node_held` is kept */
     FACT_NODE_HANDLERS, /* node_id, handler_set: a node that was listed before has all handlers of the set. Of a set that no
                            such fact names before FACT_NODES_END it has not */
     FACT_NODES_END,

@@ -9,6 +9,7 @@
  * in one share have one pass. Each demand has two heaps of lanes, both by (pass, lane_id):
  *   HEAP_SERVE   lanes that can be served now: a head is known, and every limit has a free slot
  *   HEAP_READ    lanes with heads or limits to read, without a read under way
+ *
  * A lane is in both when its window runs low, and in none while it has no items, or its workspace is full, paused or gone.
  * lane_place() alone decides this; it is called after every change of its inputs.
  *
