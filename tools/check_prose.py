@@ -158,7 +158,7 @@ def plain(text):
     """Markdown or a comment without code, figures and diagrams; STOP where a sentence ends without a full stop."""
     text = re.sub(r'^```.*?^```', STOP, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r'`[^`]*`', 'code', text)
-    text = re.sub(r'\{"[^{}]*\}', 'code', text)  # the shape of a JSON object
+    text = re.sub(r'\{"(?:[^{}]|\{[^{}]*\})*\}', 'code', text)  # the shape of a JSON object
     text = re.sub(r'\$\d+ ', STOP, text)  # each parameter of a statement is an entry of a list
     text = re.sub(r'\]\([^)]*\)', ']', text)
     lines = []

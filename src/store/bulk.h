@@ -58,10 +58,10 @@ struct bulk_result {
 /* Does `act` to the executions that match, at most `limit` per call, in the order of their ids, behind `after` ("" = from
  * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution, which begins anew (terminal rows are never rewritten). release: a pending one
- * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next attempt
- * go on now, also in the node that holds it; each wait is ended once (docs/design/waiting.md). dismiss: a FAILED one is
- * dealt with, which only the filter `dismissed` and its events show; a repetition changes nothing. purge: ended ones are
- * removed with all that belongs to them. */
+ * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next
+ * attempt go on now, also in the node that holds it. Each wait is ended once (docs/design/waiting.md). dismiss: a
+ * FAILED one is dealt with, which only the filter `dismissed` and its events show; a repetition changes nothing. purge:
+ * ended ones are removed with all that belongs to them. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, struct bulk_result *ret_result,
                                             struct weir_error *error);
@@ -78,7 +78,8 @@ struct act_order {
 };
 /* store_bulk() with the options of its act; those of other acts are ignored. NULL = a retry begins anew, and a wake ends
  * sleeps and waits for the next attempt. A retry of a workflow without steps, or without this one, is refused with
- * WEIR_INVALID_ARGUMENT; an execution in which no such wait is on record, or is woken already, with WEIR_ILLEGAL_STATE. */
+ * WEIR_INVALID_ARGUMENT. A wake of an execution in which no such wait is on record, or is woken already, is refused
+ * with WEIR_ILLEGAL_STATE. */
 WEIR_MUST_CHECK enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct act_order *order,
                                                     const struct execution_filter *filter, const char *after, size_t limit,
                                                     struct bulk_result *ret_result, struct weir_error *error);

@@ -1,7 +1,7 @@
 /* One line of `weir enqueue -`: a JSON object that asks for one execution.
  *
- * Params are kept as they were written: the value's own bytes are cut out of the line, never parsed and printed again, so
- * that key order, number spelling and escapes reach the workflow untouched.
+ * Params are kept as they were written. The value's own bytes are cut out of the line, never parsed and printed again.
+ * So key order, number spelling and escapes reach the workflow untouched.
  */
 #ifndef WEIR_STORE_JSON_LINE_H
 #define WEIR_STORE_JSON_LINE_H

@@ -1,10 +1,10 @@
 /* The logs of attempts in the store: what the programs and handlers of steps wrote.
  *
- * The node that runs an attempt writes its log in chunks (queue/log_lines.h), a few a second at most, apart from the
- * records of the queue: a log never fails a transition. The record of an end waits for one write of its log, for the
- * deadline of the store at most. Any process that can open the store reads it, also while the attempt runs. The number of
- * an attempt is used by one claim only, so a chunk needs no fence: a node that has lost its claim still adds to the log of
- * its own attempt.
+ * The node that runs an attempt writes its log in chunks (queue/log_lines.h), a few a second at most. They are apart
+ * from the records of the queue, so a log never fails a transition. The record of an end waits for one write of its
+ * log, for the deadline of the store at most. Any process that can open the store reads it, also while the attempt
+ * runs. The number of an attempt is used by one claim only, so a chunk needs no fence. A node that has lost its claim
+ * still adds to the log of its own attempt.
  *
  * The end of an execution does not touch its logs. They go with the execution (purge), or earlier by a retention of their
  * own. store/store.h includes this file.

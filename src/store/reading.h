@@ -1,6 +1,6 @@
-/* Reading for people, the part that does not depend on the database: pages and their cursors, ids that are given in part,
- * and the parts of an execution that become JSON. A driver reads rows; the functions here make of them what store.h
- * promises.
+/* Reading for people, the part that does not depend on the database. It has pages and their cursors, ids that are given
+ * in part, and the parts of an execution that become JSON. A driver reads rows; the functions here make of them what
+ * store.h promises.
  *
  * Ownership: a function that "takes over" a JSON value frees it on failure too, unless its comment gives the exception.
  * All functions may be called from any thread; they hold no state.
@@ -40,9 +40,9 @@ enum weir_status reading_refuse_missing(const char *id, struct weir_error *error
 
 /* --- lists of executions --- */
 
-/* Executions are examined in windows of WINDOW_ROWS rows, each by a statement of its own: a filter without an index may
- * pass a million rows before it matches one, and no statement may take that long. A filter without a condition, or by an
- * id, needs no window. */
+/* Executions are examined in windows of WINDOW_ROWS rows, each by a statement of its own. A filter without an index may
+ * pass a million rows before it matches one, and no statement may take that long. A filter without a condition, or by
+ * an id, needs no window. */
 
 struct execution_count {
     size_t examined; /* that match the filter without its reason */

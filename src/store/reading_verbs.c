@@ -1,9 +1,9 @@
 /* The verbs that read for people: list, show, why, status.
  *
- * A driver returns rows and JSON; the parts that need no database are added here once: the default length of a page, JSON
- * values in place of the texts in which outputs are stored, and the holder of the lock that may stop a node. Nothing here
- * writes. A failure to read an addition leaves it out, because the answer is useful without it. Runs in the caller's
- * thread.
+ * A driver returns rows and JSON. The parts that need no database are added here once: the default length of a page,
+ * and JSON values in place of the texts in which outputs are stored. So is the holder of the lock that may stop a node.
+ * Nothing here writes. A failure to read an addition leaves it out, because the answer is useful without it. Runs in
+ * the caller's thread.
  */
 #include <string.h>
 

@@ -103,16 +103,20 @@ enum weir_status refusal_lock_held(const char *name, struct weir_error *error);
 /* WEIR_CONFLICT: the caller does not hold the lock that it extends or frees. */
 enum weir_status refusal_lock_not_held(const char *name, struct weir_error *error);
 
-/* Why a wake ended no wait, of an execution with so many waits on record, so many of the kind that the act names, and so
- * many of these with a time. */
+/* Why a wake ended no wait. The counts are those of the execution's waits on record: of all, of those of the kind that
+ * the act names, and of these with a time. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed);
 
 /* A decision that is refused. */
 struct refused_approval {
-    /* "none"; "several" (`who`: the steps); "decided" (`who`: the first decision, JSON, with `state` of the execution and
-     * `is_unused`); "earlier": the caller has named no step, and this one was decided before, as above, and `waits` is
-     * another one; "late": its timeout has passed; "forbidden" (`who`: the actors in `by`); else the state of an execution
-     * that has ended. */
+    /* The outcome:
+     *   "none"        no step waits
+     *   "several"     `who` has the steps
+     *   "decided"     `who` has the first decision as JSON, with `state` of the execution and `is_unused`
+     *   "earlier"     the caller has named no step. This one was decided before, as above, and `waits` is another one
+     *   "late"        its timeout has passed
+     *   "forbidden"   `who` has the actors in `by`
+     * Any other text is the state of an execution that has ended. */
     const char *outcome;
     const char *step;
     const char *waits;

@@ -3,7 +3,7 @@
  * 1. One row is read by the name, which is nearly always there.
  * 2. Only a refusal reads further names, for its hint.
  *
- * The names of workflows can be held to those that one workspace may run: a hint must not name the workflow of another
+ * The names of workflows can be held to those that one workspace may run. A hint must not name the workflow of another
  * workspace to a token that may not see it. */
 #include "base/error.h"
 #include "base/text.h"

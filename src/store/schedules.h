@@ -80,9 +80,9 @@ struct schedule_request {
 WEIR_MUST_CHECK enum weir_status store_schedule_check(struct store *store, const struct schedule_request *request,
                                                       struct weir_error *error);
 /* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times an
- * overdue time stays due. The workflow may be published later. *ret_is_new may be NULL. WEIR_INVALID_ARGUMENT, also for one
- * without a time in the future; WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE; WEIR_WORKSPACE_NOT_FOUND, WEIR_PLAN_NOT_FOUND;
- * WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST. */
+ * overdue time stays due. The workflow may be published later. *ret_is_new may be NULL. Errors: WEIR_INVALID_ARGUMENT,
+ * also for one without a time in the future. WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_WORKSPACE_NOT_FOUND,
+ * WEIR_PLAN_NOT_FOUND. WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST. */
 WEIR_MUST_CHECK enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request,
                                                     bool *ret_is_new, struct weir_error *error);
 /* A paused schedule does not fire, and its waiting firings are removed, but for triggered ones. A resumed one goes on with
@@ -108,10 +108,9 @@ struct schedule_trigger {
 WEIR_MUST_CHECK enum weir_status store_schedule_trigger_check(struct store *store, const struct schedule_trigger *trigger,
                                                               struct weir_error *error);
 /* Fires beside the times and also when the schedule is paused; the overlap policy holds. A workspace that has an execution
- * of `at_us` is not started again, so the call can be repeated; a time that is older than one
- * which waits or runs with OVERLAP_CANCEL_RUNNING is skipped. WEIR_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND;
- * WEIR_INVALID_ARGUMENT: a time in the future, a workspace of another schedule; WEIR_ILLEGAL_STATE: firings of another time
- * are inserted in parts. */
+ * of `at_us` is not started again, so the call can be repeated. With OVERLAP_CANCEL_RUNNING a time that is older than
+ * one which waits or runs is skipped. Errors: WEIR_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND. WEIR_INVALID_ARGUMENT: a time
+ * in the future, a workspace of another schedule. WEIR_ILLEGAL_STATE: firings of another time are inserted in parts. */
 WEIR_MUST_CHECK enum weir_status store_schedule_trigger(struct store *store, const struct schedule_trigger *trigger,
                                                         struct schedule_counts *ret_counts, struct weir_error *error);
 

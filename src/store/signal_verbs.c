@@ -1,8 +1,8 @@
 /* The verbs of signals: the checks of a signal, and the requests that wait for a node.
  *
- * The checks need no database, so that all drivers refuse the same signals with the same texts. Whether the execution takes
- * the signal is for the driver to find out: it has ended, it waits for other names, it keeps too many, its service has them
- * (refusal.c). The service of Temporal takes other names and more data, so neither is checked here.
+ * The checks need no database, so that all drivers refuse the same signals with the same texts. The driver finds out
+ * whether the execution takes the signal. It may have ended, wait for other names, or keep too many signals, or its
+ * service has them (refusal.c). The service of Temporal takes other names and more data, so neither is checked here.
  *
  * The data is kept as text and never changed: the step has as its output what the caller has sent, byte for byte.
  * Runs in the caller's thread.

@@ -1,10 +1,10 @@
 /* Signals: data that a person or a program sends to an execution, for a step of the kind `signal`.
  *
  * The store keeps each signal with the execution until that is purged. A signal may come before the step that waits for
- * it. Each is consumed at most once: the record of the end of a step names the number of the signal, and the store marks
- * the signal in the transaction of that record, under the fence of the claim. A signal wakes a WAITING execution if one of
- * its steps waits for this name; of a held one its node gets it by store_take_requests(), of all others with the claim.
- * docs/design/signals.md has the reasons. store/store.h includes this file.
+ * it. Each is consumed at most once. The record of the end of a step names the number of the signal. The store marks
+ * the signal in the transaction of that record, under the fence of the claim. A signal wakes a WAITING execution if one
+ * of its steps waits for this name. The node of a held one gets it by store_take_requests(). The node of any other gets
+ * it with the claim. docs/design/signals.md has the reasons. store/store.h includes this file.
  */
 #ifndef WEIR_STORE_SIGNALS_H
 #define WEIR_STORE_SIGNALS_H
@@ -42,18 +42,20 @@ struct sent_signal {
     bool duplicate; /* `seq` is that of the first one with the key and this data; nothing was changed */
 };
 /* Sends a signal. An act on record, if the handle has an actor, and an event of the execution. Errors:
- * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has ended, or SIGNALS_KEPT_MOST signals of the name are not consumed, or
- * their data would have more than signal_bytes_most() bytes; WEIR_INVALID_ARGUMENT: the name, the data or the key is
- * wrong, or no step of its definition waits for the name; WEIR_IDEMPOTENCY_KEY_REUSED: the key is that of other data;
- * WEIR_CONFLICT: the execution is of a workflow on Temporal, whose service gets the signal instead. */
+ *   - WEIR_EXECUTION_NOT_FOUND
+ *   - WEIR_ILLEGAL_STATE: it has ended, or SIGNALS_KEPT_MOST signals of the name are not consumed, or their data would
+ *     have more than signal_bytes_most() bytes
+ *   - WEIR_INVALID_ARGUMENT: the name, the data or the key is wrong, or no step of its definition waits for the name
+ *   - WEIR_IDEMPOTENCY_KEY_REUSED: the key is that of other data
+ *   - WEIR_CONFLICT: the execution is of a workflow on Temporal, whose service gets the signal instead */
 WEIR_MUST_CHECK enum weir_status store_signal(struct store *store, const struct signal_request *request,
                                               struct sent_signal *ret_sent, struct weir_error *error);
 
 /* Decides for a step that waits for an approval on record. The actor of the handle must be one of `by` of the step, if it
  * has that; a refusal for this reason is an act on record ("approve refused"). Each step takes one decision, which is its
  * output: {"approved", "by", "comment", "at"}. ret_sent has the step and the number of its signal. Errors:
- * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has ended, no step waits for an approval, several do, or it was decided
- * already (the message has the first decision); WEIR_NOT_PERMITTED; WEIR_INVALID_ARGUMENT. */
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_NOT_PERMITTED, WEIR_INVALID_ARGUMENT. WEIR_ILLEGAL_STATE: it has ended, no step waits
+ * for an approval, several do, or it was decided already (the message has the first decision). */
 WEIR_MUST_CHECK enum weir_status store_approve(struct store *store, const char *id, const struct approval *approval,
                                                struct sent_signal *ret_sent, struct weir_error *error);
 

@@ -2,9 +2,9 @@
  * for all drivers.
  *
  * A verb does four things: check the arguments that a program can get wrong, begin a call (call.h), call the driver, and
- * emit the events of the outcome. Outputs are written only on success, so that a caller never sees a half of an answer. The
- * driver of a URL is found by its scheme; a text without a scheme is the path of a SQLite file, unless it looks like
- * another thing that may hold a password.
+ * emit the events of the outcome. Outputs are written only on success, so that a caller never sees a half of an answer.
+ * The driver of a URL is found by its scheme. A text without a scheme is the path of a SQLite file, unless it looks
+ * like another thing that may hold a password.
  *
  * It never looks into a database and never repeats a call: the caller knows whether a repetition is safe. Records, settings
  * and reading have files of their own (record_verb.c, settings_verbs.c, reading_verbs.c). Runs in the thread of the handle.

@@ -62,9 +62,10 @@ enum store_feature {
 
 /* --- opening --- */
 
-/* Opens without looking at the schema beyond "is this ours". Errors: WEIR_INVALID_ARGUMENT (URL), WEIR_STORE_UNREACHABLE
- * (missing, directory, rights), WEIR_STORE_NOT_WEIR, WEIR_STORE_CORRUPT, WEIR_SCHEMA_MISSING/OLDER/NEWER unless
- * `options->create` or the handle is only used for store_migrate/store_plan/store_check. */
+/* Opens without looking at the schema beyond "is this ours". Errors: WEIR_INVALID_ARGUMENT (URL),
+ * WEIR_STORE_UNREACHABLE (missing, directory, rights), WEIR_STORE_NOT_WEIR, WEIR_STORE_CORRUPT. WEIR_SCHEMA_MISSING,
+ * _OLDER and _NEWER, unless `options->create` or the handle is only used for store_migrate(), store_plan() and
+ * store_check(). */
 WEIR_MUST_CHECK enum weir_status store_open(const struct store_options *options, struct store **ret_store,
                                             struct weir_error *error);
 /* Another handle on the same store, for another thread. */
@@ -76,8 +77,9 @@ void store_close(struct store *store);
 const char *store_url(const struct store *store);
 /* Any URL of a store as it may be shown: without its password, also when it is wrong. Cut when `size` is short. */
 void store_url_shown(const char *url, char *to, size_t size);
-/* Whether something without a scheme is meant as anything but a path: libpq's keyword form, a URL that lost its colon (both
- * may hold a password, which must not become the name of a file), or SQLite's ":memory:" and "file:". */
+/* Whether a text without a scheme is meant as anything but a path. That is libpq's keyword form, a URL that lost its
+ * colon, or SQLite's ":memory:" and "file:". The first two may hold a password, which must not become the name of a
+ * file. */
 bool store_url_is_no_path(const char *url);
 unsigned store_features(const struct store *store);
 /* Fails with WEIR_SCHEMA_MISSING, _OLDER, _NEWER and a hint with the command that mends it. */
@@ -155,8 +157,8 @@ void group_hint(const char *name, const char *const *groups, size_t count, struc
 WEIR_MUST_CHECK enum weir_status store_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                                struct enqueue_result *results, struct weir_error *error);
 
-/* The same, but all of the set or nothing: when one request is refused, nothing is enqueued, the status is that of the
- * first refusal, and each result has its own status (WEIR_OK: it would have been enqueued). */
+/* The same, but all of the set or nothing. When one request is refused, nothing is enqueued, and the status is that of
+ * the first refusal. Each result has its own status (WEIR_OK: it would have been enqueued). */
 WEIR_MUST_CHECK enum weir_status store_enqueue_all(struct store *store, const struct enqueue_request *requests,
                                                    size_t count, struct enqueue_result *results, struct weir_error *error);
 
@@ -246,8 +248,9 @@ struct role_state {
     int64_t expires_us; /* store time */
     int64_t now_us;     /* store time */
     /* TAKE would succeed: no node has it, its lease is over, its holder is dead or has left, or (PostgreSQL without a
-     * pooler) its holder's session has ended. On a STORE_SHARED store a lease is over when this handle has seen the role
-     * without a renewal for that time, by the boot clock of this machine: the server's clock may be set while nodes run. */
+     * pooler) its holder's session has ended. On a STORE_SHARED store a lease is over when this handle has seen the
+     * role without a renewal for that time. The time is that of the boot clock of this machine, because the server's
+     * clock may be set while nodes run. */
     bool is_free;
     int64_t free_from_us;             /* boot time at which it is free if it is not renewed; 0 = not known, or it is free */
     char server[SERVER_IDENTITY_MAX]; /* as in node_beat */
@@ -393,10 +396,11 @@ struct record_summary {
 };
 
 /* One transaction for the whole set, in its order. `status` of a record: WEIR_OK, WEIR_STALE_FENCE, WEIR_ILLEGAL_STATE,
- * WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY. The same (id, fence, kind) again is answered WEIR_OK or
- * _NOT_FOUND and changes nothing (GIVEN_BACK: WEIR_STALE_FENCE, because giving back makes the fence grow; PARKED: also when
- * the wait is over). WEIR_STORE_BUSY: another transaction holds its item or workspace; the record was left out with all
- * later ones of its item, and is to be repeated before them. An error's text is kept up to ERROR_TEXT_MAX bytes. */
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY. The same (id, fence, kind) again is answered
+ * WEIR_OK or _NOT_FOUND and changes nothing. So is PARKED when the wait is over. GIVEN_BACK again is WEIR_STALE_FENCE,
+ * because giving back makes the fence grow. WEIR_STORE_BUSY: another transaction holds its item or workspace. The
+ * record was left out with all later ones of its item, and is to be repeated before them. An error's text is kept up to
+ * ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 
@@ -509,9 +513,9 @@ struct node_beat {
     size_t neighbour_count; /* of a large group a part, so that each node is watched by some */
     struct node_neighbour neighbours[NODE_NEIGHBOURS_MOST];
 };
-/* Renews the lease. WEIR_STALE_FENCE when the lease was lost (the node was declared dead, or its row lacks heartbeats that
- * were answered: the store was restored from a backup): its claims belong to other nodes, it must abandon everything and
- * start again with a new id. */
+/* Renews the lease. WEIR_STALE_FENCE when the lease was lost. Either the node was declared dead, or its row lacks
+ * heartbeats that were answered, because the store was restored from a backup. Its claims belong to other nodes. It
+ * must abandon everything and start again with a new id. */
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
 /* The node leaves: the items that it still holds are handed over at once, claimed or running: the store cannot know whether
@@ -562,11 +566,12 @@ struct recover_options {
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
     bool look_only; /* change nothing; `more` is set when there is something to do */
-    /* A handover counts when a step of the item is on record as RUNNING under the claim that is lost, its node's death has
-     * stopped it (not node_options.is_outlived), and the node held no other item, nor did another node of its machine that
-     * the same call found dead (queue/suspicion.h). So an item that was only claimed, sleeps, waits or is between two steps
-     * is never at fault, nor is one that a node gives back or that ran beside another. The count begins anew when a step of
-     * the item has ended since. With so many the item ends FAILED, code `poison`. At least 1 */
+    /* A handover counts when three things hold (queue/suspicion.h). A step of the item is on record as RUNNING under
+     * the claim that is lost. The death of its node has stopped it (not node_options.is_outlived). The node held no
+     * other item, nor did another node of its machine that the same call found dead. So an item that was only claimed,
+     * sleeps, waits or is between two steps is never at fault. Nor is one that a node gives back or that ran beside
+     * another. The count begins anew when a step of the item has ended since. With so many the item ends FAILED, code
+     * `poison`. At least 1 */
     int handovers_max;
     size_t limit; /* items per call, at most RECOVER_BATCH */
 };
@@ -578,16 +583,16 @@ struct recover_result {
     char dead[RECOVER_NAMES_MOST][NODE_NAME_MAX + 1]; /* the first ones of these by id */
     bool more;                                        /* call again */
 };
-/* Takes claims and executions of dead nodes away from them: the fence grows, so the dead node's late records change
- * nothing; the slot stays taken; the item waits (reason handed_over) for the next claim. In chunks. */
+/* Takes claims and executions of dead nodes away from them. The fence grows, so the dead node's late records change
+ * nothing. The slot stays taken. The item waits (reason handed_over) for the next claim. In chunks. */
 WEIR_MUST_CHECK enum weir_status store_recover(struct store *store, const struct recover_options *options,
                                                struct recover_result *ret_result, struct weir_error *error);
 
 /* --- acts on record --- */
 
-/* An act is a change that a person or a program orders: a pause, a plan, a cancel. Each act of a handle with an actor is a
- * row of `audit`, inserted in the transaction of the act: time, actor, act, subject, reason, the settings before and after
- * it, and the number of executions that it affected. */
+/* An act is a change that a person or a program orders: a pause, a plan, a cancel. Each act of a handle with an actor
+ * is a row of `audit`, inserted in the transaction of the act. The row has time, actor, act, subject and reason, the
+ * settings before and after the act, and the number of executions that it affected. */
 
 /* Names the actor of the following acts of the handle, and their reason; both are copied, and may be NULL. Without an actor
  * the handle is that of a node: its calls are no acts, and nothing is recorded. WEIR_INVALID_ARGUMENT: longer than
@@ -687,51 +692,72 @@ WEIR_MUST_CHECK enum weir_status store_require_workflow(struct store *store, con
 /* The row of one workspace in LIST_WORKSPACES: its plan, limits, use. WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *workspace, json_t **ret_row,
                                              struct weir_error *error);
-/* One execution with params, steps (their outputs as JSON values), earlier_attempts (runs of a step before its last one),
- * its last SHOW_EVENTS_MOST events, and "earlier_events", how many come before them; LIST_EVENTS reads those by pages.
- * `id` may be its first characters (6 or more) when they are unique. */
+/* One execution with params, steps (their outputs as JSON values), and earlier_attempts (runs of a step before its last
+ * one). It has its last SHOW_EVENTS_MOST events, and in "earlier_events" the number of those before them. LIST_EVENTS
+ * reads these by pages. `id` may be its first characters (6 or more) when they are unique. */
 enum { SHOW_EVENTS_MOST = 100 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
-/* The result of an execution that store_show() has read: the output of its last step, or that of its run on Temporal; NULL
- * without one and unless it is COMPLETED. Owned by `execution`. */
+/* The result of an execution that store_show() has read: the output of its last step, or that of its run on Temporal.
+ * NULL without one and unless it is COMPLETED. Owned by `execution`. */
 const json_t *store_execution_result(const json_t *execution);
 /* The result of a COMPLETED execution: the output of its last step, or that of its run on Temporal; JSON null without one.
  * WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE: it has not ended, or not as COMPLETED. */
 WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const char *id, json_t **ret_result,
                                                    struct weir_error *error);
-/* Why it is not running, or its present state: {"id", "status", "pending_reason", "because", "slots_used", "slots_max",
- * "slot_holders": [...], "place", "place_is_exact", "due_at", "starts_refused", "starts_max", "deferrals", "handovers",
- * "suspicion" and "suspected_at" (deaths of nodes under which a step of it ran, and the last of them; queue/suspicion.h),
- * "node", "target" (where its start may have arrived: engine_target_text(); null while it is pending) and of
- * no_node_for_engine "engine_needed" ("temporal" or "in_process"), "group_targets" (those of the live nodes of its group)
- * and "no_node_since" (the last heartbeat of a node that could run it or ask), "node_silent_since" (its last heartbeat,
- * once its lease is over: nobody runs it until it is taken over), "nodes_live" (of a silent node and of no_node_in_group:
- * how many live in its group) and "paused_node" (of no_node_in_group, whose live nodes claim nothing: the name of one that
- * an operator has paused and can resume, else null) ...}. Of no_scheduler "scheduler_since", "scheduler_node" (the last
- * one) and "scheduler_why": "lease over", "left", "free", or "awaits the lock" of a scheduler with dispatch.exclusive. Of
- * an item that is PENDING or CLAIMED, and whose definition has handlers, "handlers_missing" (those that no live node of its
- * group has, or all when no node has all; [] = a node has all), "group_nodes" (the live nodes of its group), "last_worker"
- * and "last_worker_language" (the node that had all of them last) and "no_worker_since" (its last heartbeat). Of
- * an item that runs "stuck_since" (its node found then that it runs longer than its stuck_after; else null). Of every item
- * "unfinished_steps": [{"step", "status", "attempt", "started_at"}], at most 20 that run or wait for their next attempt. Of
- * ready and no_scheduler "lock_holder" and "lock_until" while the lock processExecutionQueue is held, without which such a
- * node starts nothing. */
+/* Why it is not running, or its present state. A JSON object:
+ *
+ *     {"id", "status", "pending_reason", "because", "slots_used", "slots_max", "slot_holders": [...], "place",
+ *      "place_is_exact", "due_at", "starts_refused", "starts_max", "deferrals", "handovers", "suspicion", "suspected_at",
+ *      "node", "target", "unfinished_steps": [{"step", "status", "attempt", "started_at"}] ...}
+ *
+ * "suspicion" and "suspected_at" are the number of deaths of nodes under which a step of it ran, and the time of the last
+ * one (queue/suspicion.h). "target" is the place where its start may have arrived (engine_target_text()); null while it is
+ * pending. "unfinished_steps" has at most 20 steps that run or wait for their next attempt.
+ *
+ * Further members, by the state or the reason:
+ *
+ *   - no_node_for_engine:
+ *     "engine_needed"       "temporal" or "in_process"
+ *     "group_targets"       those of the live nodes of its group
+ *     "no_node_since"       the last heartbeat of a node that could run it or ask
+ *   - held by a node whose lease is over, so that no node runs it until it is taken over:
+ *     "node_silent_since"   the last heartbeat of this node
+ *     "nodes_live"          the number of live nodes of its group
+ *   - no_node_in_group:
+ *     "nodes_live"          the same; none of these claims
+ *     "paused_node"         the name of one that an operator has paused and can resume, else null
+ *   - no_scheduler:
+ *     "scheduler_since", "scheduler_node"   of the last scheduler
+ *     "scheduler_why"       "lease over", "left", "free", or "awaits the lock" of a scheduler with dispatch.exclusive
+ *   - PENDING or CLAIMED, and its definition has handlers:
+ *     "handlers_missing"    those that no live node of its group has, or all when no node has all; [] = a node has all
+ *     "group_nodes"         the live nodes of its group
+ *     "last_worker", "last_worker_language", "no_worker_since"   the node that had all of them last, its last heartbeat
+ *   - running:
+ *     "stuck_since"         its node found then that it runs longer than its stuck_after; else null
+ *   - ready or no_scheduler, while the lock processExecutionQueue is held, without which such a node starts nothing:
+ *     "lock_holder", "lock_until" */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
 /* Which of these executions have not ended; an id that the store does not have lives neither. One query for the whole set,
  * which is for callers that wait for many ends. Whole ids, at most LIVING_IDS_MOST. */
 enum { LIVING_IDS_MOST = 16384 };
 WEIR_MUST_CHECK enum weir_status store_find_living(struct store *store, const char *const *ids, size_t count,
                                                    bool *ret_is_living, struct weir_error *error);
-/* Kept counters, never COUNT(*): {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
- * "pending_reasons": {reason: n}, "workspaces": [...], "executor_groups": [{"name", "paused", "pending",
- * "oldest_pending_age_us"}], "nodes": n, "queue_paused": bool, "schema": n ...}; at most `workspaces_max` workspaces, by
- * pressure, and STATUS_GROUPS_MOST executor groups, with the age of the oldest first item of those of their lanes that have
- * the most runnable items (GROUP_LANES_LOOKED_AT in store/reading.h). "no_worker": the workflows whose items wait because
- * no live node has their handlers, [{"workflow", "executor_group", "waiting", and the keys of no_worker in store_why()}],
- * at most STATUS_UNSERVED_MOST. "stuck": how many executions are stuck; "stuck_executions": the first STATUS_STUCK_MOST of
- * them, the longest first: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps" as in store_why()}].
- */
+/* Kept counters, never COUNT(*). A JSON object:
+ *
+ *     {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",
+ *      "pending_reasons": {reason: n}, "workspaces": [...],
+ *      "executor_groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
+ *      "nodes": n, "queue_paused": bool, "schema": n ...}
+ *
+ *   "workspaces"         at most `workspaces_max`, by pressure
+ *   "executor_groups"    at most STATUS_GROUPS_MOST. Their age is that of the oldest first item of those of their lanes
+ * that have the most runnable items (GROUP_LANES_LOOKED_AT in store/reading.h) "no_worker"          the workflows whose
+ * items wait because no live node has their handlers, at most STATUS_UNSERVED_MOST: [{"workflow", "executor_group",
+ * "waiting", the members of store_why()}] "stuck"              the number of stuck executions "stuck_executions"   the
+ * first STATUS_STUCK_MOST of them, the longest first: [{"id", "workspace", "workflow", "node", "stuck_since",
+ * "unfinished_steps" as in store_why()}] */
 enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20, STATUS_STUCK_MOST = 5 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);
@@ -746,8 +772,8 @@ int store_wake_fd(struct store *store);
 void store_wake_for(struct store *store, int64_t node_id, bool schedules);
 /* A driver that could have one and has not, for want of something, is asked again this long after. */
 #define STORE_WATCH_AGAIN_US MICROSECONDS_PER_SECOND
-/* Empties the fd. True when something really changed since the last call; *ret_again_us is the time to ask once more
- * because a commit may still be on its way (TIME_NEVER: no need), relative. */
+/* Empties the fd. True when something really changed since the last call. *ret_again_us is the time, relative, after
+ * which to ask once more because a commit may still be on its way (TIME_NEVER: no need). */
 bool store_wake_drain(struct store *store, int64_t *ret_again_us);
 
 #endif
