@@ -159,7 +159,7 @@ def plain(text):
     text = re.sub(r'^```.*?^```', STOP, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r'`[^`]*`', 'code', text)
     text = re.sub(r'\{"(?:[^{}]|\{[^{}]*\})*\}', 'code', text)  # the shape of a JSON object
-    text = re.sub(r'\$\d+ ', STOP, text)  # each parameter of a statement is an entry of a list
+    text = re.sub(r'[$?]\d+ ', STOP, text)  # each parameter of a statement is an entry of a list
     text = re.sub(r'\]\([^)]*\)', ']', text)
     lines = []
     for line in text.split('\n'):

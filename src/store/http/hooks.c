@@ -1,5 +1,5 @@
-/* Hooks: the acts alone. Their events become executions by the duty of a node, and no node runs on a server as its store,
- * so the verbs of the duty are refused (http_store.c). One thread. */
+/* Hooks: the acts alone. The duty of a node makes executions of their events. No node runs on a server as its store, so
+ * the verbs of the duty are refused (http_store.c). One thread. */
 #include "base/error.h"
 #include "store/http/http_verbs.h"
 

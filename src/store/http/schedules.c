@@ -1,5 +1,5 @@
-/* Schedules: the acts alone. Their times are fired by the duty of a node, and no node runs on a server as its store, so the
- * verbs of the duty are refused (http_store.c). One thread. */
+/* Schedules: the acts alone. The duty of a node fires their times. No node runs on a server as its store, so the verbs
+ * of the duty are refused (http_store.c). One thread. */
 #include "base/error.h"
 #include "base/json.h"
 #include "store/http/http_verbs.h"

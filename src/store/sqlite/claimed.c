@@ -1,9 +1,9 @@
 /* Reads assigned items as an engine needs them: row, definition, params, and the steps on record.
  *
- * One statement reads the rows of a set through the table parameter_rows. Params and steps are read only for items
- * that have them: most items have no params beyond {}, and only an item that was interrupted has steps on record
- * before it starts. Signals are read for items that have got any. Names of definitions are cached for the call, because the
- * items of a set share few of them. Everything is copied into the arena of the caller.
+ * One statement reads the rows of a set through the table parameter_rows. Params and steps are read only for items that
+ * have them. Most items have no params beyond {}, and only an item that was interrupted has steps on record before it
+ * starts. Signals are read for items that have got any. Names of definitions are cached for the call, because the items
+ * of a set share few of them. Everything is copied into the arena of the caller.
  *
  * It only reads, inside the transaction of the caller, and never returns a part of a set. Runs in the dispatch thread
  * of a node.

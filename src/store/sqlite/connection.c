@@ -103,8 +103,8 @@ static const char *hint_of_status(enum weir_status status, int code)
     }
 }
 
-/* Whether the last write failed for want of room. SQLite reports some of these as a plain I/O error (a quota, a file size
- * limit), and only the file itself remembers why: the log in most cases, else the database. */
+/* Whether the last write failed for want of room. SQLite reports some of these as a plain I/O error (a quota, a file
+ * size limit). Only the file itself remembers why: the log in most cases, else the database. */
 static bool is_disk_full(sqlite3 *database)
 {
     int codes[3] = {sqlite3_system_errno(database), 0, 0};

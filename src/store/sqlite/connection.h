@@ -20,8 +20,9 @@ enum {
     APPLICATION_ID = 0x77656972, /* "weir": marks our files */
     READER_CACHE_KIB = 1024,
     WRITER_CACHE_KIB = 6 * 1024,
-    /* Pages of the log before a commit copies them to the database: 40 MB. The same pages are written again and again, so a
-     * longer log is copied less often per page; a longer one than this would take too long to read after a crash. */
+    /* Pages of the log before a commit copies them to the database: 40 MB. The same pages are written again and again,
+     * so a longer log is copied less often per page. A longer one than this would take too long to read after a
+     * crash. */
     LOG_PAGES = 10000
 };
 #define CLOCK_MARK_US MICROSECONDS_PER_SECOND /* writes after the last mark are not older than this */
@@ -99,7 +100,7 @@ const char *column_copy(sqlite3_stmt *statement, int column, struct arena *arena
 
 /* Store time by the clock of the store (see the table store_state); inside or outside of a transaction. */
 enum weir_status connection_store_time(struct connection *connection, int64_t *ret_now_us, struct weir_error *error);
-/* Near the end of each write transaction: after a boot the first writer sets the clock, and once a second the time is noted
+/* Near the end of each write transaction: after a boot the first writer sets the clock. Once a second the time is noted
  * in the file, so that it does not go back over a boot with a wrong wall clock. */
 enum weir_status connection_mark_clock(struct connection *connection, int64_t now_us, struct weir_error *error);
 /* Sets the clock after a boot, inside a write transaction: wall time, but never below a time that was used before. */

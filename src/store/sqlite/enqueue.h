@@ -4,8 +4,8 @@
 
 #include "store/sqlite/sqlite_store.h"
 
-/* Sets often go round a few workspaces: the found rows are kept for the requests that follow, each in the place that its
- * key points to; a newer one takes the place of an older one. */
+/* Sets often go round a few workspaces, so the found rows are kept for the requests that follow. Each is in the place
+ * that its key points to. A newer one takes the place of an older one. */
 enum { ENQUEUE_CACHED = 128 };
 
 struct cached_workspace {

@@ -1,9 +1,9 @@
 /* Facts for the scheduler: what the tables hold, in the form in which the scheduler learns of it.
  *
- * News becomes facts in the order of the rows. An act is not decoded: it makes the facts re-read the limits of the
- * workspaces that it names, or of all, because the present limits are the truth and several acts may have followed
- * each other. The first round of an epoch reads everything. A failed allocation is noted and reported once, at the
- * end, so that the readers need no check after each fact.
+ * News becomes facts in the order of the rows. An act is not decoded. It makes the facts re-read the limits of the
+ * workspaces that it names, or of all. The present limits are the truth, and several acts may have followed each other.
+ * The first round of an epoch reads everything. A failed allocation is noted and reported once, at the end, so that the
+ * readers need no check after each fact.
  *
  * It never writes and never decides. It runs inside the transaction of the round, in the dispatch thread of the
  * scheduler's node.

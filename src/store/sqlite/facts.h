@@ -1,5 +1,5 @@
-/* Facts for the scheduler (queue/scheduler.h), read from the tables: from the news, from the state of groups and nodes, and
- * the whole of it for the first round of an epoch.
+/* Facts for the scheduler (queue/scheduler.h), read from the tables: from the news, and from the state of groups and
+ * nodes. The first round of an epoch reads the whole.
  *
  * The scheduler's id of an item is the number of its row, in the first eight bytes with the highest byte first. So the
  * order of (rank, id) is the order of the index, and an assignment finds its row without looking for its id.

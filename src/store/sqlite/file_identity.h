@@ -1,9 +1,9 @@
 /* Whether the files of a store are still those that were opened.
  *
- * A file that was removed, renamed or replaced stays open for its openers: they would go on in a file that no other
- * process sees, and acknowledge work that is lost. The log and its index (-wal, -shm) are such files too: a process that
- * comes later makes new ones, and from then on two sets of locks guard one database. So each write transaction looks at the
- * three names first. That is three calls of stat(), nothing beside an fsync.
+ * A file that was removed, renamed or replaced stays open for its openers. They would go on in a file that no other
+ * process sees, and acknowledge work that is lost. The log and its index (-wal, -shm) are such files too: a process
+ * that comes later makes new ones, and from then on two sets of locks guard one database. So each write transaction
+ * looks at the three names first. That is three calls of stat(), nothing beside an fsync.
  */
 #ifndef WEIR_STORE_SQLITE_FILE_IDENTITY_H
 #define WEIR_STORE_SQLITE_FILE_IDENTITY_H

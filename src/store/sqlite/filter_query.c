@@ -4,8 +4,8 @@
  *      the next call goes on behind it.
  *   2. Read at most limit + 1 ids from each of the two tables, in the direction of the walk, behind the cursor.
  *   3. Merge the two sorted runs and cut them at the limit. One id more than the limit proves that the list continues.
- *   4. A filter by the beginning of an id moves the cursor next to that beginning, because SQLite starts its walk at
- *      the first bound of the key that a statement has; otherwise one look-up would pass over all older executions.
+ *   4. A filter by the beginning of an id moves the cursor next to that beginning. SQLite starts its walk at the first
+ *      bound of the key that a statement has, so else one look-up would pass over all older executions.
  *
  * An execution is in one of the two tables within a snapshot, so that no id appears twice. It only reads, in the
  * caller's transaction and thread.
@@ -134,8 +134,8 @@ static size_t merge(char (*ids)[UUID_TEXT_MAX], size_t first, char (*other)[UUID
 }
 
 /* The nearest point before all ids that begin with `prefix`, in the direction of the walk. SQLite walks from the first
- * bound of the key that a statement has, and that is the cursor: without this each look at one id would pass all that are
- * older. */
+ * bound of the key that a statement has, and that is the cursor. Without this each look at one id would pass all that
+ * are older. */
 static const char *before_prefix(const char *prefix, bool descending, char *to, size_t size)
 {
     size_t length = strlen(prefix);

@@ -1,8 +1,8 @@
 /* The table lane_counters of our connections: one row per lane with its counters, which are the books plus all news.
  *
- * It is a virtual table, so that SQL can join and sum it while the news is added up in C: columns lane_id, workspace_id,
- * group_id, runnable, waiting, held, completed, failed, cancelled. With lane_id = ? only that lane is read from the books.
- * It reads the state of the transaction in which it is used. Read only.
+ * It is a virtual table, so that SQL can join and sum it while the news is added up in C. Its columns are lane_id,
+ * workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled. With lane_id = ? only that lane is
+ * read from the books. It reads the state of the transaction in which it is used. Read only.
  *
  * A verb with several statements in one snapshot may keep the sums for all of them. It must forget them before the
  * snapshot ends.

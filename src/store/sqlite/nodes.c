@@ -2,7 +2,7 @@
  *
  * A heartbeat renews the lease and returns the orders that an operator has left. It inserts news only when it changes
  * the facts of the scheduler: an act when the node can do less, a state when it can do more. The first live node sets
- * the clock of the store from its wall clock; all others follow the store, so that a wrong wall clock of one node
+ * the clock of the store from its wall clock. All others follow the store, so that a wrong wall clock of one node
  * changes no lease. A node that stops gives its items back in bounded sets, then ends its row.
  *
  * It never takes items from another node: recover.c does that. Start, target and heartbeat run in the heartbeat thread of a

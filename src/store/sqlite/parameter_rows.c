@@ -1,8 +1,8 @@
 /* The virtual table parameter_rows: rows in memory as the parameter of one statement.
  *
- * SQLite calls the functions of the module. A cursor is an index into the rows of the connection; the table has no
- * index of its own, and its estimated cost is low, so that the planner reads it first and finds the rows of the queue
- * by their key. Texts are passed without a copy, because the caller keeps them until the statement has run.
+ * SQLite calls the functions of the module. A cursor is an index into the rows of the connection. The table has no
+ * index of its own, and its estimated cost is low. So the planner reads it first, and finds the rows of the queue by
+ * their key. Texts are passed without a copy, because the caller keeps them until the statement has run.
  *
  * The rows must stay in place while a statement runs, and the caller takes them away afterwards. Read only. Runs in
  * the thread of the connection.

@@ -4,8 +4,10 @@
  * With this virtual table the ends of a set are one INSERT and one DELETE. The caller fills connection->parameter_rows,
  * runs the statement and takes the rows away again; without rows the table is empty. Read only.
  *
- * Columns: at (the index), id, fence, number, status, dispatched, refused, error_code, error; and of the step: step,
- * step_status, step_attempt, step_failures, step_exit_code, step_output, step_variables, step_error_code, step_error.
+ * Columns:
+ *   of the record   at (the index), id, fence, number, status, dispatched, refused, error_code, error
+ *   of its step     step, step_status, step_attempt, step_failures, step_exit_code, step_output, step_variables,
+ *                   step_error_code, step_error
  */
 #ifndef WEIR_STORE_SQLITE_PARAMETER_ROWS_H
 #define WEIR_STORE_SQLITE_PARAMETER_ROWS_H

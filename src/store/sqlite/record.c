@@ -5,8 +5,8 @@
  *   2. Refuse a record with an output that is too long. Its outcome says so; the other records go on.
  *   3. Collect ends that follow each other (ends.h). Many ends are moved to the history by one INSERT and one DELETE.
  *   4. Before any other kind of record, move the collected ends, so that the set takes effect in its order.
- *   5. Write each record with a condition on id and fence. When no row matches, set_outcome_of_no_row() finds out
- *      why and sets the outcome: unknown, stale fence, illegal state, or a repetition, which counts as done because
+ *   5. Write each record with a condition on id and fence. When no row matches, set_outcome_of_no_row() finds out why
+ *      and sets the outcome: unknown, stale fence, illegal state, or a repetition. A repetition counts as done, because
  *      reports may arrive twice.
  *   6. A put-back for the same reason as the one before writes no event: an engine that is away for hours would fill
  *      the history.
@@ -236,9 +236,9 @@ static void add_end(struct recording *recording, struct record *record)
              is_refused ? MUST_BE_CLAIMED : MUST_BE_HELD);
 }
 
-/* An engine that is away for hours gets a probe every few seconds, and an item that no node can run is deferred again and
- * again: only the first put-back, and each change of its reason, is an event. After a handover the next one is an event
- * again: without it the events would show the slot as taken until the next claim. */
+/* An engine that is away for hours gets a probe every few seconds, and an item that no node can run is deferred again
+ * and again. So only the first put-back, and each change of its reason, is an event. After a handover the next one is
+ * an event again. Without it the events would show the slot as taken until the next claim. */
 static enum weir_status is_repeated(struct write *write, const struct record *record, const struct found_item *item,
                                     bool *ret_is_repeated, struct weir_error *error)
 {

@@ -1,7 +1,7 @@
 /* The schema of the file: its number, the missing schema files, and the migration.
  *
  *   1. Numbered schema files make the tables. Each runs in a transaction of its own together with its number (PRAGMA
- *      user_version), so that a crash leaves it done or not begun, and a migration can be repeated.
+ *      user_version). So a crash leaves it done or not begun, and a migration can be repeated.
  *   2. Views hold no data. All of them are made anew in one transaction when their checksum differs from the one on
  *      record.
  *   3. Each step reads the number again under the write lock, because another process may have migrated meanwhile.

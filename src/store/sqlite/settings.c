@@ -1,9 +1,9 @@
 /* Plans, workspaces, pauses and published definitions.
  *
- * A change of a plan resolves the limits of its workspaces in the same transaction, so that a reader never sees a cap
- * that belongs to neither the old nor the new plan. A change that may take capacity away inserts an act into the news:
- * the scheduler assigns nothing until it has read it. A published text that equals the newest version makes no new
- * version, so that publishing may be repeated.
+ * A change of a plan resolves the limits of its workspaces in the same transaction. So a reader never sees a cap that
+ * belongs to neither the old nor the new plan. A change that may take capacity away inserts an act into the news. The
+ * scheduler assigns nothing until it has read it. A published text that equals the newest version makes no new version,
+ * so that publishing may be repeated.
  *
  * It never changes a row of the queue. Runs in the caller's thread.
  */

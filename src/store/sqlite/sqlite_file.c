@@ -62,8 +62,8 @@ static void forget_files_in_child(void)
     (void)pthread_mutex_init(&files_lock, NULL);
 }
 
-/* SQLite believes that the child holds the locks of its parent. So the files of the child have none: the parent's end
- * removes the log while the child writes it, and a lock of the parent at the fork stays locked for the child for ever. */
+/* SQLite believes that the child holds the locks of its parent. So the files of the child have none. The parent's end
+ * removes the log while the child writes it. A lock of the parent at the fork stays locked for the child for ever. */
 static enum weir_status require_not_inherited(const char *path, struct weir_error *error)
 {
     struct stat facts;
@@ -284,8 +284,8 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
         fifo_mutex_release(&file->writer_lock);
         return WEIR_OK;
     }
-    /* The last pages may be in the log although the disk did not confirm them: this process has forgotten them, but a crash
-     * before the next commit would bring them back (unknown, not failed). */
+    /* The last pages may be in the log although the disk did not confirm them. This process has forgotten them, but a
+     * crash before the next commit would bring them back (unknown, not failed). */
     int code = sqlite3_extended_errcode(file->writer.database);
     if (status != WEIR_STORE_FULL && (code & 0xFF) == SQLITE_IOERR) {
         status = error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",

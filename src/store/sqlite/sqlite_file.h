@@ -1,9 +1,9 @@
 /* A SQLite file that is open in this process, with the one writer that all handles of the process share.
  *
- * SQLite has one writer at a time. So a process keeps one writer connection per file, behind a mutex: threads queue for it
- * instead of polling SQLite's lock, its page cache stays warm, and the calls that wait during a commit are the next set.
- * Other processes are waited for by a busy handler. Both waits end at the handle's deadline. Reads use a connection of the
- * handle's own and never wait for the writer (WAL).
+ * SQLite has one writer at a time. So a process keeps one writer connection per file, behind a mutex. Threads queue for
+ * it instead of polling SQLite's lock, and its page cache stays warm. The calls that wait during a commit are the next
+ * set. Other processes are waited for by a busy handler. Both waits end at the handle's deadline. Reads use a
+ * connection of the handle's own and never wait for the writer (WAL).
  *
  * Threads: any.
  */

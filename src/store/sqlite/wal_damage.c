@@ -277,9 +277,9 @@ void wal_damage_list(const char *path, json_t *problems)
 
 /* --- in use --- */
 
-/* The system's list of locks is read instead of asking for one: a process that closes a descriptor of the file loses all
- * locks that another connection of the same process has on it. Where the list cannot be read the file counts as unused,
- * which costs a look at the log and nothing else. */
+/* The system's list of locks is read instead of asking for one. A process that closes a descriptor of the file loses
+ * all locks that another connection of the same process has on it. Where the list cannot be read the file counts as
+ * unused, which costs a look at the log and nothing else. */
 bool wal_is_in_use(const char *path)
 {
     INVARIANT(path != NULL);

@@ -2,10 +2,10 @@
  *
  * After an unclean end SQLite replays the log up to the first frame with a wrong checksum and silently drops the rest.
  * That is right for the last commit, which a power cut may have torn. It is data loss when a byte in the middle was
- * changed: all later commits were acknowledged. So the first process that opens the store compares: when more than one
- * whole commit follows the place where replaying ended, at least one of them was on disk before, and the log was damaged.
- * The log is then copied to `FILE-wal.damaged-TIME-COMMITS` before SQLite overwrites it, and the copy is the one that `weir
- * store check` reports.
+ * changed: all later commits were acknowledged. So the first process that opens the store compares. When more than one
+ * whole commit follows the place where replaying ended, at least one of them was on disk before, and the log was
+ * damaged. The log is then copied to `FILE-wal.damaged-TIME-COMMITS` before SQLite overwrites it, and the copy is the
+ * one that `weir store check` reports.
  *
  * The very last commit looks like one that a power cut has torn: it counts as torn.
  */

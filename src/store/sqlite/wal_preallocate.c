@@ -17,8 +17,8 @@
 
 enum { LOG_HEADER_BYTES = 32, FRAME_HEADER_BYTES = 24, ZEROS_BYTES = 64 * 1024 };
 
-/* SQLite's own hook does the same and no more; its answer is not asked for there either: a reader that is in the way is no
- * failure of the commit, and the next commit tries again. */
+/* SQLite's own hook does the same and no more, and ignores the answer, too. A reader that is in the way is no failure
+ * of the commit, and the next commit tries again. */
 static int note_commit(void *context, sqlite3 *database, const char *name, int frames)
 {
     struct connection *writer = context;

@@ -1,10 +1,10 @@
 /* Room at the end of the write-ahead log, so that a commit costs one write to the disk.
  *
- * A commit that makes the log longer makes fdatasync() write the file's new length as well, which takes the file system two
- * to four times as long as the pages alone. The log is long before it is used again from its beginning (LOG_PAGES), so
- * nearly every commit of a node's first hours would pay for that. So a writer near the end of the log appends zeros
- * to it, in long strides. To SQLite they look like the end of a log that was used before: frames without the right salt,
- * where reading, also after a crash, ends.
+ * A commit that makes the log longer makes fdatasync() write the file's new length as well. That takes the file system
+ * two to four times as long as the pages alone. The log is long before it is used again from its beginning (LOG_PAGES),
+ * so nearly every commit of a node's first hours would pay for that. So a writer near the end of the log appends zeros
+ * to it, in long strides. To SQLite they look like the end of a log that was used before: frames without the right
+ * salt, where reading, also after a crash, ends.
  *
  * Bytes are only ever appended, and only in a write transaction, whose lock keeps every other process from appending too.
  */

@@ -2,10 +2,9 @@
  *
  *   1. Find the execution by its id or the beginning of it. One query (why_item) reads all facts of a live item in one
  *      row.
- *   2. Choose the first reason that applies, in the order in which an operator would have to act: a held item without
- *      a node, a time that has not come, a pause, a group without a node, an engine that is away, a handler that no node
- *      has, no scheduler, no
- *      free slot. An item that none of these stops is ready.
+ *   2. Choose the first reason that applies, in the order in which an operator would have to act. The reasons are a
+ *      held item without a node; a time that has not come; a pause; a group without a node; an engine that is away.
+ *      Then a handler that no node has; no scheduler; no free slot. An item that none of these stops is ready.
  *   3. Add the holders of the slots, the targets of the group, the scheduler, and the place in the lane, each bounded.
  *   4. An ended execution is its own answer.
  *

@@ -202,7 +202,7 @@ SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(su
 FROM lane_counters;
 
 -- The time since which the oldest waiting item could run. Only the first items of the lanes with the most runnable items are read, and rows
--- that back off: a search for the oldest row would pass all items that wait without a slot. ?1 lanes, ?2 rows that back off
+-- that back off. A search for the oldest row would pass all items that wait without a slot. ?1 lanes, ?2 rows that back off
 -- name: oldest_pending
 SELECT min(since)
 FROM (SELECT (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
@@ -245,8 +245,8 @@ SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slot
 FROM t CROSS JOIN workspaces w ON w.id = t.id LEFT JOIN c ON c.workspace_id = t.id
 ORDER BY t.pressure DESC, w.name;
 
--- The ages are those of the lanes with the most runnable items: in a lane the first item has waited longest where the most wait, and
--- a look at every lane would take a seek for each workspace. ?1 groups, ?2 = store time, ?3 lanes of each group that are looked at
+-- The ages are those of the lanes with the most runnable items. The first item has waited longest where the most items wait, and a look at
+-- every lane would take a seek for each workspace. ?1 groups, ?2 = store time, ?3 lanes of each group that are looked at
 -- name: status_groups
 SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
        (SELECT coalesce(sum(c.runnable + c.waiting), 0) FROM lane_counters c WHERE c.group_id = g.id) AS pending,

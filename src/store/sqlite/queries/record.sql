@@ -7,8 +7,8 @@ FROM workflow_execution_queue WHERE id = ?1;
 -- name: ended_status
 SELECT status FROM workflow_executions WHERE id = ?1;
 
--- Not after the first step of this claim: a set of steps may be on record before the start, and durations of two sets differ by what each
--- set had to wait. ?3 when the engine reported the start
+-- Not after the first step of this claim. A set of steps may be on record before the start, and durations of two sets differ by the wait of
+-- each set. ?3 when the engine reported the start
 -- name: dispatch_item
 UPDATE workflow_execution_queue
 SET status = 'DISPATCHED',

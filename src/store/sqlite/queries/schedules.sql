@@ -45,7 +45,7 @@ WHERE schedule_id = (SELECT id FROM schedules WHERE name = ?1 AND overlap <> 'qu
                 AND CASE WHEN s.overlap = 'cancel_running' THEN o.due_at > schedule_firings.due_at
                          ELSE o.due_at < schedule_firings.due_at END);
 
--- A resumed schedule is due now, and its next time is computed from there: a time that passed during the pause does not fire, and a due
+-- A resumed schedule is due now, and its next time is computed from there. So a time that passed during the pause does not fire, and a due
 -- time of a wrong clock does not stay. ?1 name, ?2 paused, ?3 now
 -- name: pause_schedule
 UPDATE schedules SET paused = ?2, retry_at = NULL, due_at = CASE WHEN paused = 1 AND ?2 = 0 AND due_at IS NOT NULL THEN ?3 ELSE due_at END
@@ -147,9 +147,9 @@ WHERE CASE WHEN s.workspaces IS NULL THEN w.plan <> s.plan ELSE w.id NOT IN (SEL
 -- name: expands_at
 SELECT expands_at FROM schedules WHERE id = ?1 AND expands_at IS NOT NULL;
 
--- The workspaces of a part without a firing of the time, as a JSON array, the number of all of the part, and of those that have one or an
--- execution with the key. ?1 schedule, ?2 behind this workspace, ?3 until that one, ?4 of these workspaces only; NULL = of all, ?5 time,
--- ?6 key or NULL, ?7 1 = only where the time was refused
+-- The workspaces of a part without a firing of the time, as a JSON array. Then the number of all of the part, and of those that have a
+-- firing or an execution with the key. ?1 schedule, ?2 behind this workspace, ?3 until that one, ?4 of these workspaces only; NULL = of
+-- all, ?5 time, ?6 key or NULL, ?7 1 = only where the time was refused
 -- name: choose_workspaces
 WITH targets AS MATERIALIZED (
     SELECT i.value AS id FROM schedules s, json_each(s.workspaces) i WHERE s.id = ?1 AND i.value > ?2 AND i.value <= ?3

@@ -92,7 +92,7 @@ CREATE TABLE workflow_definitions (
 --   phase: 0 runnable, 1 PENDING until due_at, 2 held (CLAIMED or DISPATCHED), 3 WAITING until due_at. CLAIMED -> DISPATCHED changes no
 --     index.
 --   node_id: the node that holds it; 0 = none (pending, or handed over and not yet assigned again).
--- Items of equal rank are ordered by number. An index entry ends with the number, a third as long as the id, and the pages of
+-- Items of equal rank are ordered by number. An index entry ends with the number, a third as long as the id. That counts: the pages of
 -- queue_runnable are most of the bytes that an assignment writes, because the lanes of one set lie far apart in it.
 CREATE TABLE workflow_execution_queue (
     number         INTEGER PRIMARY KEY,        -- order of enqueueing
@@ -363,8 +363,9 @@ CREATE INDEX hook_outbox_by_hook ON hook_outbox (hook_id, at);
 
 -- Schedules: executions at the times of a calendar (store/schedules.h). cron and its zone, or every: when. starts_at, ends_at: the times
 -- from and until which it fires. workspaces: a JSON array of ids; or those of a plan. due_at: the next time; NULL = none is left.
--- fired, skipped, dropped, refused: firings that became executions, that the overlap policy left out, that were too old, that could not be
--- enqueued; refused_at and what follows it: the last one of these. last_due_at, last_execution_id, fired_at: of the last execution.
+-- fired: firings that became executions. skipped: those that the overlap policy left out. dropped: those that were too old. refused: those
+-- that could not be enqueued; refused_at and what follows it: the last one of these. last_due_at, last_execution_id, fired_at: of the last
+-- execution.
 CREATE TABLE schedules (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     name           TEXT    NOT NULL UNIQUE,
@@ -503,14 +504,14 @@ CREATE TABLE scheduler_takeovers (
 
 -- Every change of the queue, written in its own transaction: at most a few rows per transaction. Never updated; rows are deleted
 -- only when they are folded into the books. books + news = rows of the queue, always. seq is never used twice.
---   kind: 1 enqueued, 2 assigned, 3 put_back, 4 ended, 5 handed_over, 6 promoted, 7 act, 8 state
---   node_id: the node that held the rows (3, 4, 5)
---   lanes: changes of the lane counters as JSON, an array per lane:
---     [lane, runnable, least_rank, held, completed, waiting, failed, cancelled, node_held, parked]
---     node_held: change of the number of items that node_id holds. least_rank: of the rows that became runnable.
---     Zeros at the end are left out.
---   due: earliest due_at of the rows that began to wait
---   workspaces: JSON array of ids with changed limits (7); NULL there = limits of any workspace may have changed
+--   kind         1 enqueued, 2 assigned, 3 put_back, 4 ended, 5 handed_over, 6 promoted, 7 act, 8 state
+--   node_id      the node that held the rows (3, 4, 5)
+--   lanes        changes of the lane counters as JSON. An array per lane:
+--                [lane, runnable, least_rank, held, completed, waiting, failed, cancelled, node_held, parked].
+--                node_held: change of the number of items that node_id holds. least_rank: of the rows that became runnable.
+--                Zeros at the end are left out.
+--   due          earliest due_at of the rows that began to wait
+--   workspaces   JSON array of ids with changed limits (7); NULL there = limits of any workspace may have changed
 CREATE TABLE news (
     seq            INTEGER PRIMARY KEY AUTOINCREMENT,
     kind           INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 8),
