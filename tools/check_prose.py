@@ -172,8 +172,8 @@ def plain(text):
             lines.append(stripped.replace('|', STOP))
         elif re.match(r'([-*#>]+|\d+\.)\s', stripped):
             lines.append(STOP + re.sub(r'^([-*#>]+|\d+\.)\s', '', stripped))
-        elif re.search(r'\S {3,}\S', stripped):
-            lines.append(STOP + re.sub(r' {3,}', STOP, stripped))  # a list in columns
+        elif re.search(r'\S {3,}\S', stripped) or re.match(r' {2,}\S.*\S {2}\S', line):
+            lines.append(STOP + re.sub(r' {2,}', STOP, stripped))  # a list in columns
         else:
             lines.append(stripped)
     return '\n'.join(lines) + STOP

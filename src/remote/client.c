@@ -1,7 +1,7 @@
 /* One request at a time on an easy handle, whose connection libcurl keeps for the next one.
  *
- * 1. The URL was checked when the client was opened: it has neither a user, a password, a query nor a fragment, because a
- *    token comes from a file and each call has a query of its own. A token leaves this machine by TLS alone.
+ * 1. The URL was checked when the client was opened: it has neither a user, a password, a query nor a fragment. A token
+ *    comes from a file, and each call has a query of its own. A token leaves this machine by TLS alone.
  * 2. remote_client_begin() sets all options anew: method, deadline, headers with the token, the actor and the reason.
  *    libcurl sends a request again by itself when an old connection ends without an answer. So a change that must not be
  *    made twice has a new connection.
@@ -344,9 +344,9 @@ static int64_t connect_limit_us(const struct remote_client_call *call)
     return time_earlier(most_us, call->deadline_us);
 }
 
-/* Four failures have a remedy of their own: an answer that is too large, a server that accepts no connection, a deadline
- * that has passed, and a certificate of an authority that this machine does not know. For the other ones libcurl's text
- * names the part that failed. */
+/* Four failures have a remedy of their own. They are an answer that is too large, a server that accepts no connection,
+ * a deadline that has passed, and a certificate of an unknown authority. For the other ones libcurl's text names the
+ * part that failed. */
 static enum weir_status explain_failed_call(const struct remote_client *client, const struct remote_client_call *call,
                                             CURLcode code, struct weir_error *error)
 {

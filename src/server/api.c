@@ -10,8 +10,8 @@
  *    execution that is not its own gets the same 404 as a missing one: both are refused here, before a handler is asked.
  *
  * A refused token counts for the address of the client; with too many of them the answer is 429. A token that is not in
- * memory reaches an answering thread before that, since it may be new; the reads of the store for such tokens have a limit
- * for all addresses together. A valid token is affected by neither, once it is in memory. */
+ * memory reaches an answering thread before that, since it may be new. The reads of the store for such tokens have a
+ * limit for all addresses together. A valid token is affected by neither, once it is in memory. */
 #include "server/api.h"
 
 #include <stdio.h>
@@ -31,8 +31,9 @@ union peer_address {
     struct sockaddr_storage room;
 };
 
-/* The same for a missing, malformed, unknown, expired and revoked token. A request without one guesses nothing and does not
- * count: a page that asks whether it has a session must not use up the attempts of its address, which may be a proxy's. */
+/* The same for a missing, malformed, unknown, expired and revoked token. A request without one guesses nothing and does
+ * not count. A page that asks whether it has a session must not use up the attempts of its address, which may be a
+ * proxy's. */
 static bool refuse_token(struct api *api, struct http_request *request, struct http_answer *answer)
 {
     union peer_address peer;

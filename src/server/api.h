@@ -1,8 +1,8 @@
 /* All that the handlers of the routes can reach beside the store, and the admission of a request.
  *
- * A request is admitted in two steps: its head, before its body is read, by the thread of the listener, which makes no call
- * of the store; and the whole of it by an answering thread. Only a token that is younger than the set in memory needs the
- * second step to be found.
+ * A request is admitted in two steps. Before its body is read, the thread of the listener admits its head, without a
+ * call of the store. Then an answering thread admits the whole of it. Only a token that is younger than the set in
+ * memory needs the second step to be found.
  */
 #ifndef WEIR_SERVER_API_H
 #define WEIR_SERVER_API_H

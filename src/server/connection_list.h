@@ -1,8 +1,9 @@
 /* The open connections of a server, each with the time at which it is cut.
  *
- * A connection is always in one phase: it waits for a head, it waits for the next request, it is answered, or it is with a
- * thread that computes the answer (no deadline here; the store's calls have their own). connection_list_cut() shuts the
- * sockets of those that are late; the library then closes them as if the client had gone.
+ * A connection is always in one phase: it waits for a head, it waits for the next request, it is answered, or a thread
+ * computes its answer. The last phase has no deadline here, because the store's calls have their own.
+ * connection_list_cut() shuts the sockets of those that are late; the library then closes them as if the client had
+ * gone.
  *
  * A connection that holds memory for a body or an answer has a second time: then its client has been slower than
  * HTTP_BYTES_PER_SECOND_LEAST. It is cut at that time only while memory is short, so that clients that hold memory and do

@@ -12,9 +12,9 @@
  *      queue again, and its handler is called again.
  *   6. The end of the request frees the exchange (end_exchange).
  *
- * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first takes back what waits for ends,
- * and then lets the threads answer what is in the queue; from then on a request is refused instead of being queued. The
- * owner has to wake the other parked requests before.
+ * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first takes back the requests
+ * that wait for ends. Then it lets the threads answer those in the queue. From then on a request is refused instead of
+ * being queued. The owner has to wake the other parked requests before.
  *
  * The thread of a listener never calls the store and never waits. */
 #include "server/http_server.h"

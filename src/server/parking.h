@@ -1,8 +1,8 @@
 /* Requests that wait for the end of an execution, without a thread of their own.
  *
- * The handler of such a request names the execution and a time (http_answer.awaits); the exchange is parked, and one thread
- * asks the store for all of them at once, ten times a second. A request whose execution has ended, or whose time has come,
- * goes back into the queue of the server, and its handler runs again.
+ * The handler of such a request names the execution and a time (http_answer.awaits); the exchange is parked. One thread
+ * asks the store for all of them at once, ten times a second. A request whose execution has ended, or whose time has
+ * come, goes back into the queue of the server, and its handler runs again.
  *
  *     parking_open() -> parking_add() ... -> parking_end() -> parking_close()
  *

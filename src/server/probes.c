@@ -1,5 +1,5 @@
-/* The handlers of the probes. Each makes at most two calls of the store, with the deadline of every call of it, so an
- * answer comes in bounded time also when the store is away: it is then the answer 503. Any thread of the server. */
+/* The handlers of the probes. Each makes at most two calls of the store, with the deadline of every call of it. So an
+ * answer comes in bounded time also when the store is away: it is then 503. Any thread of the server. */
 #include "server/probes.h"
 
 #include <jansson.h>

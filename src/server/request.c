@@ -1,8 +1,8 @@
 /* Reads of a request, and the two kinds of answers: JSON and problems.
  *
- * A number or switch of the query that is not there has its default; one that is there must be right, because a value that
- * was taken for another one acts on the wrong rows. An answer for which there is no memory keeps its status when that is a
- * refusal, and becomes 503 when it would be a success, so that no client takes an empty body for a result. */
+ * A number or switch of the query that is not there has its default. One that is there must be right, because a value
+ * that was taken for another one acts on the wrong rows. An answer for which there is no memory keeps its status when
+ * that is a refusal. A success becomes 503, so that no client takes an empty body for a result. */
 #include "server/request.h"
 
 #include <errno.h>

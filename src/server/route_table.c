@@ -1,8 +1,8 @@
 /* Every route.
  *
- * The paths name things, as in REST; an act that is no change of a thing is a last segment (`/cancel`) or, of a whole
- * collection, a word behind a colon (`:batch`). A row belongs to the one command of the command line that does the same, so
- * that both can be compared by a test. Texts that several rows have are macros. */
+ * The paths name things, as in REST. An act that is no change of a thing is a last segment (`/cancel`) or, of a whole
+ * collection, a suffix behind a colon (`:batch`). A row belongs to the one command of the command line that does the
+ * same, so that both can be compared by a test. Texts that several rows have are macros. */
 #include <assert.h>
 
 #include "queue/limits.h"

@@ -4,13 +4,13 @@
  * A page may send requests to a server of another origin, with the cookies of that server. Three rules stop it:
  *
  *   1. SameSite=Strict: a page of another site sends no cookie.
- *   2. The field Weir-Session: a page of another origin, which may be another port of the same host and so the same site,
- *      may not send it without the permission of this server (CORS), which it never gives.
+ *   2. The field Weir-Session. A page of another origin may not send it without the permission of this server (CORS),
+ *      which it never gives. Such a page may be of the same site: another port of the same host.
  *   3. The field Origin is checked for each change (exchange.c).
  *
- * Another host of the same domain, or a false answer without TLS, may set a cookie for this host, with a path for which it
- * is sent first: the user would act with the token of somebody else. So a page with TLS has a name with the prefix
- * __Secure-, which browsers accept over TLS alone, and that name is read first. */
+ * Another host of the same domain, or a false answer without TLS, may set a cookie for this host, with a path for which
+ * it is sent first. Then the user would act with the token of another person. So a page with TLS has a name with the
+ * prefix __Secure-, which browsers accept over TLS alone, and that name is read first. */
 #include "server/session_cookie.h"
 
 #include <stdio.h>

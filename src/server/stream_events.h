@@ -1,6 +1,6 @@
 /* The events of GET /v1/stream as text, the last ones of the process, and which of them a reader wants.
  *
- * An event is made once and sent to all. Those of the last changes are kept in a ring, so that a reader that is a little
+ * An event is made once and sent to all. Those of the last changes are kept in a ring. So a reader that is a little
  * slower than the others, or comes back after a lost connection, costs no query. Threads: one at a time (stream_hub.c).
  */
 #ifndef WEIR_SERVER_STREAM_EVENTS_H

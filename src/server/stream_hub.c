@@ -1,7 +1,7 @@
 /* One round of the thread, while there are streams:
  *
- *   1. Read the changes behind the last position. The first read of a hub, and one after a long failure, is a reset: the
- *      ring begins anew at the end of the stream, and streams that were on the ring get a reset.
+ *   1. Read the changes behind the last position. The first read of a hub, and one after a long failure, is a reset.
+ *      The ring begins anew at the end of the stream, and streams that were on the ring get a reset.
  *   2. On PostgreSQL changes of older transactions may be missing at first (stream_batch.is_settling). New streams wait for
  *      that, but not longer than SETTLE_US. Then their events have no id, and a reset follows when it is over.
  *   3. Add the events to the ring, and wake the streams that want one of them.

@@ -3,9 +3,9 @@
  * A worker is live from its first claim until it has sent nothing for one lease. Its handlers are those of its last claim.
  * While a claim of it waits, its lease does not run.
  *
- * A claim that finds no task waits without a thread: its waiter is in a list, and a task that comes later wakes the first
- * waiter whose worker has the handler. The waiter then claims again. Another claim may have taken the task meanwhile; then
- * it waits for the rest of its time.
+ * A claim that finds no task waits without a thread. Its waiter is in a list. A task that comes later wakes the first
+ * waiter whose worker has the handler. The waiter then claims again. Another claim may have taken the task meanwhile;
+ * then it waits for the rest of its time.
  */
 #include <inttypes.h>
 #include <jansson.h>

@@ -13,10 +13,10 @@
  * other worker gets it; a report of that worker adopts the task. With its last worker a handler is unregistered, and its
  * tasks are given back, so that another node can have them.
  *
- * A worker is known by its token and its name, so that no other token can change its handlers or end its tasks. All workers
- * run tasks of all workspaces: a node has a handler or it does not, and an execution that comes for a handler whose workers
- * may not see it would hold its slots and run nowhere.
- * A report of a result is accepted when the end of the attempt is on record in the store (TASK_UNRECORDED until then).
+ * A worker is known by its token and its name, so that no other token can change its handlers or end its tasks. All
+ * workers run tasks of all workspaces. A node has a handler or it does not. An execution that comes for a handler whose
+ * workers may not see it would hold its slots and run nowhere. A report of a result is accepted when the end of the
+ * attempt is on record in the store (TASK_UNRECORDED until then).
  *
  * Everything is in memory: the store knows steps, not tasks. Bounds: the engine bounds the tasks, since each is a step of
  * an admitted execution; the constants below bound the rest.

@@ -1,7 +1,7 @@
 /* The tasks that wait for a worker, in turns of their workspaces: each handler has a fair queue (queue/fair_queue.h).
  *
- * A node may hold many more executions than its workers have places. In the order in which they came, the single task of
- * one workspace would wait for all tasks of another one that came before it, although the scheduler gave it its turn.
+ * A node may hold many more executions than its workers have places. In the order in which they came, the single task
+ * of one workspace would wait for all earlier tasks of another one. Yet the scheduler gave it its turn.
  *
  * Workers have no places that one workspace could hold for ever, so no place is spare. Under the lock of the hub.
  */

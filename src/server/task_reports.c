@@ -5,9 +5,9 @@
  *   1. The worker has the task: the report counts.
  *   2. The task has ended here: the same report is accepted again, any other finds the task lost. A result is not accepted
  * before the store has its record: a client forgets a task that was accepted. The engine calls take_record() then.
- *   3. Nobody has the step's task, it has a larger fence, and the attempt has not ended on record: this node has taken the
- * execution over, and the worker ran the step for the former node. The worker adopts the task. It keeps its id, so that the
- * worker need not know.
+ *   3. No worker has the step's task, it has a larger fence, and the attempt has not ended on record. Then this node
+ *      has taken the execution over, and the worker ran the step for the former node. The worker adopts the task. It
+ *      keeps its id, so that the worker need not know.
  *   4. Another worker has the step, a later attempt of this claim waits, or the end of the attempt is on record: the task
  * is lost. A repeated report of the former node's worker is one of these; its client drops the task either way.
  *   5. Else this node knows nothing: the execution may be on its way to it.

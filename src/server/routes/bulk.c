@@ -2,8 +2,8 @@
  *
  *     read the order -> count -> expect -> dry run, or begin the act -> progress
  *
- * The rules are those of the command line (store/bulk_act.h): a filter must be there, its upper bound of the time is now,
- * and a number that differs from `expect` changes nothing. */
+ * The rules are those of the command line (store/bulk_act.h). A filter must be there, and its upper bound of the time
+ * is now. If the number differs from `expect`, nothing is changed. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* Reads: lists, the status of the queue, the reason why an execution waits, logs, and facts about the store.
  *
- * A page of a list is that of the store, with its cursor. A log is sent in pieces: each has a time, a stream and a text, or
- * base64 where the bytes of the program are no UTF-8, also because a character was cut between two pieces. */
+ * A page of a list is that of the store, with its cursor. A log is sent in pieces. Each has a time, a stream and a
+ * text, or base64 where the bytes of the program are no UTF-8. They may be none because a character was cut between two
+ * pieces. */
 #include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Schedules. They start executions in any workspace, so only a token of all workspaces makes and deletes one. A token of
- * some workspaces reads, pauses, resumes and triggers the schedules that start in its own workspaces alone: the list leaves
- * others out, and api_admit() has checked the schedule of a path. */
+ * some workspaces reads, pauses, resumes and triggers the schedules that start in its own workspaces alone. The list
+ * leaves all further ones out, and api_admit() has checked the schedule of a path. */
 #include <stdlib.h>
 
 #include "base/error.h"
