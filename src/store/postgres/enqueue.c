@@ -7,9 +7,10 @@
  *    look for the id among earlier executions.
  * 4. The short way: a single request that starts now becomes visible before its commit is on disk (synchronous_commit off).
  *    A second statement in the same server process waits for the disk, while the scheduler assigns the item already.
- * Nothing starts too soon: a claim commits behind the enqueue in the server's log, so both are on disk when the claim is.
- *    The short way is not taken with an idempotency key or an id that another call may use: a duplicate of a request that a
- *    crash then undoes would be reported. Nor behind a pooler, where the second statement may reach another process.
+ *    Nothing starts too soon, because a claim commits behind the enqueue in the server's log, so both are on disk when
+ *    the claim is. The short way is not taken with an idempotency key or an id that another call may use. A duplicate
+ *    of a request that a crash then undoes would be reported. Nor behind a pooler, where the second statement may reach
+ *    another process.
  * 5. After a lost answer the set is sent once more. Its ids count as given then, so a request that was committed answers as
  *    present. If this answer is lost too, the outcome stays unknown, and the hint names an id to look for.
  *

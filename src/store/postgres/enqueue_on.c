@@ -6,8 +6,8 @@
  * server, because an error would end the caller's transaction.
  * 3. The commit of the caller makes the item visible and wakes the scheduler. A rollback leaves nothing.
  *
- * This file never begins, commits or rolls back, never keeps the connection, and waits at most ENQUEUE_ON_DEADLINE_US: a
- * transaction of another session may hold the same idempotency key. It runs in the thread of the caller. */
+ * This file never begins, commits or rolls back, never keeps the connection, and waits at most ENQUEUE_ON_DEADLINE_US.
+ * A transaction of another session may hold the same idempotency key. It runs in the thread of the caller. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

@@ -3,7 +3,8 @@
  * A handle (struct store) has one link of its own, so a heartbeat's handle never waits behind other work. Time is the
  * server's, from the one SQL function :schema.store_time(); options->clock only measures how long the role was silent.
  *
- * A verb:
+ * A verb has this form:
+ *
  *     struct link *link = link_of(store);
  *     PGresult *result;
  *     enum weir_status status = link_write(link, error, &result, QUERY_..., "iut", node_id, id, name);

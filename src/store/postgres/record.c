@@ -4,9 +4,9 @@
  *    item's life: dispatched, steps, ends. A record that comes too late for that goes to the next round of the same
  *    transaction. So each record has the outcome that it would have alone, after those before it. Sorted ids also mean
  *    that the server locks rows in one order everywhere, so two sets never wait for each other.
- * 2. Carriers. One write includes all that it can: DISPATCHED and the steps of an item that ends in the same round go with
- *    its end, and of several states of one step only the last one is written. Such a record gets the outcome of the record
- *    that carries it.
+ * 2. Carriers. One write includes all that it can: DISPATCHED and the steps of an item that ends in the same round go
+ *    with its end. Of several states of one step only the last one is written. Such a record gets the outcome of the
+ *    record that carries it.
  * 3. Arrays. A round goes to the server as arrays, one statement for all its records. The finished step of an end has the
  *    place of the end in the arrays: the server stores it in the history row, which saves a row of its own. A set with
  *    more to store than its rows (a claim that ended, an earlier attempt) goes to record_events().

@@ -14,9 +14,9 @@
  * 5. Last it locks act_gate and looks for acts that were committed since step 2. An act that commits later waits for the
  *    end of this transaction. So the scheduler assigns nothing once an act has returned to its caller.
  *
- * The position. The handle keeps the snapshot in which the last round read the news. The next round reads the news that was
- * committed between that snapshot and its own: each entry once and none too few, and a transaction that stays open for
- * hours delays its own news only. If more news is left than one round reads, the next rounds go on between the same two
+ * The position. The handle keeps the snapshot in which the last round read the news. The next round reads the news that
+ * was committed between that snapshot and its own, each entry exactly once. A transaction that stays open for hours
+ * delays its own news only. If more news is left than one round reads, the next rounds go on between the same two
  * snapshots. The load of a new epoch reads all facts and the first snapshot at once.
  *
  * A snapshot is of one server. So the position is forgotten after every failure and with the connection; a round never

@@ -1,9 +1,9 @@
 /* Plans, workspaces, pauses and published definitions: one SQL function per verb.
  *
  * The function locks its rows, changes them and writes the news in one transaction; the name of a status comes back. An act
- * (a pause, a smaller limit) waits at its commit for the round that assigns at this moment (functions/await_rounds.sql), so
- * nothing more is assigned once the verb has returned. For an unknown name this file reads the names again and suggests the
- * nearest one.
+ * (a pause, a smaller limit) waits at its commit for the round that assigns at this moment
+ * (functions/await_rounds.sql). So nothing more is assigned once the verb has returned. For an unknown name this file
+ * reads the names again and suggests the nearest one.
  *
  * It never changes an item: the scheduler reads of the change in the news. It runs in the thread of the caller. */
 #include <string.h>

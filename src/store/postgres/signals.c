@@ -1,9 +1,9 @@
 /* Signals: sending one, reading those of claimed items, and the requests that wait for a node (functions/send_signal.sql).
  *
- * One statement sends a signal. A node reads its signals first, and marks them as passed on after that: an answer that is
- * lost, and a mark that fails, lead to the same signals again, and the engine drops those that it has. Cancels are marked
- * by the statement that reads them, so after a lost answer the next call reads those that were marked, too. This file runs
- * in the dispatch thread of a node, or in that of the caller. */
+ * One statement sends a signal. A node reads its signals first, and marks them as passed on after that. An answer that
+ * is lost, and a mark that fails, lead to the same signals again. The engine drops those that it has. Cancels are
+ * marked by the statement that reads them, so after a lost answer the next call reads those that were marked, too. This
+ * file runs in the dispatch thread of a node, or in that of the caller. */
 #include <string.h>
 
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* The answer to "why does this execution not run": store_why().
  *
- * 1. An id that is in the queue is explained by the SQL function why_living(): one statement, so the reason, the slots and
- *    the nodes in the answer belong to one state of the store.
+ * 1. An id that is in the queue is explained by the SQL function why_living(). It is one statement, so the reason, the
+ *    slots and the nodes in the answer belong to one state of the store.
  * 2. The place in the lane comes from place_of() in the same statement: another function, because it counts rows.
  * 3. An id that is not in the queue has ended: the answer is its row in the history.
  *

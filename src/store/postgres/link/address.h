@@ -61,8 +61,8 @@ struct address *address_share(struct address *address);
 void address_release(struct address *address);
 /* A copy of `sql` with the schema's name in place; free() it. NULL when memory ran out. */
 char *address_fill(const struct address *address, const char *sql);
-/* The sslmode under which a connection to another machine may be without TLS although no user chose that ("prefer", libpq's
- * default, or "allow"); NULL when TLS is demanded or turned off, and when all servers are on this machine. */
+/* The sslmode under which a connection to another machine may be without TLS although no user chose that: "prefer",
+ * libpq's default, or "allow". NULL when TLS is demanded or turned off, and when all servers are on this machine. */
 const char *address_optional_tls(const struct address *address);
 /* The value of the URL for one of libpq's keywords, or NULL. */
 const char *address_option(const struct address *address, const char *keyword);

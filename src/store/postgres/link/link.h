@@ -1,15 +1,17 @@
 /* One connection to PostgreSQL, with a deadline of our own on everything.
  *
- * libpq's blocking calls wait for ever on a half-open link, so none of them is used: the socket is non-blocking, and every
- * wait is a poll() that ends at the deadline of the running call. Then the connection is dropped, never reused.
+ * libpq's blocking calls wait for ever on a half-open link, so none of them is used. The socket is non-blocking, and
+ * every wait is a poll() that ends at the deadline of the running call. Then the connection is dropped, never reused.
  *
- * The meaning of a failure is decided here, once (store.h): lost before anything was sent, or inside an open transaction =
- * TRANSIENT, nothing was changed (WEIR_STORE_UNREACHABLE, WEIR_STORE_BUSY); lost after a write or a COMMIT was sent =
- * WEIR_COMMIT_UNKNOWN, the verb may be repeated. Serialization failures and deadlocks (40001, 40P01) are repeated here for
- * single statements and by link_transaction(); the rest after LINK_TRIES_MOST is WEIR_STORE_BUSY.
+ * The meaning of a failure is decided here, once (store.h):
+ *   - A connection that is lost before anything was sent, or inside an open transaction, is TRANSIENT. Nothing was
+ *     changed (WEIR_STORE_UNREACHABLE, WEIR_STORE_BUSY).
+ *   - One that is lost after a write or a COMMIT was sent is WEIR_COMMIT_UNKNOWN. The verb may be repeated.
+ * Serialization failures and deadlocks (40001, 40P01) are repeated here for single statements and by
+ * link_transaction(); the rest after LINK_TRIES_MOST is WEIR_STORE_BUSY.
  *
- * A link connects on first use and again after a loss, at once for the first time and then with growing, jittered pauses
- * (a call inside of a pause fails at once). A statement on its own is a transaction of its own: the cheapest verb is one
+ * A link connects on first use and again after a loss: at once for the first time, then with growing, jittered pauses.
+ * A call inside of a pause fails at once. A statement on its own is a transaction of its own: the cheapest verb is one
  * link_write(). Several statements: link_transaction(), or begin/commit/rollback. Never BEGIN through a pipeline.
  *
  * SQL is schema-qualified (:schema.table, see address.h); the search path is pg_catalog, behind a pooler it is unknown.

@@ -1,11 +1,12 @@
 /* Wake-ups between nodes: one listening connection per process and store, shared by its handles.
  *
- * A thread holds it, LISTENs on the channel that is named as the schema, and passes any number of notices on as one: the
- * eventfd of each subscription that a notice concerns becomes readable. Notices:
+ * A thread holds it, LISTENs on the channel that is named as the schema, and passes any number of notices on as one.
+ * The eventfd of each subscription that a notice concerns becomes readable. Notices:
  *   news       wakes subscriptions that schedule
  *   node:<id>  wakes subscriptions of this node
- *   stream     wakes subscriptions without a node: those that read the stream (store/stream.h)
- *   all further ones, and a new connection after a loss: every subscription, since a notice may have been missed
+ *   stream     wakes subscriptions without a node, which read the stream (store/stream.h)
+ *   all further ones, and a new connection after a loss   wake every subscription, since a notice may have been missed
+ *
  * A connection that has been silent for long is tested by a statement. Polling is the base under it: with listen=off or
  * behind a pooler there is no fd, and only speed is lost. */
 #ifndef WEIR_STORE_POSTGRES_LINK_LISTEN_H
