@@ -22,11 +22,11 @@
 --             list1 definitions, list2 priorities and list3 creation times, in the order of plain. Behind the last one of these, list3 has
 --             for each of places when it could run first, 0 = it was assigned before
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
---             n7 claimed, n8 dispatched, n9 deferrals, flag cancel requested, trace its trace context, data params; list2
---             interruption_facts(); list3 {0}: it was assigned before. No counter grows with a record PUT_BACK,
---             but it leaves its code
---   locked    place: the item could have been assigned, but another transaction has its row; or, with flag, its node does not live or is
---             locked; or, with n1 = 1, it is behind such an item of its lane. An item that has no row at all has ended.
+--             n7 claimed, n8 dispatched, n9 deferrals. flag: cancel requested. trace: its trace context. data: params.
+--             list2 has interruption_facts(). list3 {0}: it was assigned before. No counter grows with a record PUT_BACK, but it
+--             leaves its code
+--   locked    place: the item could have been assigned, but another transaction has its row. With flag: its node does not live or is
+--             locked. With n1 = 1: it is behind such an item of its lane. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean)
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,

@@ -8,7 +8,7 @@
 --   ended      the steps that have ended
 --
 -- 1. A step counts as running if its row is RUNNING under the present fence. A node that its steps outlive (is_outlived) stops none.
--- 2. The handover counts if the item was the only one of its node, and of the nodes of the same machine that the same call found dead:
+-- 2. The handover counts if the item was the only one of its node, and of the nodes of the same machine that the same call found dead. Else
 --    another item may have killed them.
 -- 3. If a step has ended since the last handover, both counters begin anew: an execution that makes progress is no poison.
 -- Locks: none. Caller: hand_over().

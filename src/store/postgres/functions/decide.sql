@@ -1,5 +1,5 @@
--- The decision of a caller in SQL; its refusals are raised, so they leave no row of the record of acts, but that of an actor is in
--- the log of the server.
+-- The decision of a caller in SQL; its refusals are raised, so they leave no row of the record of acts. That of an actor is in the log of
+-- the server.
 -- Locks: those of decide_step(). Callers: approve(), reject().
 CREATE OR REPLACE FUNCTION :schema.decide(execution_id uuid, step text, approved boolean, comment text, reason text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

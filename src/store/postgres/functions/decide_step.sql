@@ -1,9 +1,15 @@
 -- Decides for a step of the kind `approve` that waits on record (store/signals.h). wanted: the step; NULL = the only one that waits.
---   outcome  'sent': `step` has the decision, as the signal `seq`; 'none': no such step waits; 'several': `who` has their names;
---            'decided': `who` has the first decision, with the execution's state and whether the step ended without it; 'earlier':
---            the same of another step, without `wanted` (the caller may repeat a call whose answer was lost), and `waiting` has that which
---            waits; 'late': its timeout has passed; 'forbidden': the actor is not one of `who`, and the attempt is on record;
---            else the state of an ended execution ('gone' = there is none)
+-- Returns the outcome:
+--   'sent'       `step` has the decision, as the signal `seq`
+--   'none'       no such step waits
+--   'several'    `who` has their names
+--   'decided'    `who` has the first decision, with the execution's state and whether the step ended without it
+--   'earlier'    the same of another step, without `wanted`; `waiting` has the step that waits. The caller may repeat a call whose answer
+--                was lost
+--   'late'       its timeout has passed
+--   'forbidden'  the actor is not one of `who`, and the attempt is on record
+--   a state      that of an ended execution; 'gone' = there is none
+--
 -- An actor is meant by its whole text, or by the part before "(" or " for ". The data of the signal is the output of the step.
 -- Locks: the item, so of two decisions the second finds the first. Callers: decide(), decide_step (queries/signals.sql).
 CREATE OR REPLACE FUNCTION :schema.decide_step(item uuid, wanted text, approved boolean, comment text, actor text, why text,

@@ -1,4 +1,4 @@
--- Keeps a signal of an item, and brings it to its step: a WAITING item with a step that waits for the name becomes runnable; the node of a
+-- Keeps a signal of an item, and brings it to its step. A WAITING item with a step that waits for the name becomes runnable. The node of a
 -- held one is notified, and the count is ahead of signals_sent until it has read the signal. Any other item gets it with the claim.
 -- Returns its number. event, detail: those of the history. Locks: the item, which the caller has locked.
 -- Callers: send_signal(), decide_step().

@@ -1,6 +1,6 @@
 -- For callers in SQL: enqueues one execution inside of the caller's transaction and returns its id. A known idempotency key is no
--- error. params is a JSON object and is stored byte for byte; it may be text, jsonb or json, and only text has a default, so that a
--- call without params is not ambiguous. Raises the refusals of try_enqueue(). Locks: those of enqueue_set().
+-- error. params is a JSON object and is stored byte for byte. It may be text, jsonb or json. Only text has a default, so that a call
+-- without params is not ambiguous. Raises the refusals of try_enqueue(). Locks: those of enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
                                 priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
                                 execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL) RETURNS uuid

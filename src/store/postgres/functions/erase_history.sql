@@ -1,7 +1,7 @@
--- One transaction of the erasure of what deleted workspaces of a name have left: looks at the next `most` rows of the history behind
--- `after`, in the order of their ids, and purges those of these workspaces. After the last row it removes their keys and workflows, and
--- puts the erasure on record. Returns 'ok' or 'workspace_not_found'; erased, and last_id = the last row, NULL = the erasure is complete.
--- A living workspace of the same name is another one, and is not touched.
+-- One transaction of the erasure of the rows that deleted workspaces of a name have left. It looks at the next `most` rows of the history
+-- behind `after`, in the order of their ids, and purges those of these workspaces. After the last row it removes their keys and workflows,
+-- and puts the erasure on record. Returns 'ok' or 'workspace_not_found'; erased, and last_id = the last row, NULL = the erasure is
+-- complete. A living workspace of the same name is another one, and is not touched.
 -- Locks: the removed rows. Callers: delete_workspace(), erase_history (queries/deletion.sql).
 CREATE OR REPLACE FUNCTION :schema.erase_history(workspace text, after uuid, most integer, actor text DEFAULT NULL, why text DEFAULT NULL,
                                                  OUT status text, OUT erased bigint, OUT last_id uuid)

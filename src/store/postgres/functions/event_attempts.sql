@@ -1,5 +1,5 @@
--- Stores attempts of steps that another attempt follows: the lost attempts of the attempt arrays, and attempts that were recorded as
--- RUNNING and were interrupted when their node lost the item.
+-- Stores attempts of steps that another attempt follows. These are the lost attempts of the attempt arrays, and attempts that were recorded
+-- as RUNNING and were interrupted when their node lost the item.
 --   done                     the places of the records that took effect
 --   attempt_records ...      the lost attempts, see record_events()
 --   begun_places ...         the unfinished rows of the recorded steps, as they were before the records

@@ -1,5 +1,5 @@
--- The holder of the lock processExecutionQueue, without which a node with dispatch.exclusive does not schedule, for an item that only
--- waits for the scheduler; NULL when the lock is free, and without a table that can be read (the table may be another program's).
+-- The holder of the lock processExecutionQueue, without which a node with dispatch.exclusive does not schedule. For an item that only waits
+-- for the scheduler. NULL when the lock is free, and without a table that can be read (the table may be another program's).
 -- Caller: why().
 CREATE OR REPLACE FUNCTION :schema.exclusive_lock(pending_reason text) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

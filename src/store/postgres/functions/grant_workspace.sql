@@ -1,5 +1,5 @@
--- Lets a role of PostgreSQL use one more workspace, and no workspace that it was not granted: it may enqueue there, cancel, signal, ask for
--- usage, reasons and results, and read the views own_executions and own_execution_events. For the owner of the schema.
+-- Lets a role of PostgreSQL use one more workspace, and no workspace that it was not granted. The role may enqueue there, cancel, signal,
+-- and ask for usage, reasons and results. It may read the views own_executions and own_execution_events. For the owner of the schema.
 -- Raises workspace_not_found, not_found (no such role), not_permitted. Locks: the row of the workspace FOR KEY SHARE.
 CREATE OR REPLACE FUNCTION :schema.grant_workspace(grantee text, workspace text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,8 +1,9 @@
 -- Takes items away from the nodes that hold them. The caller has locked the rows, and calls notify_news().
 --   ids, why       the items, and the reason for their events
 --   handovers_max  an item with so many counted handovers ends as poison
---   killed_keeper  NULL: the nodes are dead. Else the keeper of the steps was killed and the nodes live; the ids of the items that alone
+--   killed_keeper  NULL: the nodes are dead. Else the nodes live, and the keeper of the steps was killed: the ids of the items that alone
 --                  had steps there
+--
 -- Returns the numbers of items that were handed over and that ended as poison.
 --
 -- 1. Events for the claim and the dispatch are written first, because the rows lose both.

@@ -1,5 +1,6 @@
--- The hint of a refusal with the nearest name that may be meant, by the status: of all workspaces that the calling role may use, of the
--- workflows that the workspace may run, of the executor groups (`not_found`). Callers: try_enqueue(), enqueue_many(), refuse_workspace().
+-- The hint of a refusal with the nearest name that may be meant. By the status this is one of all workspaces that the calling role may use,
+-- of the workflows that the workspace may run, or of the executor groups (`not_found`). Callers: try_enqueue(), enqueue_many(),
+-- refuse_workspace().
 CREATE OR REPLACE FUNCTION :schema.hint_with_nearest(status text, workspace text, workflow text, executor_group text, hint text)
 RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$

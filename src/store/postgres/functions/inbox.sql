@@ -2,10 +2,9 @@
 --   reader                 the node
 --   after_fence, after_id  the position: the last item that the node has read
 --   most                   at most so many items, in the order of their fences and ids
--- Returns a row per item, and a last row without one: cancel_requested (a cancel or a signal waits for the node),
--- and the columns of role_state().
--- handed_over of an item: it may run under another claim that was lost. assigned_before: also without a run; a record PUT_BACK leaves its
--- code.
+-- Returns a row per item, and a last row without one. That has cancel_requested (a cancel or a signal waits for the node), and the columns
+-- of role_state(). handed_over of an item: it may run under another claim that was lost. assigned_before: also without a run; a record
+-- PUT_BACK leaves its code.
 --
 -- The claim sets lead to the items: the index of `claims` skips the sets before the position.
 -- Locks: none. Caller: postgres_inbox().

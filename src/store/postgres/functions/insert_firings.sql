@@ -8,9 +8,9 @@
 --   nth            of the times of this call, for the order of the ids
 --   part           firings of a part
 --   most           firings that may wait in a workspace
--- Returns the number of firings, of those that were left out or replaced, of the workspaces that have a firing or an execution of the time
--- already, and of those that are left. The caller has locked the
--- row of the schedule, so that two calls see each other's firings. Callers: advance_schedule(), trigger_schedule().
+-- Returns the number of firings, and of those that were left out or replaced. Also the number of workspaces that have a firing or an
+-- execution of the time already, and of those that are left. The caller has locked the row of the schedule, so that two calls see each
+-- other's firings. Callers: advance_schedule(), trigger_schedule().
 CREATE OR REPLACE FUNCTION :schema.insert_firings(of_schedule integer, at bigint, triggered boolean, chosen integer[], refused_only boolean,
                                                   key text, behind integer, nth bigint, part integer, most integer,
                                                   OUT firings bigint, OUT skipped bigint, OUT existing bigint, OUT rest bigint)

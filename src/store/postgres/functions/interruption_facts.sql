@@ -1,5 +1,6 @@
--- The facts of an item that was interrupted or has got signals, which its next node needs: its interruptions at the last park, whether it
--- is a suspect, when it was woken (0: never), whether it was handed over, and the number of its last signal. NULL for any other.
+-- The facts that its next node needs of an item that was interrupted or has got signals; NULL for any other item. They are its
+-- interruptions at the last park, whether it is a suspect, when it was woken (0: never), whether it was handed over, and the number of its
+-- last signal.
 -- Locks: none. Caller: assign_items().
 CREATE OR REPLACE FUNCTION :schema.interruption_facts(q :schema.workflow_execution_queue) RETURNS bigint[]
 LANGUAGE plpgsql STABLE AS $$

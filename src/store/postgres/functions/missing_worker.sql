@@ -1,4 +1,4 @@
--- The handlers of a definition that no live node of a group has, or all of them when no node has all ([] = a node has all), the live
+-- The handlers of a definition that no live node of a group has, or all of them when no node has all; [] = a node has all. Also the live
 -- nodes of the group, and the node that had all of them last. NULL: the definition has no handlers. Locks: none.
 -- Callers: why_living(), status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.missing_worker(definition_id bigint, of_group text) RETURNS json

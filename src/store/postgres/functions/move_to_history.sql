@@ -1,6 +1,5 @@
--- Ends items that the caller has locked, in any phase: moves them to the history and writes one row of news for each node that
--- held some of them (usually one). Unfinished steps of items that were taken over from an earlier claim are closed. Returns how many were
--- moved.
+-- Ends items that the caller has locked, in any phase. Moves them to the history and writes one row of news for each node that held some of
+-- them (usually one). Unfinished steps of items that were taken over from an earlier claim are closed. Returns how many were moved.
 --   code, message  NULL = the error of the row stays
 -- Callers: cancel_items(), hand_over(), fail_orphans().
 CREATE OR REPLACE FUNCTION :schema.move_to_history(ids uuid[], end_state text, code text, message text, now_us bigint) RETURNS integer

@@ -1,4 +1,4 @@
--- Whether an act is in the news of a round; with has_more, whether any act was committed since the snapshot `old`: it may be in the news
+-- Whether an act is in the news of a round; with has_more, whether any act was committed since the snapshot `old`. It may be in the news
 -- that is left.
 -- Locks: none. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.news_has_act(entries :schema.news[], has_more boolean, old pg_snapshot) RETURNS boolean

@@ -1,5 +1,5 @@
--- The state that the news of a round has changed, as bits of enum schedule_need: 1 the queue, the groups and the nodes (kinds 7 and 8),
--- 2 the items that were handed over (kind 5).
+-- The state that the news of a round has changed, as bits of enum schedule_need. 1: the queue, the groups and the nodes (kinds 7 and 8). 2:
+-- the items that were handed over (kind 5).
 -- Locks: none. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.news_needs(entries :schema.news[]) RETURNS integer
 LANGUAGE sql STABLE AS $$

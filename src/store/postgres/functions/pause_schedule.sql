@@ -1,5 +1,5 @@
 -- Pauses a schedule or resumes it. The waiting firings of a paused one are removed and count as skipped, but for triggered ones. A resumed
--- one is due now, and its next time is computed from there: a time that passed during the pause does not fire, and a due time of a wrong
+-- one is due now, and its next time is computed from there. So a time that passed during the pause does not fire, and a due time of a wrong
 -- clock does not stay. Returns 'ok' or 'not_found'. Locks: its row. Caller: pause_schedule (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.pause_schedule(schedule_name text, is_paused boolean, actor text, why text) RETURNS text
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

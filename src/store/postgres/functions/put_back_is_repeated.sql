@@ -1,5 +1,5 @@
--- Whether a put-back (kind as in record()) would repeat the last one on record: a put-back without a counter, or a deferral after the first
--- one, with the same error code. Not so after a handover: the events would show the slot as taken until the next claim.
+-- Whether a put-back (kind as in record()) would repeat the last one on record. That is a put-back without a counter, or a deferral after
+-- the first one, with the same error code. Not so after a handover: the events would show the slot as taken until the next claim.
 -- Locks: none. Callers: record_put_backs(), record_events().
 CREATE OR REPLACE FUNCTION :schema.put_back_is_repeated(id uuid, kind integer, deferrals integer, interruptions integer, code text,
                                                         old_code text) RETURNS boolean

@@ -14,8 +14,8 @@
 -- 5. The position cannot be continued if its `since` is another one, or entries behind it are purged. Each statement has a snapshot of its
 --    own, so that is read after the entries: what a purge has removed before they were read is noted by then.
 --
--- Returns the entries, and a last row with kind NULL: number and at are the end of the stream and its since; is_reset: the entries do not
--- count; is_settling; and more: rows without a position are left, or the stream is not written before the next call.
+-- Returns the entries, and a last row with kind NULL. Of that row, number and at are the end of the stream and its since. is_reset: the
+-- entries do not count. is_settling: see there. more: rows without a position are left, or the stream is not written before the next call.
 -- Locks: stream_state, if anything is written. Caller: read_stream (queries/stream.sql).
 CREATE OR REPLACE FUNCTION :schema.read_stream(after_since bigint, after_number bigint, most integer, number_most integer, keep bigint,
                                                margin bigint)

@@ -26,11 +26,11 @@
 -- 7. Freed slots wake the scheduler, unless this node schedules: it passes its own records on itself.
 -- 8. Each record that did not take effect gets its outcome from its row now.
 --
--- Returns the records that did not simply take effect, by their place in the arrays (outcome: 'repeated' = on record already,
--- 'stale_fence', 'not_found', 'illegal_state'; 'poisoned' = took effect and ended the item as poison; 'cancelled' = a requested cancel
--- ended the item in the place of a put-back or a park), and a last row without a place that counts the freed slots.
--- The ids of the set bound all that a statement reads of the queue, and each join is one of two small sets, and hashed: the cached plan
--- stays good for any size that the queue had when it was made.
+-- Returns the records that did not simply take effect, by their place in the arrays. A last row without a place counts the freed slots. The
+-- outcomes are 'repeated' (on record already), 'stale_fence', 'not_found' and 'illegal_state'. 'poisoned' took effect and ended the item as
+-- poison. With 'cancelled' a requested cancel ended the item in the place of a put-back or a park. The ids of the set bound all that a
+-- statement reads of the queue. Each join is one of two small sets, and hashed. So the cached plan stays good for any size that the queue
+-- had when it was made.
 -- Locks: the rows of the set, ascending, for at most lock_timeout, which is below deadlock_timeout. Callers: record_events(), record_set
 -- (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],

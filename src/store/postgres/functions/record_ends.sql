@@ -1,9 +1,9 @@
 -- COMPLETED, FAILED, CANCELLED and REFUSED: held items move to the history, in one statement with one row of news. So do the put
 -- backs (1, 2, 3) of CLAIMED items and the parks (10) of DISPATCHED ones with a requested cancel: they end CANCELLED. A row that was put
 -- back keeps its last fence, so the state decides whether an end is legal; only a start can be refused.
---   end_steps ... end_step_errors  the step that ended together with each item, NULL = none; `stored` names the places with a step that
---                                  has a
---                                  row in workflow_node_executions, which record_steps() writes instead
+--   end_steps ... end_step_errors  the step that ended together with each item, NULL = none
+--   stored                         the places with a step that has a row in workflow_node_executions, which record_steps() writes instead
+--
 -- places: of the records that took effect; started: of those whose start was not on record. NULL = none. Locks: their rows.
 -- Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_ends(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],

@@ -1,7 +1,8 @@
--- As record(), for a set with one of these: a claim that ends before its execution, an execution with an earlier claim that was lost or
--- given back, a second attempt of a step. They need rows of their own in the history. Every other set goes to record().
+-- As record(), for sets that need rows of their own in the history. Every other set goes to record(). Such a set has a claim that ends
+-- before its execution, an execution with an earlier claim that was lost or given back, or a second attempt of a step.
 --   taken_over       of each record: an earlier claim of the item was lost or given back
 --   attempt_records  the records that must take effect for the lost attempts of the next arrays to be kept
+--
 -- The rows are read before the records. That is right when a record takes effect, because only the holder of a fence changes them.
 -- Locks: those of record(). Caller: record_events (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record_events(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],

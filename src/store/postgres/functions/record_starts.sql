@@ -1,5 +1,5 @@
--- DISPATCHED: CLAIMED items of the set have started, and not after the first step of this claim: a set of steps may be on record before
--- the start, and durations of two sets differ by what each set had to wait. Returns the places of the records that took effect.
+-- DISPATCHED: CLAIMED items of the set have started, and not after the first step of this claim. A set of steps may be on record before the
+-- start, and durations of two sets differ by the wait of each set. Returns the places of the records that took effect.
 -- Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_starts(now_us bigint, ids uuid[], fences bigint[], kinds integer[], started_ago bigint[])
 RETURNS integer[]

@@ -1,6 +1,7 @@
--- For transactions with a fixed snapshot (REPEATABLE READ, SERIALIZABLE): fails with 40001 when one of the ids is in the history, or
--- one of `firsts` was retried, by a transaction that this one cannot see. The unique indexes are probed by rows that are deleted again.
--- `firsts`: the execution that each one retries; '{}' = of nothing. Callers: enqueue_set(), enqueue_one(), retry_executions().
+-- For transactions with a fixed snapshot (REPEATABLE READ, SERIALIZABLE). It looks for changes of transactions that this one cannot see:
+-- one of the ids is in the history, or one of `firsts` was retried. Then it fails with 40001. The unique indexes are probed by rows that
+-- are deleted again. `firsts`: the execution that each one retries; '{}' = of nothing. Callers: enqueue_set(), enqueue_one(),
+-- retry_executions().
 CREATE OR REPLACE FUNCTION :schema.refuse_unseen_ends(ids uuid[], firsts uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN

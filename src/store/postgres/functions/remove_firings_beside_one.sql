@@ -1,5 +1,5 @@
--- Removes the waiting firings of a schedule beside the one that its overlap policy lets wait in a workspace: the newest with
--- cancel_running, else the oldest; none with queue_all. Counts them as skipped. The caller has locked the table schedules.
+-- Removes the waiting firings of a schedule beside the one that its overlap policy lets wait in a workspace. That one is the newest with
+-- cancel_running, else the oldest. With queue_all it removes none. Counts them as skipped. The caller has locked the table schedules.
 -- Caller: set_schedule().
 CREATE OR REPLACE FUNCTION :schema.remove_firings_beside_one(schedule_name text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$

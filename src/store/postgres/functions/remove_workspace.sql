@@ -6,7 +6,7 @@
 -- 1. The row of the workspace is locked, so that no setting of it changes meanwhile, and so are its workflows.
 -- 2. With at_once, act_gate is locked: rounds that assign at this moment are awaited, and no other round assigns before the commit. A
 --    workspace that is paused already needs no lock, so only the first of many transactions stops the rounds. A caller's transaction may
---    stay open, and holds up no round: check_deletion() locks act_gate at its commit, and refuses the commit if an item of the workspace
+--    stay open, and holds up no round. check_deletion() locks act_gate at its commit, and refuses the commit if an item of the workspace
 --    was assigned since step 3. After the commit each assignment is refused until the scheduler has read the act.
 -- 3. The items are counted by a statement with a new snapshot, in the books: rounds do not wait for a count of many rows.
 -- 4. An enqueue that commits after the count leaves an orphan, which the scheduler ends (fail_orphans()). A firing of a schedule that is

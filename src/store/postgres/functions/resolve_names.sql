@@ -1,9 +1,8 @@
--- The names of requests as ids, in the order of the requests: the workspace, the newest version of the workflow (the workspace's own
--- before that of all workspaces), its demand, and the executor group: the request's, else the
--- definition's, else the request's default_group, else 'default'. NULL where there is none, and for a workflow
--- that is disabled. A default group, or one of a definition, is
--- made when there is none of that name; one that a request names is not. Locks: a new group, until the end of the transaction; another
--- transaction that makes the same one waits for it.
+-- The names of requests as ids, in the order of the requests: the workspace, the newest version of the workflow, its demand, and the
+-- executor group. NULL where there is none, and for a workflow that is disabled. A workflow of the workspace's own comes before one of all
+-- workspaces. The group is the request's, else the definition's, else the request's default_group, else 'default'. A default group, or
+-- one of a definition, is made when there is none of that name; one that a request names is not.
+-- Locks: a new group, until the end of the transaction; another transaction that makes the same one waits for it.
 -- Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows text[], executor_groups text[], default_groups text[],
                                                  OUT workspace_ids integer[], OUT definition_ids bigint[], OUT group_ids integer[],

@@ -1,9 +1,15 @@
 -- Enqueues FAILED and CANCELLED executions of a set again, each as a new execution with the id at its place in new_ids. The ended rows are
--- not changed. A row per id: 'changed', 'retried' (it was before; the detail is the other new id), 'workspace_not_found' (its workspace is
--- deleted), 'workflow_disabled' (or deleted), 'invalid_argument' (steps are to be kept, but the workflow has none, or no from_step) or
--- 'refused'. The detail of the last four is its state.
--- keeps_finished: the finished steps are kept, but from_step and those that need it. The new row then looks like that of an execution that
--- was parked: its next claim reads its steps, and no attempt of them is under way.
+-- not changed. A row per id, with the outcome:
+--   'changed'              it was enqueued
+--   'retried'              it was before; the detail is the other new id
+--   'workspace_not_found'  its workspace is deleted
+--   'workflow_disabled'    or deleted
+--   'invalid_argument'     steps are to be kept, but the workflow has none, or no from_step
+--   'refused'              by its state. The detail of these four is its state
+--
+-- keeps_finished: the finished steps are kept, but
+-- from_step and those that need it. The new row then looks like that of an execution that was parked: its next claim reads its steps, and
+-- no attempt of them is under way.
 -- Locks: the rows of the history by ascending id, so that of two retries of one execution the second sees the first.
 -- Callers: retry_one(), retry_executions (queries/bulk.sql).
 CREATE OR REPLACE FUNCTION :schema.retry_executions(ids uuid[], new_ids uuid[], actor text, why text, subject text DEFAULT NULL,

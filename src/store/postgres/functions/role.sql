@@ -6,6 +6,7 @@
 --              clock; 0, 0 = none
 --   known_server, known_for  of take: the server_identity() that the caller has seen for so many microseconds, by its own clock
 --   is_pooled  the session proves nothing about its node: a pooler is between
+--
 -- One row: outcome ('ok', or of a take that of take_role()), then the columns of role_state() after the act.
 --
 -- A take increments the epoch under an exclusive lock of the row. An assignment of the former epoch holds the row FOR SHARE, so the

@@ -1,5 +1,5 @@
--- All facts of a new epoch and the point from which news is read, in one snapshot: the function is STABLE, so each of its statements
--- uses the snapshot of the statement that calls it.
+-- All facts of a new epoch and the point from which news is read, in one snapshot. The function is STABLE, so each of its statements uses
+-- the snapshot of the statement that calls it.
 --   1. 'seen': this snapshot; 'timeline': see timeline()
 --   2. the facts of schedule_state()
 --   3. 'held' per lane and node, from held_items

@@ -2,8 +2,9 @@
 -- nothing.
 --   with_state        'queue', 'group', 'nodes', 'node', 'node_handlers', 'nodes_end', in this order; 'node_handlers' per
 --                     node and set of handlers of which it has all
---   with_handed_over  'suspects'; 'handed_over' per held item without a node; 'suspect' per held item that may be on trial:
---                     none of which a step has ended since the last handover; 'suspects_end'
+--   with_handed_over  'suspects'; 'handed_over' per held item without a node; 'suspect' per held item that may be on trial;
+--                     'suspects_end'. Of an item on trial no step has ended since the last handover
+--
 -- Rows: see schedule(). Locks: none. Index: queue_suspects. Callers: schedule(), schedule_load().
 CREATE OR REPLACE FUNCTION :schema.schedule_state(with_state boolean, with_handed_over boolean)
 RETURNS TABLE (tag text, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, flag boolean, id uuid)

@@ -1,8 +1,14 @@
 -- Sends a signal to an execution (store/signals.h). `data` is JSON text.
---   outcome  'sent'; 'duplicate': the key was used before with this data, and seq is that of its signal; 'reused': with other data;
---            'temporal': its service has the signals; 'unknown': its steps wait for `names` alone; 'large': more than 64 KiB;
---            'full': `kept` signals of the name with `bytes` of data are not consumed (the names share 1 MiB, each has 64 KiB at least);
---            else the state of an ended execution ('gone' = there is none)
+-- Returns the outcome:
+--   'sent'       it is kept
+--   'duplicate'  the key was used before with this data, and seq is that of its signal
+--   'reused'     the key was used before with other data
+--   'temporal'   its service has the signals
+--   'unknown'    its steps wait for `names` alone
+--   'large'      more than 64 KiB
+--   'full'       `kept` signals of the name with `bytes` of data are not consumed. The names share 1 MiB, each has 64 KiB at least
+--   a state      that of an ended execution; 'gone' = there is none
+--
 -- 1. The row is locked, so signals of one execution have their numbers in the order of their commits.
 -- 2. deliver_signal() keeps it, and wakes or notifies.
 -- Locks: the item. Callers: signal(), send_signal (queries/signals.sql).

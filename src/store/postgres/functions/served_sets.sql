@@ -1,4 +1,4 @@
--- For each living node the sets of handlers of which it has all. Nodes with equal handlers are compared once, and by name: the scheduler
+-- For each living node the sets of handlers of which it has all. Nodes with equal handlers are compared once, and by name. The scheduler
 -- reads this each second, and a comparison of the arrays (<@) reads all handlers of a node again for each set. Locks: none.
 -- Caller: schedule_state().
 CREATE OR REPLACE FUNCTION :schema.served_sets() RETURNS TABLE (node_id bigint, handler_set integer)

@@ -1,5 +1,6 @@
 -- Gives firings their executions, and removes those whose enqueue was refused. The arrays have an element for each firing.
 --   executions     NULL: refused, for the reason in codes and errors, or dropped; with neither it is removed and counted nowhere
+--
 -- An execution with the planned id of the firing wins over a refusal: it was enqueued by a call that lost its settlement. A firing that
 -- another node has settled is not counted again. One that was removed after it had been read is inserted again, because its
 -- execution lives. Of the executions before it only those that live stay. Returns the place and the execution of each firing that has one.

@@ -1,6 +1,6 @@
--- Shortens old claim sets with few items that are still held: the ids of the ended ones are removed, so that a takeover or a recovery
--- does not search for them. A set is shortened by at least three quarters, so the work for each item is small even if the last items of
--- its set run for long.
+-- Shortens old claim sets with few items that are still held. The ids of the ended ones are removed, so that a takeover or a recovery does
+-- not search for them. A set is shortened by at least three quarters, so the work for each item is small even if the last items of its set
+-- run for long.
 -- Locks: the rows, which only the scheduler changes. Caller: publish_books(), which has checked the epoch.
 CREATE OR REPLACE FUNCTION :schema.shorten_claims(now_us bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$

@@ -1,15 +1,15 @@
 -- Takes the role of the scheduler for a node, under a new epoch. Parameters: see role().
--- Returns 'ok'; 'conflict': another node has the role; 'stale_fence': the node does not live; 'unheard': a node has sent no heartbeat to
+-- Returns 'ok'. 'conflict': another node has the role. 'stale_fence': the node does not live. 'unheard': a node has sent no heartbeat to
 -- this server yet (server_identity()), so its executions are not known.
 --
 -- 1. Lock the row of scheduler. A round has it until its commit, so no assignment of the former epoch commits after the take.
 -- 2. If the lock does not come, a frozen scheduler may hold it. If the role is free, its session is terminated; the next take succeeds.
 -- 3. The node must live. Its row is locked, so recovery does not declare it dead before the commit.
--- 4. The role must be free, or belong to this node, or to a node without its processes, or to one that has not renewed it since the
---    caller began to watch it.
--- 5. After a restart, promotion or restore every live node must have sent a heartbeat, or the caller must have seen this server for the
---    lease of that node (ten seconds at most): the rows may lack its claims. A node that lives sends a heartbeat as soon as it has lost
---    a connection.
+-- 4. The role must be free, or belong to this node or to a node without its processes. It may also belong to one that has not renewed it
+--    since the caller began to watch it.
+-- 5. After a restart, promotion or restore every live node must have sent a heartbeat. Or the caller must have seen this server for the
+--    lease of that node (ten seconds at most). The rows may lack its claims. A node that lives sends a heartbeat as soon as it has lost a
+--    connection.
 -- 6. Fences move beyond the time of the store, so that a restored store gives out none twice.
 -- 7. The epoch grows by one, and the session is stored with it.
 -- Locks: the row of scheduler exclusively, the row of the node FOR KEY SHARE. Caller: role().

@@ -3,8 +3,8 @@
 --   at, key        a time that has passed, and the key of its executions; 0 and NULL = now
 --   part, most     firings of a part, and firings that may wait in a workspace
 --   arguments      for the record: JSON or NULL
--- Returns 'ok' and the counts of insert_firings(), or 'not_found', 'workspace_not_found' (unknown = its name), 'invalid_argument' (the
--- schedule does not start executions in the workspace `unknown`), or 'illegal_state' (firings of another time are inserted in parts).
+-- Returns 'ok' and the counts of insert_firings(), or 'not_found'. 'workspace_not_found': unknown = its name. 'invalid_argument': the
+-- schedule does not start executions in the workspace `unknown`. 'illegal_state': firings of another time are inserted in parts.
 -- Locks: its row. Caller: trigger_schedule (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.trigger_schedule(schedule_name text, in_workspaces text[], at bigint, key text, part integer,
                                                     most integer, actor text, why text, arguments text, OUT status text,

@@ -1,4 +1,4 @@
--- Deletes, of inserted items with given ids, those that are in the history: they lived and ended between the check of enqueue_set() and the
+-- Deletes, of inserted items with given ids, those that are in the history. They lived and ended between the check of enqueue_set() and the
 -- insert, and an ended execution must not live again. Corrects the news. Returns the ids that stay.
 -- Locks: none but its own rows. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.undo_ended_items(now_us bigint, inserted uuid[]) RETURNS uuid[]

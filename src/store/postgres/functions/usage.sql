@@ -1,5 +1,5 @@
--- For callers in SQL: the slots of a workspace, used and allowed; delayed: of the pending ones, those before their run_at or in a
--- backoff; NULL = all workspaces that the role may use. Raises workspace_not_found.
+-- For callers in SQL: the slots of a workspace, used and allowed. delayed: of the pending ones, those before their run_at or in a backoff.
+-- NULL = all workspaces that the role may use. Raises workspace_not_found.
 CREATE OR REPLACE FUNCTION :schema.usage(workspace text DEFAULT NULL)
 RETURNS TABLE (name text, plan text, slots_used integer, slots_max integer, max_concurrent integer, weight integer, paused boolean,
                pending bigint, delayed bigint, waiting bigint, completed bigint, failed bigint, cancelled bigint, created_at timestamptz)

@@ -1,7 +1,7 @@
 -- Ends the waits of steps of a set of executions before their time, as an act. `wanted`: only waits of this kind (is_wanted_wait()).
--- A row per id: 'changed'; 'refused', and the state of an execution that has ended ('gone' = there is none); else 'waits', the state of
--- the item, and how many waits it has on record, how many of the kind, and how many of these with a time: none could be ended, or all
--- were ended by such an act before.
+-- A row per id. 'changed': waits were ended. 'refused': the execution has ended, with its state ('gone' = there is none). 'waits': none
+-- could be ended, or all were ended by such an act before. It has the state of the item, and how many waits are on record, how many of the
+-- kind, and how many of these with a time.
 -- 1. The items are locked, so of two acts on one wait the second finds the signal of the first.
 -- 2. Each wait gets a signal for its step; the due time is its key. So it is durable, and consumed once (queue/signal.h).
 -- 3. A WAITING item becomes runnable. The node of a held one is notified; any other gets the signals with the claim.

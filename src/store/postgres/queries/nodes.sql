@@ -72,14 +72,13 @@ WITH offered AS (
 )
 SELECT (SELECT count(*) FROM offered), (SELECT count(*) FROM woken), (SELECT count(*) FROM feed);
 
--- The answer contains the facts that recovery needs of the other nodes of the group, so that no node queries them: a row for one that is
--- lost (first), and for each that lives; at least one row. $5 limits the nodes of the same machine, and those of other machines. They
--- are those whose ids follow the own one, as in a ring: so each is watched by some, however many there are, and no clock chooses them.
+-- The answer contains the facts that recovery needs of the other nodes of the group, so that no node queries them. It has a row for one
+-- that is lost (first), and for each that lives; at least one row. $5 limits the nodes of the same machine, and those of other machines.
+-- They are those whose ids follow the own one, as in a ring: so each is watched by some, however many there are, and no clock chooses them.
 -- $1 node, $2 engine reachable, $3 running, $4 stuck, $6 the engine's last error, $7 its keeper, $8 not_accepting, $9 capacity. News only
--- when the node accepts more or less than in its last heartbeat: less is an act (7), so that the scheduler assigns nothing to it that it
--- has not read.
--- $10 how many heartbeats were answered: a row with fewer is of a backup, and the node has lost its lease. $11 engine impaired
--- Index: nodes_unrecovered.
+-- when the node accepts more or less than in its last heartbeat. Less is an act (7), so that the scheduler assigns nothing to it before it
+-- has read that. $10 how many heartbeats were answered: a row with fewer is of a backup, and the node has lost its lease. $11 engine
+-- impaired Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
     UPDATE :schema.nodes n

@@ -147,8 +147,8 @@ SELECT :schema.why_living($1), :schema.place_of($1);
 
 -- The counters, from the books and the news; of the queue only indexes. The books lag behind the oldest news that they lack. $1 how many
 -- workspaces, $2 how many of the waiting rows are read: beyond it a row that backs off counts as scheduled; $3 how many groups,
--- $4 workflows without a worker, $5 stuck executions, $6 lanes of each group whose first items are read for their age: those with the
--- most runnable items, since a look at every lane would take a seek for each workspace; $7 age of a due time of a late schedule.
+-- $4 workflows without a worker, $5 stuck executions, $6 lanes of each group whose first items are read for their age: those with the most
+-- runnable items. A look at every lane would take a seek for each workspace. $7 age of a due time of a late schedule.
 -- name: status
 WITH books AS MATERIALIZED (SELECT * FROM :schema.lane_books),
 usage AS MATERIALIZED (

@@ -21,7 +21,7 @@
 
 -- One fence per set of assignments and per handover. A later assignment of an item follows the commit of the earlier one, so the
 -- fences of one item only grow. A takeover of the scheduler's role moves them up to the store time in microseconds, and the number of a
--- node begins with the second of its registration: a store that is restored from a backup gives none of them out a second time.
+-- node begins with the second of its registration. So a store that is restored from a backup gives none of them out a second time.
 CREATE SEQUENCE :schema.fences;
 CREATE SEQUENCE :schema.registrations;
 
@@ -121,9 +121,9 @@ CREATE TABLE :schema.workflow_definitions (
 -- One row per execution while it lives. A lane is the queue of one workspace in one executor group for one demand: lane_id = group
 -- id << 47 | demand of the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 PENDING until
 -- due_at, 2 held (CLAIMED, DISPATCHED), 3 WAITING until due_at. node_id 0: no node holds it (pending, or handed over). rank: item_rank()
--- in queue/item.h. An assignment and a start change no column that an index names, so their updates stay on the page (HOT) and add no
--- index entry; the fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index
--- names node_id, fence or phase: held rows are found by `claims`.
+-- in queue/item.h. An assignment and a start change no column that an index names. So their updates stay on the page (HOT) and add no index
+-- entry. The fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index names
+-- node_id, fence or phase: held rows are found by `claims`.
 CREATE TABLE :schema.workflow_execution_queue (
     id             uuid    NOT NULL PRIMARY KEY,
     lane_id        bigint  NOT NULL,
@@ -182,10 +182,10 @@ CREATE INDEX queue_stuck ON :schema.workflow_execution_queue (stuck_at) WHERE st
 CREATE UNIQUE INDEX queue_retried ON :schema.workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
 -- The sets of items that nodes hold: one row per set, fence and node; node_id 0: handed over. Every statement that gives an item a fence
--- inserts the row of its set, so the items that a node holds are those of its rows that still have its fence (view `held_items`).
--- held: how many of them do; size: the length of `ids`, which ascend. An item that leaves a set is reported in `news` (fences,
--- left_fences). The scheduler folds that into `held`, deletes rows that reach 0, and shortens `ids` of old ones. It is the only writer of
--- existing rows, so no transaction waits for another one here.
+-- inserts the row of its set. So the items that a node holds are those of its rows that still have its fence (view `held_items`). held: how
+-- many of them do; size: the length of `ids`, which ascend. An item that leaves a set is reported in `news` (fences, left_fences). The
+-- scheduler folds that into `held`, deletes rows that reach 0, and shortens `ids` of old ones. It is the only writer of existing rows, so
+-- no transaction waits for another one here.
 CREATE TABLE :schema.claims (
     node_id        bigint  NOT NULL,
     fence          bigint  NOT NULL,
@@ -495,8 +495,9 @@ CREATE INDEX hook_outbox_by_hook ON :schema.hook_outbox (hook_id, at);
 
 -- Schedules: executions at the times of a calendar (store/schedules.h). cron and its zone, or every: when. starts_at, ends_at: the times
 -- from and until which it fires. workspaces: ids; or those of a plan. due_at: the next time; NULL = none is left.
--- fired, skipped, dropped, refused: firings that became executions, that the overlap policy left out, that were too old, that could not be
--- enqueued; refused_at and what follows it: the last one of these. last_due_at, last_execution_id, fired_at: of the last execution.
+-- fired: firings that became executions. skipped: those that the overlap policy left out. dropped: those that were too old. refused: those
+-- that could not be enqueued; refused_at and what follows it: the last one of these. last_due_at, last_execution_id, fired_at: of the last
+-- execution.
 CREATE TABLE :schema.schedules (
     id             integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name           text    COLLATE "C" NOT NULL UNIQUE,

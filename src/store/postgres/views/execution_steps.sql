@@ -1,5 +1,5 @@
--- One row per step of an execution, in its last attempt: the rows of workflow_node_executions, and the steps that are stored in the history
--- because they ended together with their execution. Where both name one step, the history has its end.
+-- One row per step of an execution, in its last attempt. These are the rows of workflow_node_executions, and the steps that are stored in
+-- the history because they ended together with their execution. Where both name one step, the history has its end.
 CREATE OR REPLACE VIEW :schema.execution_steps AS
 SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.started_at, s.finished_at, s.node_id, s.fence,
        coalesce(s.start_node_id, s.node_id) AS start_node_id, coalesce(s.start_fence, s.fence) AS start_fence, s.output, s.variables,
