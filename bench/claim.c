@@ -213,7 +213,7 @@ static void open_scenes(struct bench *bench, struct scene *scenes)
 
 enum { WHY_CALLS = 200 };
 
-/* What `weir why` asks, of executions all over the backlog. */
+/* The queries of `weir why`, of executions all over the backlog. */
 static void report_why(struct bench *bench, struct store *store)
 {
     double *times = calloc(WHY_CALLS, sizeof *times);

@@ -43,7 +43,7 @@ void fixture_stop(struct fixture_node *node);
 #define FIXTURE_COMPLETED "SELECT coalesce(sum(completed), 0) FROM lane_counters"
 /* An integer that one SQL statement gives, read on a connection of its own. */
 int64_t fixture_count(const struct store *store, const char *sql);
-/* What the writer of this process did since the last call. */
+/* The work of this process's writer since the last call. */
 struct writer_counts {
     int64_t pages_written; /* to the log */
     int64_t vm_steps;

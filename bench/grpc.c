@@ -12,7 +12,7 @@
 
 enum { REQUEST_BYTES = 361, RESPONSE_BYTES = 44, CALLS = 200000, CALLS_QUICK = 2000, LONG_POLLS = 1000, DAY_S = 86400 };
 
-/* What a call of a real service carries beside the protocol's own headers. */
+/* The fields that a call of a real service carries beside the protocol's own headers. */
 static const struct grpc_header headers[] = {{.name = "client-name", .value = "weir"},
                                              {.name = "client-version", .value = "0.1.0"},
                                              {.name = "temporal-namespace", .value = "default"}};

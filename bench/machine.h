@@ -1,4 +1,4 @@
-/* What a figure cannot be read without: the machine, its disk, the settings of the store. */
+/* The facts that a figure cannot be read without: the machine, its disk, the settings of the store. */
 #ifndef WEIR_BENCH_MACHINE_H
 #define WEIR_BENCH_MACHINE_H
 

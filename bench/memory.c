@@ -39,8 +39,8 @@ static void fill(struct bench *bench, size_t count)
     BENCH_CHECK(daemon_await_exit(child));
 }
 
-/* What a newcomer waits for: from the command to the end of the first execution, which takes a few syncs and processes.
- * Where one does not come within the bound, something had to wait for a poll. */
+/* The time that a newcomer waits: from the command to the end of the first execution, which takes a few syncs and
+ * processes. Where one does not come within the bound, something had to wait for a poll. */
 static double first_of_demo_ms(struct bench *bench, const char *binary)
 {
     static const char *const script = "cd \"$0\" && exec \"$1\" demo --once -q";

@@ -1,5 +1,5 @@
-/* What a round of the scheduler costs on PostgreSQL: time and buffers of one statement, always rolled back. A claim of ten
- * is a round that assigns ten items, reads the next heads of their lanes, and reads one entry of news. */
+/* The costs of a round of the scheduler on PostgreSQL: time and buffers of one statement, always rolled back. A claim of
+ * ten is a round that assigns ten items, reads the next heads of their lanes, and reads one entry of news. */
 #ifndef WEIR_BENCH_POSTGRES_CLAIM_H
 #define WEIR_BENCH_POSTGRES_CLAIM_H
 

@@ -1,5 +1,5 @@
-/* What a node that schedules asks and writes while there is nothing to do: the server logs each statement, and they are
- * counted. */
+/* The queries and writes of a node that schedules while there is nothing to do: the server logs each statement, and they
+ * are counted. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -126,7 +126,7 @@ void postgres_scene_set_relaxed(const struct postgres_scene *scene, bool relaxed
     postgres_scene_run(scene, "SELECT pg_reload_conf()");
     if (!relaxed) {
         postgres_scene_run(scene, "VACUUM ANALYZE");
-        /* What was written without a sync is on the disk before anything is measured. */
+        /* Writes without a sync are on the disk before anything is measured. */
         sync();
         postgres_scene_run(scene, "CHECKPOINT");
         double end = bench_now() + 60;

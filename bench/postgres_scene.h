@@ -63,7 +63,7 @@ struct explained {
     double buffers;
 };
 struct explained postgres_scene_explain(const struct postgres_scene *scene, const char *sql);
-/* What runs from now on is counted. The server has POSTGRES_COUNTING. */
+/* Statements from now on are counted. The server has POSTGRES_COUNTING. */
 void postgres_scene_count_anew(const struct postgres_scene *scene);
 /* Buffers that the statements LIKE `pattern` have read since then, for each of `items`. */
 double postgres_scene_counted(const struct postgres_scene *scene, const char *pattern, size_t items);

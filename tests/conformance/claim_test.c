@@ -266,7 +266,7 @@ static void assert_cannot_claim(struct scene *scene, int64_t node)
     assert_int_equal(result.count, 42);
 }
 
-/* What a dead node held would stay unknown to recovery. */
+/* The items of a dead node would stay unknown to recovery. */
 static void a_node_that_is_unknown_stopped_or_dead_gets_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -350,7 +350,7 @@ static void a_definition_that_is_gone_is_said_to_be_gone(void **state)
     assert_int_equal(definition.id, 77);
 }
 
-/* What does not fit into the caller's memory is not claimed at all. */
+/* Items that do not fit into the caller's memory are not claimed at all. */
 static void a_claim_without_memory_claims_nothing(void **state)
 {
     struct scene *scene = *state;

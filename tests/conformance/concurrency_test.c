@@ -45,7 +45,7 @@ static void note_running(struct race *race, int64_t more)
     }
 }
 
-/* What another racer holds for longer than a moment is left out, and is to be repeated (store.h). */
+/* A record of an item that another racer holds for longer than a moment is left out, and is to be repeated (store.h). */
 static bool record_all(struct racer *racer, struct record *records, size_t count)
 {
     while (count > 0) {

@@ -1,4 +1,4 @@
-/* Who goes next: stride among workspaces, caps, full and paused ones, slots that come free. */
+/* The choice of the next item: stride among workspaces, caps, full and paused ones, slots that come free. */
 #include "conformance/scene.h"
 
 enum { WORKSPACES = 30 };

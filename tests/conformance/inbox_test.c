@@ -287,7 +287,7 @@ static void a_handed_over_item_comes_with_its_steps(void **state)
     assert_int_equal(scene_record_full(scene, other, end), WEIR_OK);
 }
 
-/* What does not fit into the caller's memory is read again from the same position. */
+/* Items that do not fit into the caller's memory are read again from the same position. */
 static void an_inbox_without_memory_keeps_its_position(void **state)
 {
     struct scene *scene = *state;

@@ -432,7 +432,7 @@ static void a_death_is_not_counted_when_another_node_of_the_machine_died_with_it
     assert_int_equal(scene_number(scene, "SELECT min(suspicion) FROM workflow_execution_queue"), 1);
 }
 
-/* What the metric of poison counts. */
+/* The executions that the metric of poison counts. */
 static void count_poisoned(void *context, const struct event *event)
 {
     int64_t *poisoned = context;
@@ -539,7 +539,7 @@ static void an_item_that_sleeps_or_waits_is_never_poison(void **state)
     assert_string_equal(scene_status_of(scene, between), "CLAIMED");
 }
 
-/* What ran under an earlier claim says nothing of this one. */
+/* A step that ran under an earlier claim proves nothing about this one. */
 static void a_step_that_ran_under_an_earlier_claim_does_not_count(void **state)
 {
     struct scene *scene = *state;
@@ -580,7 +580,7 @@ static void an_item_that_makes_progress_between_deaths_is_never_poison(void **st
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), MANY_DEATHS);
 }
 
-/* What an engine outside of the node runs goes on: to end it would free the slot of something that runs. */
+/* An execution in an engine outside of the node goes on. To end it would free the slot of a running one. */
 static void what_outlives_its_node_is_never_poison(void **state)
 {
     struct scene *scene = *state;

@@ -25,7 +25,7 @@ struct contender;
 
 struct contender_operations {
     void (*enqueue)(struct contender *, const char *workspace, int priority, const char *params, const char *key);
-    /* What a claimer sees before it acts; then what it takes and starts. */
+    /* The items that a claimer sees before it acts; then those that it takes and starts. */
     void (*look)(struct contender *, int claimer);
     size_t (*take)(struct contender *, int claimer, struct run *runs);
     void (*refused)(struct contender *, const struct run *run);     /* the engine said no */

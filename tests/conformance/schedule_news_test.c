@@ -1,4 +1,4 @@
-/* What store_schedule() reads: all facts of a load, the news of every kind of change, due items. And the books: at every
+/* The reads of store_schedule(): all facts of a load, the news of every kind of change, due items. And the books: at every
  * point books + news = rows, which scene_check() compares, and in the end the books alone. */
 #include "conformance/rounds.h"
 

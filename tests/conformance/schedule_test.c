@@ -311,7 +311,7 @@ static void an_unread_act_undoes_the_whole_set(void **state)
     }
 }
 
-/* What adds room or work, and what was done to single items, hinders no assignment. */
+/* A change that adds room or work, or that concerns single items, hinders no assignment. */
 static void other_changes_undo_nothing(void **state)
 {
     struct scene *scene = *state;

@@ -403,7 +403,7 @@ static void names_of_blanks_are_refused_and_those_that_are_there_go_on(void **st
         assert_non_null(strstr(scene->error.message, "nothing but blanks"));
     }
     assert_int_equal(node_id, 0);
-    /* What an older version has made. */
+    /* A row that an older version has made. */
     struct workspace_change older = {.name = " ", .plan = "pro", .paused = -1, .create = true};
     scene_ok(scene, scene->store->driver->set_workspace(scene->store, &older, &scene->error));
     struct workspace_change changed = {.name = " ", .plan = "free", .paused = 0, .create = true};

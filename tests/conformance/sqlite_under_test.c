@@ -64,7 +64,7 @@ void driver_remove(struct driver_under_test *driver)
 
 struct store *driver_open(struct driver_under_test *driver, struct event_bus *events)
 {
-    /* What a call means is tested here, and not how long the disk and the others make it wait. */
+    /* These tests are about the meaning of a call, and not about its waits for the disk and for other processes. */
     struct store_options options = {.url = driver->url,
                                     .create = true,
                                     .clock = &driver->time.clock,

@@ -268,7 +268,7 @@ static void nodes_that_are_told_to_claim_nothing_do_not_serve_their_group(void *
     json_t *answer = why(scene, id);
     assert_true(json_is_null(json_object_get(answer, "nodes_live")));
     json_decref(answer);
-    /* Whoever claims decides: a paused node that reaches its engine is of no use. */
+    /* The claiming node decides: a paused node that reaches its engine is of no use. */
     struct node_beat beat = {.engine_reachable = false, .engine_error = "127.0.0.1:7233 refuses connections"};
     scene_ok(scene, store_node_beat(scene->store, second, &beat, &scene->error));
     assert_reason(scene, id, "engine_unreachable");

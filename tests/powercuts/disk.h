@@ -62,7 +62,7 @@ void disk_open(struct disk *disk, const struct disk_trace *trace, const struct d
 void disk_close(struct disk *disk);
 /* One op further; `random` decides what a failed sync loses. */
 void disk_advance(struct disk *disk, struct random *random);
-/* What is there when the power goes now. */
+/* The content after a power cut at this moment. */
 void disk_cut(const struct disk *disk, struct random *random, struct disk_image *ret_image);
 
 #endif

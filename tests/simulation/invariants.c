@@ -1,4 +1,4 @@
-/* What must always be true, checked on the model, the engine's ledger and the store. */
+/* The rules that must always hold, checked on the model, the engine's ledger and the store. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,7 +222,7 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
 
 /* --- 4 and 5: order in a lane, and among lanes --- */
 
-/* What became runnable after the scheduler's last round is unknown to it: it goes first from the next round on. */
+/* An item that became runnable after the scheduler's last round is unknown to it: it goes first from the next round on. */
 static int64_t news_seen(const struct simulation *simulation)
 {
     return simulation->actor == OUTSIDE ? 0 : simulation->nodes[simulation->actor].news_seen;

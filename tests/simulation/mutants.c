@@ -364,7 +364,7 @@ static const char wrong_node[] =
     " BEGIN INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)"
     " VALUES (NEW.execution_id, NEW.seq, NEW.at, NEW.event, 1, NEW.fence); SELECT RAISE(IGNORE); END;";
 
-/* What an execution that was taken over had begun is left as it was when it ends. */
+/* The unfinished steps of an execution that was taken over are left as they were when it ends. */
 static const char open_step[] =
     "CREATE TRIGGER mutant_attempt BEFORE UPDATE ON workflow_node_executions WHEN NEW.attempt = OLD.attempt"
     " AND OLD.start_node_id IS NULL AND NEW.start_node_id IS NOT NULL BEGIN SELECT RAISE(IGNORE); END;";

@@ -384,7 +384,7 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
     } else if (item->node_id != 0 && change->node_id == 0) {
         item->hand_overs += change->handovers > item->handovers;
         item->give_backs += change->handovers == item->handovers;
-        /* What a node gives back itself is told under its own fence. */
+        /* An item that a node gives back itself is reported under its own fence. */
         bool by_itself = strcmp(simulation->verb, "record") == 0;
         story_note(item, change->handovers > item->handovers ? "hand_over" : "give_back", item->node_id,
                    by_itself ? item->fence : change->fence);
@@ -640,7 +640,7 @@ static void check_parks(struct simulation *simulation, const struct model_item *
     }
 }
 
-/* What must hold at every commit for an item that was touched. */
+/* The rules that hold at every commit for an item that was touched. */
 static void check_item(struct simulation *simulation, const struct model_item *item)
 {
     if (item->place == PLACE_VANISHED) {

@@ -1,4 +1,4 @@
-/* What kind of fleet a seed makes, and how often what goes wrong in it. */
+/* The kind of fleet that a seed makes, and how often each fault occurs in it. */
 #include "simulation/simulation.h"
 
 #define SECOND_US MICROSECONDS_PER_SECOND

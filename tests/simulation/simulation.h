@@ -71,7 +71,7 @@ enum invariant {
 struct simulation;
 struct story;
 
-/* What a broken variant does. */
+/* The fault of a broken variant. */
 struct mutant {
     const char *name;
     unsigned caught_by; /* bit 1 << enum invariant: any of these is right */
@@ -146,8 +146,8 @@ struct model_item {
     int64_t finished_at;
     char error_code[ERROR_CODE_MAX + 1];
     char key[16]; /* idempotency key, "" = none */
-    /* What must be found on record: how often each was observed. A release or a deferral for the same reason as the one
-     * before is on record once: an engine that is away for hours is probed every few seconds. */
+    /* The events that must be on record: how often each was observed. A release or a deferral for the same reason as the
+     * one before is on record once: an engine that is away for hours is probed every few seconds. */
     int claims, put_backs, releases, hand_overs, take_overs, give_backs;
     int recorded_put_backs, recorded_releases, recorded_hand_overs, recorded_give_backs;
     /* Each park is over by one wake or by one end. */
@@ -273,7 +273,7 @@ struct simulation {
     struct scripted_world *engines[PLACES_MOST]; /* by place */
     int place_count;
     struct simulated_node nodes[NODES_MOST];
-    /* Who does what now, for the observer. */
+    /* The actor and its act at this moment, for the observer. */
     int actor;
     const char *verb;
     const struct record *records;
@@ -316,7 +316,7 @@ void world_step(struct simulation *simulation);
 /* The node dies now, wherever it is. Its memory goes when its call has returned. */
 void world_kill(struct simulation *simulation, struct simulated_node *node);
 void world_wake_nodes(struct simulation *simulation);
-/* What the engines have on the execution, or NULL. Where it runs or has run, before where its starts were refused. */
+/* The notes of the engines on the execution, or NULL. Where it runs or has run, before where its starts were refused. */
 const struct scripted_entry *world_engine_entry(const struct simulation *simulation, const char *id);
 /* The pool of the node. */
 int world_pool(const struct simulated_node *node);
@@ -403,7 +403,7 @@ void trace_mix(struct simulation *simulation, const char *text, int64_t number);
 
 /* --- invariants.c --- */
 
-/* What plan and override amount to, by what clients have set. */
+/* The limit of plan and override, by the settings of clients. */
 int64_t cap_of(const struct simulation *simulation, const struct model_workspace *workspace);
 void check_counters(struct simulation *simulation);
 void check_engine(struct simulation *simulation);

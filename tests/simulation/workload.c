@@ -1,4 +1,4 @@
-/* What clients and operators do, drawn from the seed. */
+/* The acts of clients and operators, drawn from the seed. */
 #include <stdio.h>
 #include <string.h>
 

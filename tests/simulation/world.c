@@ -385,7 +385,7 @@ static int64_t due_of(const struct simulated_node *node, enum node_loop loop)
     return loop == LOOP_ENGINE ? scripted_next(node->engine) : node->due_us[loop];
 }
 
-/* What the loops of a node, and its engine, tell each other is never lost; how soon it is heard is chance. */
+/* A message between the loops of a node and its engine is never lost; the time until it is read is chance. */
 static void hear_wakes(struct simulation *simulation)
 {
     for (int i = 0; i < simulation->profile.nodes; i++) {

@@ -1,5 +1,5 @@
-/* What the store leaves out of a set because somebody holds it: it waits, and nothing else does. On PostgreSQL a caller's
- * transaction holds it; here the answers are made up. */
+/* Reports that the store leaves out of a set because another transaction holds their rows: they wait, and nothing else
+ * does. On PostgreSQL a caller's transaction holds it; here the answers are made up. */
 #include "queue/limits.h"
 #include "unit/dispatch/bench.h"
 

@@ -291,7 +291,7 @@ static struct bench *leaving; /* the bench whose engine goes away during the nex
 static int64_t went_us;
 static int64_t told_us;
 
-/* What this heartbeat tells was read before, and its answer is still on its way. */
+/* The facts of this heartbeat were read before, and its answer is still on its way. */
 static enum weir_status beat_while_the_engine_goes(struct store *store, int64_t node, struct node_beat *beat,
                                                    struct weir_error *error)
 {

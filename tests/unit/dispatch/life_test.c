@@ -1,4 +1,4 @@
-/* What proves that a node ran on this machine, and that it is dead. */
+/* The proofs that a node ran on this machine, and that it is dead. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>

@@ -150,7 +150,7 @@ static void what_may_run_keeps_its_slot(void **state)
     assert_string_equal(text_of(bench, id, "status"), "DISPATCHED");
 }
 
-/* What it could not give back before its lease was over is others', and its own under another id. */
+/* Items that it could not give back before its lease was over belong to other nodes, and to itself under another id. */
 static void an_item_that_could_not_be_given_back_ends_with_the_lease(void **state)
 {
     struct bench *bench = *state;

@@ -1,4 +1,4 @@
-/* What a program may expect that has the library inside: its signals are its own. Links the shared library alone. */
+/* A program with the library inside keeps its signals. Links the shared library alone. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>

@@ -27,7 +27,7 @@ struct collector {
     bool speaks_otlp;
 };
 
-/* What the bus saw. */
+/* The events that the bus saw. */
 struct seen {
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -1,4 +1,4 @@
-/* What may be shown of a store's URL, and what is never taken for the path of a file. */
+/* The parts of a store's URL that may be shown, and the texts that are never taken for the path of a file. */
 #include "store/store.h"
 #include "support/test.h"
 

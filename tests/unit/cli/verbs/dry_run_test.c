@@ -1,4 +1,4 @@
-/* What a dry run asks the store, and how often: on a real SQLite file. */
+/* The queries of a dry run, and how often it makes them: on a real SQLite file. */
 #include "cli/verbs/dry_run.h"
 
 #include "support/folder.h"

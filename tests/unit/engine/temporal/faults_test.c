@@ -160,7 +160,7 @@ static int told(const struct scene *scene)
     return count;
 }
 
-/* What was given back comes again as a new claim, as the dispatcher would do. */
+/* An execution that was given back comes again as a new claim, as the dispatcher would do. */
 static void drive(struct scene *scene, int wanted)
 {
     int64_t end_us = clock_boot(clock_system()) + DEADLINE_US;

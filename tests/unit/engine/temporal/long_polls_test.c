@@ -559,7 +559,7 @@ static void a_node_polls_for_full_workspaces_alone(void **state)
     close_scene(&scene);
 }
 
-/* What the claim itself has seen (SQLite). */
+/* The waiting items that the claim itself has seen (SQLite). */
 static void the_first_run_of_a_backlog_gets_a_long_poll_at_once(void **state)
 {
     struct scene scene;

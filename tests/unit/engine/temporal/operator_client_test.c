@@ -1,4 +1,4 @@
-/* What people ask of the service directly, against a scripted one: terminations that come before their workflow is
+/* Requests of people to the service itself, against a scripted one: terminations that come before their workflow is
  * known. */
 #include "support/test.h"
 

@@ -184,7 +184,7 @@ static void work_resumes_within_two_seconds_of_a_long_outage(void **state)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         print_message("# fault %d\n", (int)faults[i]);
         for (int64_t later_us = 0; later_us < 2 * SECOND_US; later_us += SECOND_US * 7 / 10) {
-            /* Whatever was to be tried again when. */
+            /* Whichever call was to be tried again when. */
             be_away(faults[i], (later_us == 0 ? OUTAGE_US : SHORT_OUTAGE_US) + later_us);
         }
     }

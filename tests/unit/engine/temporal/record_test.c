@@ -1,4 +1,4 @@
-/* What is on record of a start and of the run that it began: on a virtual clock and a service in memory. */
+/* The records of a start and of the run that it began: on a virtual clock and a service in memory. */
 #include "temporal_scene.h"
 
 #include <stdio.h>

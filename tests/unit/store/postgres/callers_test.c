@@ -1,5 +1,5 @@
-/* What a caller's own transaction may do to others: one that stands at an old snapshot, one that stays open, one that is
- * prepared. Each order is forced: the caller's transaction is held open by hand. And which notices are sent. */
+/* The effects of a caller's own transaction on other sessions: one that stands at an old snapshot, one that stays open, one
+ * that is prepared. Each order is forced: the caller's transaction is held open by hand. And which notices are sent. */
 #include <stdio.h>
 
 #include "unit/store/postgres/scene.h"

@@ -336,7 +336,7 @@ static void behind_a_pooler_it_is_on_disk_before_it_is_seen(void **state)
     assert_on_disk_when_seen("pooler=transaction", NULL);
 }
 
-/* What may write to the log has one more argument since PostgreSQL 17. */
+/* The function that writes to the log has one more argument since PostgreSQL 17. */
 static void let_public_write_to_the_log(const char *act)
 {
     char sql[512];

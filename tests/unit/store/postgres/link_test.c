@@ -214,7 +214,7 @@ static void a_server_that_accepts_and_is_silent_does_not_hang_connecting(void **
     await_recovery(scene);
 }
 
-/* Who gives a call more time waits longer for a server that is slow to answer, too. */
+/* A caller that gives a call more time waits longer for a server that is slow to answer, too. */
 static void connecting_has_half_of_a_long_deadline(void **state)
 {
     struct scene *scene = *state;

@@ -66,7 +66,7 @@ void run_into(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);
 /* From now on record() waits for locked items as long as run_into() may take to see it. Otherwise it leaves them out after
  * a fifth of a second, and a slow machine may need longer. */
 void let_records_wait(struct scene *scene);
-/* What that one answers in the end; static buffer. */
+/* The answer of that one in the end; static buffer. */
 const char *answer(PGconn *connection);
 /* The SQLSTATE with which it fails, "" when it does not; static buffer. */
 const char *refusal(PGconn *connection, const char *format, ...) WEIR_PRINTF(2, 3);

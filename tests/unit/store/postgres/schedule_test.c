@@ -553,7 +553,7 @@ static void a_round_that_was_lost_under_way_is_found_in_the_inbox(void **state)
     end_round(&late);
     assert_int_equal(late.status, WEIR_COMMIT_UNKNOWN);
     (void)run(scene->a, "COMMIT");
-    /* What the lost round might have done. */
+    /* The effect that the lost round might have had. */
     assert_string_equal(run(scene->a, ASSIGN_SQL, (long long)seat.node, (long long)seat.epoch, id, (long long)seat.node),
                         "1");
     ok(store_inbox(scene->store, seat.node, &position, 10, &scene->arena, &inbox, &scene->error));

@@ -74,7 +74,7 @@ static void processes_share_a_file_with_exact_caps(void **state)
     scene_check(scene);
 }
 
-/* What a writer has acknowledged, shared with the test that kills it. */
+/* The rows that a writer has acknowledged, shared with the test that kills it. */
 struct promises {
     _Atomic int enqueued;
     _Atomic int completed;

@@ -64,7 +64,7 @@ static enum weir_status look(struct scene *scene)
     return answer;
 }
 
-/* Who only looks would be shown for ever what nobody changes any more. */
+/* A reader would for ever see rows that no process changes any more. */
 static void a_reader_is_told_as_well(void **state)
 {
     struct scene *scene = *state;

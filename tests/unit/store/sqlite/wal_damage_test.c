@@ -91,7 +91,7 @@ static void copy_log_back(struct scene *scene)
     (void)sqlite3_close(database);
 }
 
-/* What a node leaves that was killed after COMMITS acknowledged enqueues. The schema is in the database already. */
+/* The files of a node that was killed after COMMITS acknowledged enqueues. The schema is in the database already. */
 static void crash_make(struct scene *scene, struct crash *crash)
 {
     copy_log_back(scene);
