@@ -202,7 +202,6 @@ static enum weir_status recover_dead(struct node *node, int64_t now_us, struct w
         .silent_count = silent_count,
         .server = server,
         .trusted_machine = neighbours_trusted(node, now_us),
-        .handovers_max = HANDOVERS_MAX_DEFAULT,
         .limit = RECOVER_BATCH,
         .knows = claim_is_in_flight,
         .knows_context = node,

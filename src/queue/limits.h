@@ -63,8 +63,7 @@ enum {
 /* --- starts --- */
 enum {
     STARTS_MAX_DEFAULT = 3, /* exactly three starts: the first one and two more */
-    HANDOVERS_MAX_DEFAULT =
-        5 /* an item is poison after so many deaths of its node in one step (store.h, recover_options) */
+    HANDOVERS_MAX = 5       /* an item is poison after so many counted deaths of its node (store.h, store_recover()) */
 };
 #define RETRY_BACKOFF_US (1 * MICROSECONDS_PER_SECOND) /* before the second start; doubles */
 #define RETRY_BACKOFF_MAX_US (300 * MICROSECONDS_PER_SECOND)

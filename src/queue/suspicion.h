@@ -10,7 +10,7 @@
  *   4 and more  1                               quarantine: the node has no other item at all
  *
  * A death is counted against an item only when it was the only item of its node. So a neighbour of a killer is never
- * blamed, whichever item runs beside it. With handovers_max counted deaths the item ends FAILED, code `poison`.
+ * blamed, whichever item runs beside it. With HANDOVERS_MAX counted deaths the item ends FAILED, code `poison`.
  *
  * A trial ends with the item, with a step of it, or after suspicion_trial_us(). After that the node takes other items
  * again, and the item goes on beside them. Its next trial is twice as long, so a killer that needs an hour is found too.

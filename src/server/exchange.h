@@ -30,7 +30,7 @@ struct exchange {
     size_t held_here;               /* of them, by this one */
     int64_t body_began_us;          /* boot clock: the end of the head */
     bool is_overloaded;             /* there was no room for the body */
-    atomic_int open_ends;           /* of a parked request: the handler's return and `again`; the second one queues it */
+    atomic_int open_ends;           /* of a held request: the handler's return and `again`; the second one queues it */
     bool is_checked;
     bool is_queued;
     bool is_answered;

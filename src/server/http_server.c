@@ -7,14 +7,14 @@
  *   4. A route without a handler is answered there. Every other one puts the exchange into the queue, and the connection
  *      sleeps. A thread takes it, computes the answer and wakes the connection; the library calls again, and the answer is
  *      sent (answer_http_request). Enqueues that wait at the same time are taken together and become one transaction.
- *   5. A handler may park its request instead of answering: a claim of tasks that waits, or a request that waits for the
- * end of an execution (parking.h). Then the connection sleeps on without a thread, until somebody puts the request into the
- *      queue again, and its handler is called again.
+ *   5. A handler may leave its request held instead of answering: a claim of tasks that waits, or a request that waits for
+ *      the end of an execution (held_requests.h). Then the connection sleeps on without a thread, until a caller puts the
+ *      request into the queue again, and its handler is called again.
  *   6. The end of the request frees the exchange (end_exchange).
  *
  * libmicrohttpd must not be stopped while a connection sleeps. So http_server_close() first takes back the requests
  * that wait for ends. Then it lets the threads answer those in the queue. From then on a request is refused instead of
- * being queued. The owner has to wake the other parked requests before.
+ * being queued. The owner has to wake the other held requests before.
  *
  * The thread of a listener never calls the store and never waits. */
 #include "server/http_server.h"
@@ -34,9 +34,9 @@
 #include "server/api.h"
 #include "server/connection_list.h"
 #include "server/exchange.h"
+#include "server/held_requests.h"
 #include "server/libmicrohttpd.h"
 #include "server/listen_address.h"
-#include "server/parking.h"
 #include "server/tls_files.h"
 
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
@@ -79,7 +79,7 @@ struct http_server {
     bool is_slow_busy;   /* a thread answers a request of a slow route */
     bool behind_proxy;
 
-    struct parking *parking;
+    struct held_requests *held_requests;
     struct store *stores[HTTP_THREADS];
     pthread_t threads[HTTP_THREADS];
     size_t thread_count;
@@ -192,25 +192,25 @@ static void queue_again(struct exchange *exchange)
 
 /* The handler has returned, or the request may go on: the later one of both queues it, and from then on it belongs to
  * another thread. */
-static void close_parked_end(struct exchange *exchange)
+static void close_held_end(struct exchange *exchange)
 {
     if (atomic_fetch_sub(&exchange->open_ends, 1) == 1) {
-        exchange->request.is_parked = false;
+        exchange->request.is_held = false;
         exchange->request.is_again = true;
         queue_again(exchange);
     }
 }
 
-/* parking_return */
-static void return_parked(void *context, struct exchange *exchange)
+/* held_request_return */
+static void return_held(void *context, struct exchange *exchange)
 {
     (void)context;
-    close_parked_end(exchange);
+    close_held_end(exchange);
 }
 
 static void resume_request(struct http_request *request)
 {
-    close_parked_end((struct exchange *)(void *)((char *)request - offsetof(struct exchange, request)));
+    close_held_end((struct exchange *)(void *)((char *)request - offsetof(struct exchange, request)));
 }
 
 struct thread_start {
@@ -245,26 +245,26 @@ static void answer_taken(struct http_server *server, struct store *store, struct
     }
 }
 
-/* Parks an exchange whose handler waits for the end of an execution. When there is no place it is refused; when the server
+/* Holds an exchange whose handler waits for the end of an execution. When there is no place it is refused; when the server
  * ends, its handler is called again and answers at once. */
-static void park(struct http_server *server, struct store *store, struct exchange *exchange)
+static void hold_request(struct http_server *server, struct store *store, struct exchange *exchange)
 {
     if (exchange->answer.awaits == NULL) {
         return;
     }
-    exchange->request.is_parked = true;
-    enum parking_answer parked = parking_add(server->parking, exchange);
-    if (parked == PARKING_ADDED) {
+    exchange->request.is_held = true;
+    enum hold_answer hold = held_requests_add(server->held_requests, exchange);
+    if (hold == HOLD_ADDED) {
         return;
     }
-    exchange->request.is_parked = false;
-    if (parked == PARKING_ENDED) {
+    exchange->request.is_held = false;
+    if (hold == HOLD_ENDED) {
         exchange->request.may_wait = false;
         answer_taken(server, store, &exchange, 1);
         INVARIANT(exchange->answer.awaits == NULL);
         return;
     }
-    bool is_full = parked == PARKING_FULL;
+    bool is_full = hold == HOLD_FULL;
     exchange->answer.awaits = NULL;
     respond_problem(&exchange->request, &exchange->answer, is_full ? 503 : 429, is_full ? "overloaded" : "rate_limited",
                     is_full ? "too many requests wait for ends" : "too many requests of this token wait for ends",
@@ -300,9 +300,9 @@ static void *run_answering_thread(void *context)
         }
         for (size_t i = 0; i < count; i++) {
             struct MHD_Connection *connection = taken[i]->connection;
-            park(start.server, start.store, taken[i]);
-            if (taken[i]->request.is_parked) {
-                close_parked_end(taken[i]);
+            hold_request(start.server, start.store, taken[i]);
+            if (taken[i]->request.is_held) {
+                close_held_end(taken[i]);
                 continue;
             }
             taken[i]->is_answered = true;
@@ -719,7 +719,8 @@ enum weir_status http_server_start(struct http_server *server, struct weir_error
         status = start_answering_thread(server, error);
     }
     if (status == WEIR_OK) {
-        status = parking_open(server->store, connections_most(server) / 2, return_parked, server, &server->parking, error);
+        status = held_requests_open(server->store, connections_most(server) / 2, return_held, server,
+                                    &server->held_requests, error);
     }
     if (status == WEIR_OK) {
         status = start_thread(&server->deadline_thread, run_deadline_thread, server, error);
@@ -763,7 +764,7 @@ void http_server_close(struct http_server *server)
     server->is_ending = true;
     (void)pthread_cond_broadcast(&server->ended);
     (void)pthread_mutex_unlock(&server->lock);
-    parking_end(server->parking);
+    held_requests_end(server->held_requests);
     (void)pthread_mutex_lock(&server->lock);
     server->is_over = true;
     (void)pthread_cond_broadcast(&server->filled);
@@ -787,7 +788,7 @@ void http_server_close(struct http_server *server)
     for (size_t i = 0; i < HTTP_THREADS; i++) {
         store_close(server->stores[i]);
     }
-    parking_close(server->parking);
+    held_requests_close(server->held_requests);
     connection_list_close(&server->connections);
     (void)pthread_cond_destroy(&server->filled);
     (void)pthread_cond_destroy(&server->ended);

@@ -72,12 +72,12 @@ struct http_request {
     bool may_wait;                     /* false: the handler must answer at once, because the server ends */
     bool is_whole;                     /* false: no memory for a part of it */
     bool is_of_machine; /* only a process of this machine can have sent it: a local address, and no proxy before it */
-    /* A handler that has to wait sets `is_parked` and leaves the answer empty. Any thread then calls `again` once, also
+    /* A handler that has to wait sets `is_held` and leaves the answer empty. Any thread then calls `again` once, also
      * before the handler has returned: the handler runs from its beginning. */
-    bool is_parked;
-    bool is_again; /* it was parked: its token may have ended meanwhile */
+    bool is_held;
+    bool is_again; /* it was held: its token may have ended meanwhile */
     void (*again)(struct http_request *request);
-    struct task_waiter waiter; /* of a parked claim of tasks */
+    struct task_waiter waiter; /* of a held claim of tasks */
 };
 
 /* Starts with status 0 and an empty body; a handler fills it. */

@@ -424,8 +424,8 @@ enum weir_status store_recover(struct store *store, const struct recover_options
                                struct recover_result *ret_result, struct weir_error *error)
 {
     INVARIANT(options != NULL && ret_result != NULL);
-    if (options->limit == 0 || options->limit > RECOVER_BATCH || options->handovers_max <= 0) {
-        return error_set(error, WEIR_MISUSE, "recover takes 1 to %d items and a handovers_max", RECOVER_BATCH);
+    if (options->limit == 0 || options->limit > RECOVER_BATCH) {
+        return error_set(error, WEIR_MISUSE, "recover takes 1 to %d items", RECOVER_BATCH);
     }
     struct call call = call_begin(store, "recover", error);
     struct recover_result result = {0};

@@ -566,14 +566,7 @@ struct recover_options {
     bool (*knows)(void *context, const char *id, int64_t fence); /* NULL = it knows none of them */
     void *knows_context;
     bool look_only; /* change nothing; `more` is set when there is something to do */
-    /* A handover counts when three things hold (queue/suspicion.h). A step of the item is on record as RUNNING under
-     * the claim that is lost. The death of its node has stopped it (not node_options.is_outlived). The node held no
-     * other item, nor did another node of its machine that the same call found dead. So an item that was only claimed,
-     * sleeps, waits or is between two steps is never at fault. Nor is one that a node gives back or that ran beside
-     * another. The count begins anew when a step of the item has ended since. With so many the item ends FAILED, code
-     * `poison`. At least 1 */
-    int handovers_max;
-    size_t limit; /* items per call, at most RECOVER_BATCH */
+    size_t limit;   /* items per call, at most RECOVER_BATCH */
 };
 enum { RECOVER_NAMES_MOST = 16 };
 struct recover_result {
@@ -584,7 +577,13 @@ struct recover_result {
     bool more;                                        /* call again */
 };
 /* Takes claims and executions of dead nodes away from them. The fence grows, so the dead node's late records change
- * nothing. The slot stays taken. The item waits (reason handed_over) for the next claim. In chunks. */
+ * nothing. The slot stays taken. The item waits (reason handed_over) for the next claim. In chunks.
+ *
+ * A handover counts when three things hold (queue/suspicion.h). A step of the item is on record as RUNNING under the claim
+ * that is lost. The death of its node has stopped it (not node_options.is_outlived). The node held no other item, nor did
+ * another node of its machine that the same call found dead. So an item that was only claimed, sleeps, waits or is between
+ * two steps is never at fault. Nor is one that a node gives back or that ran beside another. The count begins anew when a
+ * step of the item has ended since. With HANDOVERS_MAX counted ones the item ends FAILED, code `poison`. */
 WEIR_MUST_CHECK enum weir_status store_recover(struct store *store, const struct recover_options *options,
                                                struct recover_result *ret_result, struct weir_error *error);
 

@@ -277,7 +277,7 @@ static void a_node_that_is_unknown_stopped_or_dead_gets_nothing(void **state)
     assert_cannot_claim(scene, stopped);
     scene_pass(scene, SCENE_LEASE_US + SECONDS(1));
     int64_t alive = scene_add_node(scene, "node-3", "default");
-    struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = RECOVER_BATCH};
+    struct recover_options options = {.node_id = alive, .group = "default", .limit = RECOVER_BATCH};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_cannot_claim(scene, scene->node);

@@ -15,13 +15,8 @@ static enum weir_status beat_of(struct scene *scene, int64_t node, struct node_b
 static struct recover_result recover_silent(struct scene *scene, int64_t node, struct silent_node silent,
                                             const char *server)
 {
-    struct recover_options options = {.node_id = node,
-                                      .group = "default",
-                                      .handovers_max = HANDOVERS_MAX_DEFAULT,
-                                      .limit = 100,
-                                      .silent = &silent,
-                                      .silent_count = 1,
-                                      .server = server};
+    struct recover_options options = {
+        .node_id = node, .group = "default", .limit = 100, .silent = &silent, .silent_count = 1, .server = server};
     struct recover_result result = {0};
     scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
     return result;
@@ -96,7 +91,7 @@ static void trusted_nodes_are_not_dead_because_of_their_lease(void **state)
     (void)scene_claim_one(scene);
     scene_pass(scene, SCENE_LEASE_US + 1);
     int64_t alive = scene_add_node(scene, "node-2", "default");
-    struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.node_id = alive, .group = "default", .limit = 10};
     struct recover_result result = {0};
     static const char *const trusted[] = {"", "boot"};
     for (size_t i = 0; i < sizeof trusted / sizeof trusted[0]; i++) {

@@ -173,8 +173,7 @@ static int64_t let_nodes_die(struct scene *scene, const char *next)
     struct recover_result result = {0};
     scene_pass(scene, SECONDS(60));
     int64_t node = scene_add_node(scene, next, "default");
-    struct recover_options options = {
-        .node_id = node, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = 100};
+    struct recover_options options = {.node_id = node, .group = "default", .limit = 100};
     scene_recover(scene, &options, &result);
     return node;
 }
@@ -369,20 +368,20 @@ static void poison_names_every_node_that_died(void **state)
     struct scene *scene = *state;
     const char *id = scene_enqueue(scene, "free-co");
     int64_t node = scene->node;
-    for (int death = 1; death <= HANDOVERS_MAX_DEFAULT; death++) {
+    for (int death = 1; death <= HANDOVERS_MAX; death++) {
         char name[16];
         if (death > SUSPICION_QUARANTINE) {
             scene_pass(scene, SECONDS(1)); /* the delay of suspicion_delay_us() */
         }
         struct claimed_item item = claim_as(scene, node);
-        if (death == HANDOVERS_MAX_DEFAULT) {
+        if (death == HANDOVERS_MAX) {
             record_as(scene, node, RECORD_DISPATCHED, &item);
         }
         record_step_as(scene, node, &item, step_of(STEP_RUNNING, death, NULL));
         (void)snprintf(name, sizeof name, "node-%d", death + 1);
         node = let_nodes_die(scene, name);
     }
-    assert_int_equal(HANDOVERS_MAX_DEFAULT, 5);
+    assert_int_equal(HANDOVERS_MAX, 5);
     assert_events(scene, id,
                   "0 enqueue - f0 |\n"
                   "0 claim node-1 f1 |\n"
@@ -419,11 +418,8 @@ static void the_safety_net_names_who_held_it(void **state)
         scene_pass(scene, SECONDS(5));
         scene_beat(scene, scene->node);
     }
-    struct recover_options options = {.node_id = scene->node,
-                                      .group = "default",
-                                      .stale_claim_us = STALE_CLAIM_US,
-                                      .handovers_max = HANDOVERS_MAX_DEFAULT,
-                                      .limit = 10};
+    struct recover_options options = {
+        .node_id = scene->node, .group = "default", .stale_claim_us = STALE_CLAIM_US, .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 1);

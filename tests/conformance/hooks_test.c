@@ -190,7 +190,7 @@ static void poison_makes_one_event(void **state)
     set_hook(scene, &hook);
     (void)scene_enqueue(scene, "free-co");
     int64_t node = scene->node;
-    for (int death = 1; death <= HANDOVERS_MAX_DEFAULT; death++) {
+    for (int death = 1; death <= HANDOVERS_MAX; death++) {
         char name[16];
         struct recover_result result = {0};
         struct claim_result claim = scene_claim_as(scene, node, "default", 1);
@@ -203,8 +203,7 @@ static void poison_makes_one_event(void **state)
         (void)snprintf(name, sizeof name, "node-%d", death + 1);
         scene_pass(scene, SECONDS(60));
         node = scene_add_node(scene, name, "default");
-        struct recover_options options = {
-            .node_id = node, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = 100};
+        struct recover_options options = {.node_id = node, .group = "default", .limit = 100};
         scene_recover(scene, &options, &result);
         scene_pass(scene, SECONDS(1)); /* the delay of suspicion_delay_us() */
         scene_beat(scene, node);

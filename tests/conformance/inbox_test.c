@@ -219,7 +219,7 @@ static void ended_and_released_items_leave_the_inbox(void **state)
     }
     scene_pass(scene, SCENE_LEASE_US + 1);
     int64_t alive = scene_add_node(scene, "node-2", "default");
-    struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.node_id = alive, .group = "default", .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 2);

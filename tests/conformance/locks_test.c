@@ -106,7 +106,7 @@ static void an_extension_counts_from_now(void **state)
 static void the_lock_of_a_dead_node_is_freed_when_it_is_found_dead(void **state)
 {
     struct scene *scene = *state;
-    struct recover_options options = {.node_id = scene->node, .group = "default", .handovers_max = 5, .limit = 100};
+    struct recover_options options = {.node_id = scene->node, .group = "default", .limit = 100};
     struct recover_result result;
     struct lock_request other = lock_of("a program of another kind");
     char holder[96];

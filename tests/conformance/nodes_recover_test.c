@@ -7,8 +7,7 @@
 
 static struct recover_result recover_as(struct scene *scene, int64_t node, size_t limit)
 {
-    struct recover_options options = {
-        .node_id = node, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = limit};
+    struct recover_options options = {.node_id = node, .group = "default", .limit = limit};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     return result;
@@ -239,7 +238,7 @@ static void a_group_recovers_only_its_own_nodes(void **state)
     (void)scene_claim_one(scene);
     scene_pass(scene, SCENE_LEASE_US + 1);
     int64_t other = scene_add_node(scene, "node-2", "batch");
-    struct recover_options options = {.node_id = other, .group = "batch", .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.node_id = other, .group = "batch", .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0);
@@ -284,7 +283,7 @@ static void a_node_whose_process_is_gone_is_dead_before_its_lease_ends(void **st
     struct claimed_item old = scene_claim_one(scene);
     int64_t alive = scene_add_node(scene, "node-2", "default");
     struct recover_options options = {
-        .node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone, .handovers_max = 5, .limit = 10};
+        .node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone, .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.nodes, 0); /* of another machine: who knows */
@@ -338,7 +337,7 @@ static struct recover_result die(struct scene *scene, int64_t *node)
     scene_pass(scene, SCENE_LEASE_US + 1);
     *node = scene_add_node(scene, "node-n", "default");
     struct recover_result result = recover_as(scene, *node, 100);
-    for (int64_t passed_us = 0; passed_us < suspicion_delay_us(SUSPICION_QUARANTINE + HANDOVERS_MAX_DEFAULT);
+    for (int64_t passed_us = 0; passed_us < suspicion_delay_us(SUSPICION_QUARANTINE + HANDOVERS_MAX);
          passed_us += SCENE_LEASE_US / 2) {
         scene_pass(scene, SCENE_LEASE_US / 2);
         scene_beat(scene, *node);
@@ -354,21 +353,20 @@ static void an_item_that_kills_its_node_too_often_is_poison(void **state)
     const char *id = scene_enqueue(scene, "free-co");
     const char *next = scene_enqueue(scene, "free-co");
     int64_t node = scene->node;
-    for (int death = 1; death <= HANDOVERS_MAX_DEFAULT; death++) {
+    for (int death = 1; death <= HANDOVERS_MAX; death++) {
         struct claimed_item item = claim_as(scene, node);
         assert_string_equal(item.id, id);
         dispatch(scene, node, &item);
         record_step(scene, node, &item, "one", STEP_RUNNING);
         struct recover_result result = die(scene, &node);
-        assert_int_equal(result.poisoned, death == HANDOVERS_MAX_DEFAULT);
-        assert_int_equal(result.handed_over, death < HANDOVERS_MAX_DEFAULT);
+        assert_int_equal(result.poisoned, death == HANDOVERS_MAX);
+        assert_int_equal(result.handed_over, death < HANDOVERS_MAX);
         char detail[64];
-        (void)snprintf(detail, sizeof detail, "%d of %d while it ran one; suspicion %d", death, HANDOVERS_MAX_DEFAULT,
-                       death);
+        (void)snprintf(detail, sizeof detail, "%d of %d while it ran one; suspicion %d", death, HANDOVERS_MAX, death);
         assert_int_equal(scene_number(scene,
                                       "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = '%s'"
                                       " AND detail = '%s'",
-                                      id, death < HANDOVERS_MAX_DEFAULT ? "hand_over" : "poison", detail),
+                                      id, death < HANDOVERS_MAX ? "hand_over" : "poison", detail),
                          1);
     }
     assert_string_equal(scene_status_of(scene, id), "FAILED");
@@ -377,7 +375,7 @@ static void an_item_that_kills_its_node_too_often_is_poison(void **state)
         scene_text(scene, "SELECT error FROM executions WHERE id = '%s'", id),
         "its node died 5 times while it ran alone, and no step of it ended in between; it is not tried again");
     assert_int_equal(scene_number(scene, "SELECT starts_refused FROM executions WHERE id = '%s'", id), 0);
-    assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), HANDOVERS_MAX_DEFAULT);
+    assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", id), HANDOVERS_MAX);
     assert_string_equal(claim_as(scene, node).id, next); /* its slot is free again */
 }
 
@@ -449,7 +447,7 @@ static void the_death_of_a_keeper_counts_as_that_of_a_node(void **state)
     assert_true(event_subscribe(&events, count_poisoned, &poisoned));
     scene->store->events = &events;
     const char *id = scene_enqueue(scene, "free-co");
-    for (int death = 1; death <= HANDOVERS_MAX_DEFAULT + 2; death++) {
+    for (int death = 1; death <= HANDOVERS_MAX + 2; death++) {
         bool is_alone = death > 2;
         struct claimed_item item = claim_as(scene, scene->node);
         dispatch(scene, scene->node, &item);
@@ -457,7 +455,7 @@ static void the_death_of_a_keeper_counts_as_that_of_a_node(void **state)
         struct record record = scene_record_of(RECORD_GIVEN_BACK, &item);
         record.error_code = is_alone ? SUSPICION_KEEPER_LOST_ALONE : SUSPICION_KEEPER_LOST;
         assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
-        if (death < HANDOVERS_MAX_DEFAULT + 2) {
+        if (death < HANDOVERS_MAX + 2) {
             assert_string_equal(scene_reason_of(scene, id), death < SUSPICION_QUARANTINE ? "handed_over" : "quarantined");
             assert_int_equal(suspicion_of(scene, id), death);
             assert_int_equal(scene_number(scene, "SELECT handovers_counted FROM workflow_execution_queue"),
@@ -478,7 +476,7 @@ static void the_death_of_a_keeper_counts_as_that_of_a_node(void **state)
     assert_string_equal(scene_text(scene, "SELECT error_code FROM executions WHERE id = '%s'", id), "poison");
     assert_int_equal(
         scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'claim'", id),
-        HANDOVERS_MAX_DEFAULT + 2);
+        HANDOVERS_MAX + 2);
 }
 
 static void suspicion_begins_anew_when_a_step_has_ended(void **state)
@@ -568,9 +566,9 @@ static void an_item_that_makes_progress_between_deaths_is_never_poison(void **st
         struct claimed_item item = claim_as(scene, node);
         dispatch(scene, node, &item);
         /* Four deaths in each step, and then it ends. */
-        (void)snprintf(step, sizeof step, "step-%d", death / (HANDOVERS_MAX_DEFAULT - 1));
+        (void)snprintf(step, sizeof step, "step-%d", death / (HANDOVERS_MAX - 1));
         record_step(scene, node, &item, step, STEP_RUNNING);
-        if (death % (HANDOVERS_MAX_DEFAULT - 1) == HANDOVERS_MAX_DEFAULT - 2) {
+        if (death % (HANDOVERS_MAX - 1) == HANDOVERS_MAX - 2) {
             record_step(scene, node, &item, step, STEP_COMPLETED);
             record_step(scene, node, &item, "next", STEP_RUNNING);
         }
@@ -610,7 +608,7 @@ static void a_graceful_give_back_is_never_poison(void **state)
 {
     struct scene *scene = *state;
     (void)scene_enqueue(scene, "free-co");
-    for (int i = 0; i < HANDOVERS_MAX_DEFAULT + 3; i++) {
+    for (int i = 0; i < HANDOVERS_MAX + 3; i++) {
         struct claimed_item item = scene_claim_one(scene);
         assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
         record_step(scene, scene->node, &item, "one", STEP_RUNNING);
@@ -647,7 +645,7 @@ static void the_safety_net_hands_over_claims_that_are_too_old(void **state)
     }
     (void)scene_enqueue(scene, "big-co");
     struct claimed_item fresh = scene_claim_one(scene);
-    struct recover_options options = {.node_id = other, .group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.node_id = other, .group = "default", .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0);
@@ -678,8 +676,7 @@ static void the_safety_net_minds_only_its_group(void **state)
         scene_beat(scene, scene->node);
         scene_beat(scene, other);
     }
-    struct recover_options options = {
-        .node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.node_id = other, .group = "batch", .stale_claim_us = STALE_CLAIM_US, .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.handed_over, 0);

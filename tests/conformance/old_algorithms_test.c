@@ -260,8 +260,7 @@ static void weir_die(struct contender *c, int claimer)
     scene_pass(c->scene, SCENE_LEASE_US + 1);
     c->nodes[claimer] = 0;
     int64_t recoverer = scene_add_node(c->scene, "recoverer", "default");
-    struct recover_options options = {
-        .node_id = recoverer, .group = "default", .handovers_max = HANDOVERS_MAX_DEFAULT, .limit = 100};
+    struct recover_options options = {.node_id = recoverer, .group = "default", .limit = 100};
     struct recover_result result;
     scene_recover(c->scene, &options, &result);
     for (int i = 0; i < CLAIMERS; i++) {

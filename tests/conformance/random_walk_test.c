@@ -171,7 +171,6 @@ static void trouble_nodes(struct walker *walker)
     struct recover_options options = {.node_id = walker->nodes[0],
                                       .group = draw(walker, 2) == 0 ? "default" : "batch",
                                       .stale_claim_us = draw(walker, 3) == 0 ? SECONDS(5) : 0,
-                                      .handovers_max = 4,
                                       .limit = 1 + draw(walker, 9)};
     struct recover_result result = {0};
     switch (draw(walker, 4)) {

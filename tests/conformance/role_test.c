@@ -175,7 +175,7 @@ static void the_role_of_a_dead_or_stopped_node_is_free(void **state)
     scene_ok(scene, take(scene, scene->node, LONG_US, &held));
     scene_pass(scene, SCENE_LEASE_US + 1);
     int64_t alive = scene_add_node(scene, "node-2", "default");
-    struct recover_options options = {.node_id = alive, .group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.node_id = alive, .group = "default", .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.nodes, 1);
@@ -214,7 +214,7 @@ static void a_dead_stopped_or_unknown_node_takes_no_role(void **state)
     assert_int_equal(take(scene, scene->node, LEASE_US, &role), WEIR_STALE_FENCE);
     int64_t dead = scene_add_node(scene, "node-2", "default");
     scene_pass(scene, SCENE_LEASE_US + 1);
-    struct recover_options options = {.group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.group = "default", .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(take(scene, dead, LEASE_US, &role), WEIR_STALE_FENCE);

@@ -130,7 +130,7 @@ static void an_item_for_a_node_that_accepts_nothing_stays_pending(void **state)
     scene_beat(scene, scene->node);
     scene_beat(scene, paused);
     scene_pass(scene, SCENE_LEASE_US / 2);
-    struct recover_options options = {.node_id = scene->node, .group = "default", .handovers_max = 5, .limit = 10};
+    struct recover_options options = {.node_id = scene->node, .group = "default", .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
     assert_int_equal(result.nodes, 1);

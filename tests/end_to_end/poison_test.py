@@ -25,7 +25,7 @@ NEIGHBOURS = 20
 KILLERS = ('bad-co', 'worse-co', 'worst-co')  # one at a time kills in most tests
 ROUNDS = int(os.environ.get('WEIR_POISON_ROUNDS') or (10 if LONG_CAMPAIGNS else 1))
 ROUND_SECONDS = 150
-POISON_DEATHS = 5  # queue/limits.h: handovers_max
+POISON_DEATHS = 5  # queue/limits.h: HANDOVERS_MAX
 
 # The parent of a step is the keeper, and the parent of that is the node. No other process is ever killed.
 KILL = """sleep 0.1

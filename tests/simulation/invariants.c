@@ -313,7 +313,7 @@ static bool was_refused_enough(const struct simulation *simulation, const char *
 static void check_failure(struct simulation *simulation, const struct model_item *item)
 {
     if (strcmp(item->error_code, "poison") == 0) {
-        if (world_outlives_nodes(simulation, item) || item->hand_overs < HANDOVERS_MAX_DEFAULT - 1) {
+        if (world_outlives_nodes(simulation, item) || item->hand_overs < HANDOVERS_MAX - 1) {
             fail(simulation, THE_MODEL_HOLDS, "%s is poison after %d handovers", item->id, item->hand_overs);
         }
     } else if (strcmp(item->error_code, "scripted_failure") != 0 && strcmp(item->error_code, "scripted_refusal") != 0) {

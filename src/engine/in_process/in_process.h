@@ -9,7 +9,7 @@
  * durable) before its process starts. A `handler` attempt is not, which saves a commit, until something interrupts the
  * execution: its attempt number grows by the number of interruptions instead, so no number is used twice. From then on
  * attempts of handlers are on record too (a park interrupts none): the store must find one that ended its node as running
- * (store.h, handovers_max).
+ * (queue/suspicion.h).
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_H
 #define WEIR_ENGINE_IN_PROCESS_H

@@ -1,6 +1,6 @@
 /* Tasks: claim, heartbeat, complete, fail (docs/workers.md).
  *
- * A claim without a task parks its request (request.h) until the hub wakes it; then the handler runs again from its
+ * A claim without a task leaves its request held (request.h) until the hub wakes it. Then the handler runs again from its
  * beginning, with the deadline of the first time. A report of one task is answered by the status of its verdict, one of
  * several tasks by 200 with a verdict for each. */
 #include <poll.h>
@@ -187,7 +187,7 @@ static bool claimer_is_gone(const struct http_request *request)
     return request->is_again && poll(&connection, 1, 0) > 0;
 }
 
-/* A request that was parked keeps its time of arrival, so that its wait ends in time. */
+/* A request that was held keeps its time of arrival, so that its wait ends in time. */
 static enum weir_status claim_tasks(struct api *api, struct http_request *request, struct http_answer *answer,
                                     struct claim_body *read, struct weir_error *error)
 {
@@ -209,7 +209,7 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
         answer->status = 200;
         answer->type = "application/json";
     } else if (status == WEIR_OK) {
-        request->is_parked = true;
+        request->is_held = true;
     }
     return status;
 }
@@ -440,7 +440,7 @@ static void answer_verdicts(struct http_request *request, struct http_answer *an
     }
 }
 
-/* A result that is not on record yet parks the request, which reports all again afterwards: the same report counts once.
+/* A result that is not on record yet holds the request, which reports all again afterwards: the same report counts once.
  * Waits for the last one, since the store records in the order of the reports. */
 static enum weir_status report_until_recorded(struct http_request *request, const json_t *tasks,
                                               struct report_reader *reader, json_t *results, enum task_verdict *ret_last,
@@ -456,12 +456,12 @@ static enum weir_status report_until_recorded(struct http_request *request, cons
         request->waiter = (struct task_waiter){.wake = wake_request, .owner = request};
         record = task_hub_await_record(reader->hub, reader->unrecorded, request->arrived_us, &request->waiter);
     }
-    request->is_parked = record == TASK_RECORD_AWAITED;
-    if (!request->is_parked) {
+    request->is_held = record == TASK_RECORD_AWAITED;
+    if (!request->is_held) {
         (void)error_set(error, WEIR_STORE_UNREACHABLE, "a result is not on record yet, because the store does not answer");
         error_hint(error, "report it again, until the lease is over: it counts once");
     }
-    return request->is_parked ? WEIR_OK : error->status;
+    return request->is_held ? WEIR_OK : error->status;
 }
 
 /* The status 400 stands for the set as a whole. The whole set is read first, so that a mistake in one report is answered
@@ -484,7 +484,7 @@ static void answer_reports(struct api *api, struct http_request *request, struct
     if (status == WEIR_OK) {
         status = report_until_recorded(request, tasks, &reader, results, &last, &error);
     }
-    if (status == WEIR_OK && !request->is_parked) {
+    if (status == WEIR_OK && !request->is_held) {
         answer_verdicts(request, answer, results, last);
     } else if (status != WEIR_OK) {
         refuse_task_request(request, answer, &error, reader.at_fault);

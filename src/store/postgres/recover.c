@@ -134,10 +134,10 @@ static enum weir_status send_recovery(struct link *link, const struct recover_op
     int64_t silent[NODE_NEIGHBOURS_MOST];
     int64_t beats[NODE_NEIGHBOURS_MOST];
     split_silent(options, silent, beats);
-    enum weir_status status = link_write(
-        link, error, &result, QUERY_RECOVER_ITEMS, "tIIItUIdd", options->group, findings->gone, findings->gone_count,
-        silent, options->silent_count, beats, options->silent_count, options->server, findings->stale_ids,
-        findings->stale_count, findings->stale_fences, findings->stale_count, options->handovers_max, (int)options->limit);
+    enum weir_status status = link_write(link, error, &result, QUERY_RECOVER_ITEMS, "tIIItUIdd", options->group,
+                                         findings->gone, findings->gone_count, silent, options->silent_count, beats,
+                                         options->silent_count, options->server, findings->stale_ids, findings->stale_count,
+                                         findings->stale_fences, findings->stale_count, HANDOVERS_MAX, (int)options->limit);
     if (status == WEIR_OK) {
         *ret_result = (struct recover_result){
             .handed_over = (size_t)result_int(result, 0, 0),

@@ -9,7 +9,7 @@
  *   4. Take one new fence for the items of the node, and write it to each. From here on every report of the dead node
  *      is refused.
  *   5. Count the handover. An item is a suspect when a step of it ran while its node died. A step that ended since the
- *      last handover is progress and sets the counters back. A suspect that was alone on its node for `handovers_max`
+ *      last handover is progress and sets the counters back. A suspect that was alone on its node for HANDOVERS_MAX
  *      deaths ends as poison.
  *   6. The row stays CLAIMED without a node: its slot stays taken, and the scheduler assigns the item before all
  *      others.
@@ -71,7 +71,7 @@ static enum weir_status read_lost(struct connection *connection, sqlite3_stmt *s
     return status;
 }
 
-/* The counters of a handover for one item (store.h, recover_options; queue/suspicion.h). */
+/* The counters of a handover for one item (store_recover() in store.h; queue/suspicion.h). */
 struct handover_count {
     bool is_suspect;
     int64_t counted;   /* with this one */
@@ -81,8 +81,8 @@ struct handover_count {
 };
 
 /* Computes the counters of a handover, and whether the item was a suspect. */
-static enum weir_status count_handover(struct write *write, const struct lost_item *item, int handovers_max,
-                                       struct handover_count *ret_count, struct weir_error *error)
+static enum weir_status count_handover(struct write *write, const struct lost_item *item, struct handover_count *ret_count,
+                                       struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     sqlite3_stmt *statement =
@@ -100,7 +100,7 @@ static enum weir_status count_handover(struct write *write, const struct lost_it
         ret_count->suspicion = (has_progress ? 0 : item->suspicion) + (is_suspect ? 1 : 0);
         if (is_suspect) {
             (void)snprintf(ret_count->detail, sizeof ret_count->detail, "%lld of %d while it ran %s; suspicion %lld",
-                           (long long)ret_count->counted, handovers_max, running, (long long)ret_count->suspicion);
+                           (long long)ret_count->counted, HANDOVERS_MAX, running, (long long)ret_count->suspicion);
         }
         (void)sqlite3_reset(statement);
     }
@@ -108,25 +108,23 @@ static enum weir_status count_handover(struct write *write, const struct lost_it
 }
 
 /* Ends an item that killed its node too often. */
-static enum weir_status end_as_poison(struct write *write, const struct lost_item *item, int handovers_max,
-                                      struct weir_error *error)
+static enum weir_status end_as_poison(struct write *write, const struct lost_item *item, struct weir_error *error)
 {
     char text[128];
     (void)snprintf(text, sizeof text,
                    "its node died %d times while it ran alone, and no step of it ended in between; it is not tried again",
-                   handovers_max);
+                   HANDOVERS_MAX);
     struct ending ending = {.id = item->id, .state = ITEM_FAILED, .error_code = "poison", .error = text};
     return item_end(write, &ending, error);
 }
 
 /* Hands one item over: event, new fence, no node, news. */
-static enum weir_status hand_over(struct write *write, const struct lost_item *item, const char *reason,
-                                  const struct recover_options *options, int64_t fence, struct recover_result *result,
-                                  struct weir_error *error)
+static enum weir_status hand_over(struct write *write, const struct lost_item *item, const char *reason, int64_t fence,
+                                  struct recover_result *result, struct weir_error *error)
 {
     struct handover_count count = {.is_suspect = false};
-    enum weir_status status = count_handover(write, item, options->handovers_max, &count, error);
-    bool poison = count.is_suspect && count.counted >= options->handovers_max;
+    enum weir_status status = count_handover(write, item, &count, error);
+    bool poison = count.is_suspect && count.counted >= HANDOVERS_MAX;
     if (status == WEIR_OK) {
         status = event_history_add_claim(write, item->id, item->fence, error);
     }
@@ -150,7 +148,7 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
                             error);
     }
     if (status == WEIR_OK && poison) {
-        status = end_as_poison(write, item, options->handovers_max, error);
+        status = end_as_poison(write, item, error);
         result->poisoned++;
     } else {
         result->handed_over++;
@@ -162,7 +160,6 @@ enum weir_status recover_from_keeper(struct write *write, const char *id, int64_
                                      struct weir_error *error)
 {
     INVARIANT(id != NULL && poisoned != NULL);
-    static const struct recover_options options = {.handovers_max = HANDOVERS_MAX_DEFAULT};
     struct lost_item item;
     struct recover_result result = {0};
     int64_t next_fence = 0;
@@ -174,7 +171,7 @@ enum weir_status recover_from_keeper(struct write *write, const char *id, int64_
         status = fence_take_next(write->connection, &next_fence, error);
     }
     if (status == WEIR_OK && count > 0) {
-        status = hand_over(write, &item, "its keeper was killed", &options, next_fence, &result, error);
+        status = hand_over(write, &item, "its keeper was killed", next_fence, &result, error);
     }
     *poisoned += result.poisoned;
     return status;
@@ -199,7 +196,7 @@ static enum weir_status recover_items(struct write *write, sqlite3_stmt *stateme
         status = fence_take_next(write->connection, &fence, error);
     }
     for (size_t i = 0; i < *ret_count && status == WEIR_OK; i++) {
-        status = hand_over(write, &items[i], reason, options, fence, result, error);
+        status = hand_over(write, &items[i], reason, fence, result, error);
     }
     free(items);
     return status;
@@ -333,7 +330,7 @@ static enum weir_status needs_recovery(struct store *store, const struct recover
 enum weir_status sqlite_recover(struct store *store, const struct recover_options *options,
                                 struct recover_result *ret_result, struct weir_error *error)
 {
-    INVARIANT(options->limit > 0 && options->limit <= RECOVER_BATCH && options->handovers_max > 0);
+    INVARIANT(options->limit > 0 && options->limit <= RECOVER_BATCH);
     struct write write;
     struct recover_result result = {0};
     bool needed = false;

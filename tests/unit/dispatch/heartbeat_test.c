@@ -337,7 +337,7 @@ static enum weir_status note_away(struct store *store, int64_t node, struct node
 static void a_node_that_registers_again_without_its_engine_reports_it_at_once(void **state)
 {
     struct bench *bench = *state;
-    struct recover_options options = {.handovers_max = 5, .limit = 10};
+    struct recover_options options = {.limit = 10};
     struct recover_result result;
     watch(bench);
     watched_driver.node_beat = note_away;

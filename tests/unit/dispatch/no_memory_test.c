@@ -154,7 +154,7 @@ static void what_may_run_keeps_its_slot(void **state)
 static void an_item_that_could_not_be_given_back_ends_with_the_lease(void **state)
 {
     struct bench *bench = *state;
-    struct recover_options options = {.handovers_max = 5, .limit = 10};
+    struct recover_options options = {.limit = 10};
     struct recover_result result;
     char id[UUID_TEXT_MAX];
     start_short_node(bench, 0);

@@ -455,7 +455,7 @@ static struct engine_operations slow_operations;
  * up again under a new id. */
 static void lose_the_lease(struct bench *bench)
 {
-    struct recover_options options = {.handovers_max = 5, .limit = RECOVER_BATCH};
+    struct recover_options options = {.limit = RECOVER_BATCH};
     struct recover_result result = {0};
     bench->now_us += MINUTE;
     enum weir_status status = store_recover(bench->store, &options, &result, NULL);
@@ -664,7 +664,7 @@ static void a_node_that_slept_past_its_lease_comes_back_under_a_new_id(void **st
 {
     struct bench *bench = *state;
     char id[UUID_TEXT_MAX];
-    struct recover_options options = {.handovers_max = 5, .limit = 10};
+    struct recover_options options = {.limit = 10};
     struct recover_result result;
     push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
     start_node(bench);

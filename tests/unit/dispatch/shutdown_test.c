@@ -255,7 +255,7 @@ static enum weir_status wait_and_register(struct store *store, const struct node
 static void a_node_that_stops_while_it_registers_again_leaves_nothing(void **state)
 {
     struct bench *bench = *state;
-    struct recover_options options = {.handovers_max = 5, .limit = RECOVER_BATCH};
+    struct recover_options options = {.limit = RECOVER_BATCH};
     struct recover_result result = {0};
     real_driver = bench->store->driver;
     slow_driver = *real_driver;

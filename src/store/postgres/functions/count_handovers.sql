@@ -1,4 +1,4 @@
--- The counters of a handover, for items that the caller has locked (recover_options.handovers_max, queue/suspicion.h).
+-- The counters of a handover, for items that the caller has locked (queue/suspicion.h).
 --   ids            the items
 --   killed_keeper  see hand_over()
 -- Returns per item:

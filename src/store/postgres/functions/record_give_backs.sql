@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION :schema.record_give_backs(recorder bigint, now_us big
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     next_fence constant bigint := nextval(':schema.fences');
-    handovers_max constant integer := 5; -- HANDOVERS_MAX_DEFAULT in queue/limits.h
+    handovers_max constant integer := 5; -- HANDOVERS_MAX in queue/limits.h
     places integer[];
     lost uuid[];
     alone uuid[];

@@ -232,7 +232,7 @@ enum weir_status record(struct scene *scene, enum record_kind kind, const struct
 
 struct recover_result recover(struct scene *scene)
 {
-    struct recover_options options = {.handovers_max = 5, .limit = RECOVER_BATCH};
+    struct recover_options options = {.limit = RECOVER_BATCH};
     struct recover_result result = {0};
     name_silent(scene, &options);
     ok(store_recover(scene->store, &options, &result, &scene->error));

@@ -339,7 +339,7 @@ static void an_idle_store_is_not_written(void **state)
     assert_int_equal(stat(path, &before), 0);
     for (int i = 0; i < 100; i++) {
         struct recover_options options = {
-            .node_id = scene->node, .group = "default", .stale_claim_us = STALE_CLAIM_US, .handovers_max = 5, .limit = 100};
+            .node_id = scene->node, .group = "default", .stale_claim_us = STALE_CLAIM_US, .limit = 100};
         struct recover_result result;
         struct lock_request lock = {.name = "duty", .holder = "other", .at_most_us = SECONDS(1)};
         assert_int_equal(scene_claim(scene, 10).count, 0);

@@ -108,7 +108,7 @@ static void write_until_killed(struct scene *scene, struct promises *promises)
 
 static void recover_all(struct scene *scene)
 {
-    struct recover_options options = {.node_id = scene->node, .group = "default", .handovers_max = 1000, .limit = 100};
+    struct recover_options options = {.node_id = scene->node, .group = "default", .limit = 100};
     struct recover_result result = {0};
     scene_pass(scene, SCENE_LEASE_US + 1);
     scene->node = scene_add_node(scene, "recoverer", "default");
