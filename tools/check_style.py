@@ -36,8 +36,10 @@ SQL_FUNCTIONS_LONGER = {}
 # Lines with a comment among the lines of the .c files of a room, in percent; a number may only rise, to COMMENT_PERCENT_MIN.
 COMMENT_PERCENT = {}
 # Of the exported functions with more than CHECKED_LINES lines so many percent check their arguments or their state with
-# INVARIANT(). The rest takes NULL, or anything. A number may only rise.
+# INVARIANT(). The rest takes NULL, or anything. A number may only rise. In a room with CHECKED_FUNCTIONS exported functions
+# or more, INVARIANT() has one condition for each of them on average.
 CHECKED_LINES = 8
+CHECKED_FUNCTIONS = 10
 CHECKED_PERCENT = {
     'src/dispatch': 97,
     'src/engine': 100,
@@ -342,11 +344,15 @@ EXPORTED = re.compile(r'^(?!(?:_Noreturn )?static\b|typedef\b|extern\b|#)[A-Za-z
 
 
 def count_checked(text):
-    """(exported functions with a check, those without) among those with more than CHECKED_LINES lines."""
+    """The exported functions with more than CHECKED_LINES lines with a check, and those without; all exported functions, and
+    the conditions that they check."""
     code = '\n'.join(Source(text).code)
-    bodies = [function[2] for function in EXPORTED.finditer(code) if function[2].count('\n') + 2 > CHECKED_LINES]
-    checked = sum('INVARIANT(' in body for body in bodies)
-    return checked, len(bodies) - checked
+    bodies = [function[2] for function in EXPORTED.finditer(code)]
+    longer = [body for body in bodies if body.count('\n') + 2 > CHECKED_LINES]
+    checked = sum('INVARIANT(' in body for body in longer)
+    conditions = sum(1 + condition.count('&&') for body in bodies
+                     for condition in re.findall(r'\bINVARIANT\((.*?)\);', body, re.DOTALL))
+    return checked, len(longer) - checked, len(bodies), conditions
 
 
 def check_checks(root, problems):
@@ -355,15 +361,16 @@ def check_checks(root, problems):
         room = next((room for room in sorted(CHECKED_PERCENT, reverse=True) if path.startswith(room + '/')), None)
         if room is not None and path.endswith('.c'):
             with open(os.path.join(root, path), encoding='utf-8', errors='replace') as source:
-                checked, rest = count_checked(source.read())
-            total = totals.setdefault(room, [0, 0])
-            total[0] += checked
-            total[1] += rest
-    for room, (checked, rest) in sorted(totals.items()):
+                counts = count_checked(source.read())
+            totals[room] = [sum(pair) for pair in zip(totals.get(room, (0, 0, 0, 0)), counts)]
+    for room, (checked, rest, functions, conditions) in sorted(totals.items()):
         least = CHECKED_PERCENT[room]
         if checked * 100 < least * (checked + rest):
             problems.append((room, 1, f'{rest} of {checked + rest} exported functions have no INVARIANT(); {least} % must have one',
                              'check the arguments and the state at the beginning of a function; bad input is an error instead'))
+        if functions >= CHECKED_FUNCTIONS and conditions < functions:
+            problems.append((room, 1, f'{conditions} conditions of INVARIANT() in {functions} exported functions; one each is the least',
+                             'check the arguments and the state at the beginning of a function'))
 
 
 def check_alarms(root, problems):
@@ -421,6 +428,7 @@ def self_test():
         ('src/base/x.c', ('/* The reason. */\n' + 'int a;\n' * 11) * 10),
         ('src/queue/x.c', 'int x_add(int a)\n{\n    INVARIANT(a > 0);\n' + '    g();\n' * CHECKED_LINES + '}\n'),
         ('src/queue/x.c', 'int x_add(int a)\n{\n' + '    g();\n' * (CHECKED_LINES - 2) + '}\n'),
+        ('src/queue/x.c', 'int x_add(int a)\n{\n    INVARIANT(a > 0 && b);\n}\nint x_get(void)\n{\n}\n' * (CHECKED_FUNCTIONS // 2)),
         ('src/queue/x.c', 'static int add(int a)\n{\n' + '    g();\n' * CHECKED_LINES + '}\n'),
         ('src/store/postgres/functions/x.sql', sql_function % ('  x;\n' * (SQL_FUNCTION_LINES_MAX - 5))),
         ('src/base/x.c', '/* strcpy(a, b); SELECT a FROM b */\nint x = f("strcpy(a)");\n'),
@@ -450,6 +458,7 @@ def self_test():
         ('src/base/x.c', '/* ' + 'x' * LINE_COLUMNS_MAX + ' */\n', 'columns'),
         ('src/base/x.c', 'int a;\n' * 200, 'hold a comment'),
         ('src/queue/x.c', 'int x_add(int a)\n{\n' + '    g();\n' * CHECKED_LINES + '}\n', 'have no INVARIANT()'),
+        ('src/queue/x.c', 'int x_add(int a)\n{\n    g();\n}\n' * CHECKED_FUNCTIONS, 'one each is the least'),
         ('src/store/postgres/functions/x.sql', sql_function % ('  x;\n' * SQL_FUNCTION_LINES_MAX), 'a SQL function of'),
         ('src/base/x.c', '\tint a;\n', 'tab'),
         ('src/base/x.c', 'int a; \n', 'blanks'),

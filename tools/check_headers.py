@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Headers as a test: a .c file of src/ with exported functions has a header of its name.
+
+usage: check_headers.py [ROOT] | --self-test
+
+The exceptions are parts of an interface that one header shows whole, so that a reader sees all of it in one place: the
+verbs of the store and of a driver, the commands, the handlers of routes, the public functions, the files of one module.
+SHARED_HEADERS names these headers by room. Each function of a file without a header of its own is declared in one of
+them, or listed there as X(name) behind its prefix.
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+from check_style import EXPORTED, Source
+
+SHARED_HEADERS = {
+    'src/base': ('src/base/json.h', 'include/weir/weir.h'),
+    'src/cli/verbs': ('src/cli/arguments/command_table.h', 'src/cli/verbs/doctor.h', 'src/cli/verbs/signal_execution.h'),
+    'src/definition': ('src/definition/definition.h', 'src/definition/definition_internal.h',
+                       'src/definition/expression.h'),
+    'src/engine/temporal': ('src/engine/temporal/decode.h', 'src/engine/temporal/encode.h',
+                            'src/engine/temporal/operator_client.h'),
+    'src/grpc': ('src/grpc/grpc_client.h',),
+    'src/library': ('include/weir/weir.h', 'src/library/library.h'),
+    'src/observe': ('src/observe/metrics.h',),
+    'src/queue': ('src/queue/scheduler.h', 'src/queue/scheduler_internal.h'),
+    'src/server': ('src/server/route.h', 'src/server/task_hub.h', 'src/server/task_hub_internal.h'),
+    'src/server/routes': ('src/server/routes/routes.h',),
+    'src/store': tuple(f'src/store/{name}.h' for name in ('store', 'driver', 'bulk', 'hooks', 'logs', 'schedules',
+                                                          'settings', 'signals', 'stream', 'tokens')),
+    'src/store/http': ('src/store/http/http_verbs.h',),
+    'src/store/postgres': ('src/store/postgres/postgres.h', 'src/store/postgres/postgres_store.h',
+                           'src/store/postgres/claimed.h'),
+    'src/store/sqlite': ('src/store/sqlite/sqlite_store.h',),
+    'src/worker': ('src/worker/worker_internal.h',),
+}
+# These have no declaration of ours.
+ENTRY_POINTS = ('main', 'visibility')  # the second: the attribute before the entry of the extension of SQLite
+PREFIXES = ('verb_', 'answer_')  # of functions that a header declares by a list X(name)
+
+
+def read(path):
+    with open(path, encoding='utf-8') as source:
+        return source.read()
+
+
+def is_declared(name, texts):
+    forms = [rf'\b{name}\s*\('] + [rf'\bX\({name[len(prefix):]}\)' for prefix in PREFIXES if name.startswith(prefix)]
+    return any(re.search(form, text) for form in forms for text in texts)
+
+
+def check(root):
+    problems = []
+    for folder, _, names in sorted(os.walk(os.path.join(root, 'src'))):
+        room = os.path.relpath(folder, root)
+        headers = SHARED_HEADERS.get(room, ())
+        texts = ['\n'.join(Source(read(os.path.join(root, header))).code) for header in headers
+                 if os.path.exists(os.path.join(root, header))]
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if not name.endswith('.c') or os.path.exists(path[:-2] + '.h'):
+                continue
+            functions = [found[1] for found in EXPORTED.finditer('\n'.join(Source(read(path)).code))]
+            alone = [function for function in functions
+                     if function not in ENTRY_POINTS and not is_declared(function, texts)]
+            if alone:
+                problems.append(f'{room}/{name}: no header {name[:-2]}.h, and {alone[0]}() is in no header of SHARED_HEADERS\n'
+                                '    give the file a header of its name, or make the function static')
+    return problems
+
+
+def self_test():
+    routes = 'src/server/routes/'
+    body = 'int %s(int a)\n{\n    return a;\n}\n'
+    for files, wanted in (({'src/base/x.c': body % 'x_add', 'src/base/x.h': ''}, 0),
+                          ({'src/base/x.c': body % 'x_add', 'src/base/y.h': 'int x_add(int a);\n'}, 1),
+                          ({'src/base/x.c': 'static ' + body % 'x_add'}, 0), ({'src/base/main.c': body % 'main'}, 0),
+                          ({'src/base/x.c': body % 'x_add', 'src/base/json.h': 'int x_add(int a);\n'}, 0),
+                          ({'src/base/x.c': body % 'x_add', 'src/base/json.h': '/* x_add() */\n'}, 1),
+                          ({routes + 'x.c': body % 'answer_it', routes + 'routes.h': '    X(it) X(that)\n'}, 0),
+                          ({routes + 'x.c': body % 'answer_this', routes + 'routes.h': '    X(it)\n'}, 1)):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in files.items():
+                os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+                with open(os.path.join(root, path), 'w', encoding='utf-8') as target:
+                    target.write(text)
+            assert len(check(root)) == wanted, (files, check(root))
+
+
+def main():
+    if sys.argv[1:] == ['--self-test']:
+        self_test()
+        return 0
+    problems = check(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
