@@ -3,8 +3,9 @@
 
 A mutant is one small change of one line: a condition is negated, a boundary moved, a statement dropped, a lock clause
 taken away. Each is built in a copy of the tree, and the tests that are nearest to its file run first, until one fails
-(killed) or all have passed (survived). A change that does not compile is no mutant and is not counted. No free() is
-dropped: leaks are what the sanitizers find.
+(killed) or all have passed (survived). A failure counts when the test fails a second time with the change and has
+passed without it. A change that does not compile is no mutant and is not counted. No free() is dropped: leaks are what
+the sanitizers find.
 
   mutants.py [--count N] [--seed S]   N mutants, drawn by the seed from all
              [--only TEXT]            of files whose path contains TEXT
@@ -27,12 +28,14 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXPLAINED = 'tests/mutants/explained.md'
 SECONDS_LEAST = 60  # for a test that takes no time; a busy machine must kill no mutant
-TIMES = 8  # what a test may take, in times of what it took on the unchanged tree
+SECONDS_UNKNOWN = 600  # for a test of which no passed run is known yet
+TIMES = 8  # what a test may take, in times of what it took when it passed
 
 Mutant = collections.namedtuple('Mutant', 'id file line operator old new begin end')
 
@@ -149,6 +152,15 @@ def read(path):
         return file.read()
 
 
+def write(path, text):
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
+
+
+def changed(text, mutant):
+    return text[:mutant.begin] + mutant.new + text[mutant.end:]
+
+
 def all_mutants(only):
     found = []
     for file in sorted(filter(is_source, files_of_tree())):
@@ -172,7 +184,7 @@ class Copy:
         self.template = self.digest = None
 
     def refresh(self):
-        """Writes only what differs, so that little is built anew."""
+        """Writes only what differs, so that little is built anew; each test is built when it is first needed."""
         os.makedirs(self.tree, exist_ok=True)
         digest = hashlib.sha256()
         for file in sorted(files_of_tree()):
@@ -191,8 +203,7 @@ class Copy:
             os.chmod(path, os.stat(os.path.join(ROOT, file)).st_mode & 0o777)
         if not os.path.isfile(os.path.join(self.build, 'build.ninja')):
             self.run(['meson', 'setup', self.build, self.tree, '-Dtests=true', '-Dbench=false', '-Dwerror=false',
-                      '-Doptimization=1'])
-        self.run(['ninja', '-C', self.build, '--quiet'])
+                      '-Doptimization=1', '-Ddebug=false'])
         self.digest = digest.hexdigest()
 
     def run(self, words):
@@ -224,14 +235,32 @@ class Copy:
         began = time.monotonic()
         process = subprocess.Popen(words, cwd=test['workdir'] or self.build, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        lines, late = [], threading.Event()
+        timer = threading.Timer(seconds, lambda: (late.set(), kill_group(process)))
+        timer.start()
+        passed = True
         try:
-            output = process.communicate(timeout=seconds)[0].decode(errors='replace')
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output = process.communicate()[0].decode(errors='replace') + '\n# no end in time'
-            return False, seconds, output
-        passed = process.returncode == 0 and not re.search(r'^not ok', output, re.M)
-        return passed, time.monotonic() - began, output
+            for line in process.stdout:
+                lines.append(line.decode(errors='replace'))
+                if lines[-1].startswith('not ok'):  # the rest of the program would change nothing
+                    passed = False
+                    break
+        finally:
+            if not passed:
+                time.sleep(0.2)  # the reason follows the line
+                kill_group(process)
+            lines.append(process.communicate()[0].decode(errors='replace'))
+            timer.cancel()
+        if late.is_set():
+            lines.append('\n# no end in time')
+        return passed and not late.is_set() and process.returncode == 0, time.monotonic() - began, ''.join(lines)
+
+
+def kill_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
 
 
 # --- which tests ---
@@ -248,6 +277,8 @@ def distance(file, name):
         reach = ('queue/', 'dispatch/', 'engine/evaluator')
     elif area == 'dispatch':
         reach = ('dispatch/', 'simulation')
+    elif area == 'definition':
+        reach = ('definition/', 'engine/in_process/')
     else:
         store = area.split('/')[1]
         reach = (f'conformance/{store}/', f'store/{store}/') + (
@@ -258,8 +289,8 @@ def distance(file, name):
         return None
     if name == 'simulation_postgres' and area != 'store/postgres':
         return None
-    own = stem.split('_')[0].rstrip('s')
-    return (1 if own in name else 2) + (2 if name.startswith('simulation') else 0) + next(
+    words = [word.rstrip('s') for word in stem.split('_') if len(word) > 3]
+    return (1 if any(word in name for word in words) else 2) + (2 if name.startswith('simulation') else 0) + next(
         (rank for rank, start in enumerate(reach) if name.startswith(start)), 1)
 
 
@@ -276,38 +307,63 @@ class Judge:
                  if self.took.get(name, 0) is not None]
         return [name for near, *_, name in sorted(names, key=lambda row: (row[0] is None, row)) if near is not None]
 
-    def measure(self, files):
-        """A test that fails on the unchanged tree judges nothing."""
-        for name in sorted({name for file in files for name in self.nearest(file)} - set(self.took)):
-            passed, seconds, output = self.copy.call(self.tests[name], 600)
-            self.took[name] = seconds if passed else None
+    def keep(self, name, seconds):
+        self.took[name] = seconds
+        with open(self.took_path, 'w', encoding='utf-8') as file:
+            json.dump({'digest': self.copy.digest, 'took': self.took}, file)
+
+    def call(self, name):
+        known = self.took.get(name)
+        seconds = SECONDS_UNKNOWN if known is None else SECONDS_LEAST + TIMES * known
+        passed, took, output = self.copy.call(self.tests[name], seconds)
+        if passed and known is None:
+            self.keep(name, took)
+        return passed, output
+
+    def passes_unchanged(self, name):
+        """A test that fails on the unchanged tree judges nothing. The tree is unchanged here."""
+        if self.took.get(name) is None:
+            self.copy.compile(self.tests[name]['targets'])
+            passed, output = self.call(name)
             if not passed:
+                self.keep(name, None)
                 print(f'# {name} fails on the unchanged tree and judges nothing:\n{output[-1500:]}', flush=True)
-            with open(self.took_path, 'w', encoding='utf-8') as file:
-                json.dump({'digest': self.copy.digest, 'took': self.took}, file)
+        return self.took.get(name) is not None
+
+    def fails(self, mutant, text, name):
+        """The output of a test that notices the change, else None."""
+        passed, output = self.call(name)
+        if not passed and self.took.get(name) is None:
+            write(self.path(mutant), text)
+            passed = not self.passes_unchanged(name)
+            write(self.path(mutant), changed(text, mutant))
+            self.copy.compile(self.tests[name]['targets'])
+        if not passed:
+            passed, output = self.call(name)
+        return None if passed else output
+
+    def path(self, mutant):
+        return os.path.join(self.copy.tree, mutant.file)
 
     def judge(self, mutant):
         """(verdict, the test that killed it or why it is none, its output)"""
-        path = os.path.join(self.copy.tree, mutant.file)
-        text = read(path)
+        text = read(self.path(mutant))
         assert text[mutant.begin:mutant.end] == mutant.old, mutant
         try:
-            with open(path, 'w', encoding='utf-8') as file:
-                file.write(text[:mutant.begin] + mutant.new + text[mutant.end:])
+            write(self.path(mutant), changed(text, mutant))
             names = self.nearest(mutant.file)
             for begin in range(0, len(names), 4):  # a mutant that the first ones kill needs no more
                 chunk = names[begin:begin + 4]
                 if not self.copy.compile(sorted({target for name in chunk for target in self.tests[name]['targets']})):
                     return 'no mutant', 'it does not compile', ''
                 for name in chunk:
-                    passed, _, output = self.copy.call(self.tests[name], SECONDS_LEAST + TIMES * self.took[name])
-                    if not passed:
+                    output = self.fails(mutant, text, name)
+                    if output is not None:
                         self.kills[mutant.file, name] += 1
                         return 'killed', name, output
             return 'survived', f'{len(names)} tests', ''
         finally:
-            with open(path, 'w', encoding='utf-8') as file:
-                file.write(text)
+            write(self.path(mutant), text)
 
 
 # --- the run ---
@@ -334,7 +390,7 @@ def report(wanted, results, all_count):
     verdicts = collections.Counter(result['verdict'] for _, result in done)
     survivors = [mutant for mutant, result in done if result['verdict'] == 'survived']
     open_ones = [mutant for mutant in survivors if mutant.id not in explained]
-    for area in ('src/queue', 'src/dispatch', 'src/store/sqlite', 'src/store/postgres'):
+    for area in ('src/queue', 'src/definition', 'src/dispatch', 'src/store/sqlite', 'src/store/postgres'):
         part = collections.Counter(result['verdict'] for mutant, result in done if mutant.file.startswith(area))
         counted = part['killed'] + part['survived']
         if counted:
@@ -383,7 +439,6 @@ def judge_all(options, wanted, results, path):
     copy.template = template if made.returncode == 0 else None
     try:
         judge = Judge(copy)
-        judge.measure({mutant.file for mutant in wanted if mutant.id not in results})
         for mutant in wanted:
             if mutant.id in results:
                 continue
@@ -438,7 +493,10 @@ def self_test():
     assert distance('src/store/postgres/functions/inbox.sql', 'conformance/postgres/inbox') < \
         distance('src/store/postgres/functions/inbox.sql', 'conformance/postgres/why')
     assert distance('src/store/postgres/functions/inbox.sql', 'conformance/sqlite/inbox') is None
-    assert len(all_mutants('')) > 1000
+    found = all_mutants('')
+    assert len(found) > 1000
+    for mutant in found:
+        distance(mutant.file, 'engine/in_process/stages_test')  # each file has its tests
     print('mutants.py: ok')
     return 0
 
