@@ -4,6 +4,9 @@ watched.
 
 usage: soak.py BINARY --minutes N [--postgres] [--csv FILE] [--rate EXECUTIONS_PER_SECOND]
 
+Of twenty executions fifteen are short. The others sleep without a slot, sleep until they are woken, wait for a signal, wait for
+an approval, and fail with undos, `on_failure` and `finally`, and are dismissed. A schedule starts one each second.
+
 It writes one row of the curve every ten seconds, and fails when, behind a warm-up, something that must stay level has
 grown, when an execution was lost, or when the store is not whole. 24 hours: --minutes 1440.
 """
@@ -26,11 +29,27 @@ from waiting import wait_for
 WORKSPACES = 50
 SAMPLE_SECONDS = 10
 RETENTION = '60s'  # short, so that the history is level too
-TABLES = ('workflow_execution_queue', 'workflow_executions', 'workflow_execution_events', 'news', 'books')
+TABLES = ('workflow_execution_queue', 'workflow_executions', 'workflow_execution_events', 'news', 'books',
+          'workflow_node_executions', 'workflow_node_logs', 'signals', 'dismissals', 'schedule_firings', 'stream_entries')
+PATIENCE_SECONDS = 3  # an execution waits so long for its signal, approval or wake: longer than a wait in a node
 # Limits of growth between the warm-up and the end: a factor, and a number of the unit.
 LEVEL = {'rss_kib': (1.25, 8192), 'descriptors': (1.0, 8), 'threads': (1.0, 2), 'rows_news': (2.0, 5000),
          'wal_kib': (1.5, 65536),
-         'rows_workflow_execution_queue': (2.0, 1000)}
+         'rows_workflow_execution_queue': (2.0, 1000), 'rows_signals': (2.0, 500), 'rows_dismissals': (2.0, 500),
+         'rows_schedule_firings': (2.0, 100), 'rows_workflow_node_executions': (2.0, 5000),
+         'rows_workflow_node_logs': (2.0, 5000), 'rows_stream_entries': (2.0, 5000)}
+# One of twenty executions each; the others are `short`.
+RARE = {
+    'nap': {'steps': {'nap': {'sleep': '3s'}}},
+    'hour': {'steps': {'nap': {'sleep': '1h'}}},
+    'ask': {'steps': {'ask': {'signal': 'answer'},
+                      'use': {'needs': ['ask'], 'exec': ['printf', '%s', '${.steps.ask.output.n}']}}},
+    'pay': {'steps': {'ask': {'approve': {}}, 'use': {'needs': ['ask'], 'when': '${.steps.ask.output.approved}',
+                                                      'exec': ['true']}}},
+    'trip': {'steps': {'hotel': {'exec': ['true'], 'undo': {'exec': ['true']}},
+                       'flight': {'needs': ['hotel'], 'exec': ['false']}},
+             'on_failure': {'tell': {'exec': ['echo', '${.failure.code}']}}, 'finally': {'clean': {'exec': ['true']}}},
+}
 COLUMNS = ['seconds', 'asked', 'ended', 'rss_kib', 'descriptors', 'threads', 'store_kib', 'wal_kib',
            *(f'rows_{table}' for table in TABLES)]
 
@@ -69,15 +88,19 @@ def _facts(pids):
 class Soak:
     def __init__(self, weir, server, rate):
         self.weir, self.server, self.rate, self.asked = weir, server, rate, 0
+        self.fail, self.unanswered = 0, []  # (time, id, workflow), the oldest first
         if server is not None:
             self.database = server.database()
             weir.environment['WEIR_STORE'] = server.url(self.database)
         weir.good('store', 'init', '-q')
         for at in range(WORKSPACES):
             weir.good('workspace', 'set', f'w{at}', '--plan', ('free', 'pro', 'enterprise')[at % 3], '-q')
-        weir.write('short.json', json.dumps({'name': 'short', 'steps': {
-            'nap': {'sleep': '10ms'}, 'think': {'needs': ['nap'], 'exec': ['printf', '%s', '${.input.n}']}}}))
-        weir.good('workflow', 'apply', 'short.json', '-q')
+        short = {'steps': {'nap': {'sleep': '10ms'}, 'think': {'needs': ['nap'], 'exec': ['printf', '%s', '${.input.n}']}}}
+        for name, sections in {'short': short, **RARE}.items():
+            weir.write(f'{name}.json', json.dumps({'name': name, **sections}))
+            weir.good('workflow', 'apply', f'{name}.json', '-q')
+        weir.good('schedule', 'set', 'tick', '--every', '1s', '--workflow', 'short', '-w', 'w2', '-p', '{"n": 1}',
+                  '--overlap', 'queue_all', '-q')
         self.nodes = []
         for name in ('n1', 'n2'):
             with open(weir.path(f'{name}.log'), 'w') as log:
@@ -95,12 +118,35 @@ class Soak:
 
     def enqueue(self, seconds):
         count = max(1, int(self.rate * seconds))
-        lines = ''.join(json.dumps({'workspace': f'w{(self.asked + at) % WORKSPACES}', 'workflow': 'short',
+        rare = dict(enumerate(RARE))
+        workflows = [rare.get((self.asked + at) % 20, 'short') for at in range(count)]
+        lines = ''.join(json.dumps({'workspace': f'w{(self.asked + at) % (WORKSPACES - 1)}', 'workflow': workflow,
                                     'params': {'n': at}}) + '\n'
-                        for at in range(count))
+                        for at, workflow in enumerate(workflows))
         ids = self.weir.good('enqueue', '-', '-q', stdin=lines).out.split()
         assert len(ids) == count, (len(ids), count)
         self.asked += count
+        self.fail += workflows.count('trip')
+        self.unanswered += [(time.monotonic(), id, workflow) for id, workflow in zip(ids, workflows)
+                            if workflow in ('hour', 'ask', 'pay')]
+
+    def answer(self, patience):
+        """Ends the waits that are old enough. One that waits for its slot, or for its node, is asked again later."""
+        due = [row for row in self.unanswered if time.monotonic() - row[0] >= patience]
+        self.unanswered = self.unanswered[len(due):]
+        for row in due:
+            _, id, workflow = row
+            words = {'hour': ['wake', id], 'ask': ['signal', id, 'answer', '-d', '{"n": 1}'],
+                     'pay': [('approve', 'reject')[len(self.unanswered) % 2], id]}[workflow]
+            answer = self.weir.run(*words, '-q')
+            if answer.code != 0:
+                assert answer.code == 4, (words, answer)  # not in this state
+                self.unanswered.append((time.monotonic(), id, workflow))
+
+    def fired(self):
+        shown = self.weir.good('schedule', 'show', 'tick', '--json').json()
+        assert (shown['skipped'], shown['dropped'], shown['refused']) == (0, 0, 0), shown
+        return shown['fired']
 
     def status(self):
         return self.weir.good('status', '--json').json()
@@ -115,12 +161,21 @@ class Soak:
             wal = int(self._query('SELECT (sum(size) / 1024)::bigint FROM pg_ls_waldir()'))
         rows = [int(self._query(f'SELECT count(*) FROM {{schema}}{table}')) for table in TABLES]
         ended = status['completed'] + status['failed'] + status['cancelled']
-        return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked, ended, rss, descriptors, threads, store, wal,
+        self.weir.good('dismiss', '--where', 'status=FAILED dismissed=no', '-y', '-q')
+        return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked + self.fired(), ended, rss, descriptors, threads, store, wal,
                                   *rows]))
 
     def drain(self):
-        wait_for(lambda: f'the end of all {self.asked}, not {self.status()["completed"]},',
-                 lambda: self.status()['completed'] == self.asked, 300)
+        self.weir.good('schedule', 'pause', 'tick', '-q')
+
+        def ends():
+            self.answer(0)
+            status = self.status()
+            return status['completed'] + self.fail - self.asked - self.fired(), status['failed'] - self.fail
+
+        wait_for(lambda: f'the end of all {self.asked}; completed and failed, less what was asked: {ends()},',
+                 lambda: ends() == (0, 0), 300)
+        assert self.weir.good('failures', '--json').json() is not None
         for node in self.nodes:
             node.send_signal(signal.SIGTERM)
         for node in self.nodes:
@@ -152,6 +207,7 @@ def run(soak, minutes, path):
             time.sleep(max(0.0, last + 1 - time.monotonic()))
             now = time.monotonic()
             soak.enqueue(now - last)
+            soak.answer(PATIENCE_SECONDS)
             last = now
             dead = [node.returncode for node in soak.nodes if node.poll() is not None]
             assert not dead, f'nodes have ended: {dead}'
