@@ -242,6 +242,11 @@ static void take_requests(struct walker *walker)
             compare_signals(item, requests[i].signals, requests[i].signal_count);
         }
     }
+    for (size_t i = 0; i < walker->count && !more; i++) {
+        const struct known_item *item = &walker->items[i];
+        bool is_here = item->is_held && item->node == node && item->sent_count > 0;
+        assert_true(!is_here || item->seen == item->sent[item->sent_count - 1].seq);
+    }
 }
 
 static struct sent *first_for(struct known_item *item, enum wait wait)
@@ -422,9 +427,9 @@ static void answer_all(struct walker *walker)
 
 static void walk(struct walker *walker)
 {
-    static void (*const acts[])(struct walker *) = {enqueue_one, signal_one,    signal_one, call_one,
-                                                    call_one,    claim_some,    run_one,    run_one,
-                                                    run_one,     take_requests, run_one,    run_one};
+    static void (*const acts[])(struct walker *) = {enqueue_one, signal_one,    call_one, claim_some,
+                                                    claim_some,  take_requests, run_one,  run_one,
+                                                    run_one,     run_one,       run_one,  run_one};
     for (int step = 0; step < STEPS; step++) {
         if (draw(walker, 60) == 0) {
             kill_one(walker);
