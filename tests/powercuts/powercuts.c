@@ -1,11 +1,11 @@
 /* Power cuts: a store works on a recorded file system; then its disk is rebuilt as a power cut leaves it at each place of
  * the record (disk.h), opened by the real store, and every acknowledged act is looked up.
  *
- * 1. A run draws acts by its seed: enqueues alone and in sets, small and large params, claims, ends, checkpoints of the
- * log. Of every third run some syncs fail.
+ * 1. A run draws acts by its seed: enqueues alone and in sets, small and large params, claims, parks, signals, decisions,
+ *    ends, dismissals, checkpoints of the log. Of every third run some syncs fail.
  * 2. At each operation of the record the power is cut once. What was acknowledged before must be there: each enqueue, each
- *    claim and each end. A set is there whole or not at all. An act that was refused with "nothing was changed" is not
- * there.
+ *    claim, each end, and the event of each other act. A set is there whole or not at all. An act that was refused with
+ *    "nothing was changed" is not there.
  * 3. The store's check must find nothing, and no damaged log may be reported: a power cut alone damages nothing.
  *
  * powercuts [--cuts N] [--seed S] [--processes P] [--without-sync]
@@ -22,9 +22,10 @@
 #include "powercuts/recording_vfs.h"
 
 enum {
-    ACTS = 40,
+    ACTS = 60,
     ITEMS_MOST = ACTS * 3,
     SET = 3,
+    NOTES_MOST = 8,
     LARGE_BYTES = 40000,
     CHECK_EVERY = 8,
     SYNC_FAILS_ONE_IN = 12,
@@ -32,9 +33,17 @@ enum {
 };
 #define NEVER SIZE_MAX
 
+/* Acts of which the event of the execution shows whether they are there. */
+enum noted { PARK, SIGNAL, DECISION, DISMISSAL, NOTED };
+static const char *const noted_events[NOTED] = {"park", "signal", "approve", "dismiss"};
+
 /* The places in the record at which the acts of an item were acknowledged; NEVER: they were not. */
 struct item {
     char id[UUID_TEXT_MAX];
+    size_t park_begun; /* before the first call that was to park it */
+    bool has_failed;
+    size_t noted[NOTED][NOTES_MOST];
+    size_t noted_count[NOTED];
     size_t enqueued;
     size_t claimed;
     size_t ended;
@@ -95,10 +104,10 @@ static void enqueue(struct run *run, size_t count)
     run->sets++;
     for (size_t i = 0; i < count; i++) {
         struct item *item = &run->items[run->item_count + i];
-        *item = (struct item){.enqueued = NEVER, .claimed = NEVER, .ended = NEVER, .set = run->sets};
+        *item = (struct item){.enqueued = NEVER, .claimed = NEVER, .ended = NEVER, .park_begun = NEVER, .set = run->sets};
         (void)snprintf(item->id, sizeof item->id, "0198c2f1-0000-7000-8000-%012zu", run->item_count + i);
         requests[i] = (struct enqueue_request){.workspace = random_below(&run->random, 2) == 0 ? "pro-co" : "big-co",
-                                               .workflow = "hello",
+                                               .workflow = random_below(&run->random, 2) == 0 ? "hello" : "waits",
                                                .id = item->id,
                                                .params = params,
                                                .params_length = length};
@@ -135,11 +144,74 @@ static void end_one(struct run *run)
         return;
     }
     struct claimed_item held = run->held[--run->held_count];
-    struct record record = scene_record_of(RECORD_COMPLETED, &held);
+    bool fails = random_below(&run->random, 3) == 0;
+    struct record record = scene_record_of(fails ? RECORD_FAILED : RECORD_COMPLETED, &held);
     struct record_summary summary = {0};
     if (store_record(run->scene->store, run->scene->node, &record, 1, &summary, &run->scene->error) == WEIR_OK &&
         record.status == WEIR_OK) {
         item_of(run, held.id)->ended = run->trace.count;
+        item_of(run, held.id)->has_failed = fails;
+    }
+}
+
+static void note_act(struct run *run, struct item *item, enum noted act, enum weir_status status)
+{
+    if (status == WEIR_OK && item->noted_count[act] < NOTES_MOST) {
+        item->noted[act][item->noted_count[act]++] = run->trace.count;
+    }
+}
+
+/* In one transaction: a step waits for a signal or for a decision, and its execution parks. */
+static void park_one(struct run *run)
+{
+    if (run->held_count == 0 || strcmp(run->held[run->held_count - 1].workflow, "waits") != 0) {
+        return;
+    }
+    struct claimed_item held = run->held[--run->held_count];
+    struct item *item = item_of(run, held.id);
+    bool asks = random_below(&run->random, 2) == 0;
+    struct step_record step = {.state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = -1};
+    struct record records[] = {scene_record_of(RECORD_DISPATCHED, &held), scene_record_of(RECORD_STEP, &held),
+                               scene_record_of(RECORD_PARKED, &held)};
+    struct record_summary summary = {0};
+    (void)snprintf(step.step, sizeof step.step, "%s", asks ? "ask" : "pay");
+    (void)snprintf(step.signal, sizeof step.signal, "%s", asks ? "go" : "approve:pay");
+    records[1].step = &step;
+    records[2].delay_us = TIME_NEVER;
+    records[2].waiting_for = asks ? WAIT_SIGNAL : WAIT_APPROVAL;
+    records[2].signals_seen = held.signals_seen;
+    item->park_begun = item->park_begun == NEVER ? run->trace.count : item->park_begun;
+    enum weir_status status = store_record(run->scene->store, run->scene->node, records, 3, &summary, &run->scene->error);
+    note_act(run, item, PARK, status == WEIR_OK ? records[2].status : status);
+}
+
+static void send_one(struct run *run)
+{
+    if (run->item_count == 0) {
+        return;
+    }
+    struct item *item = &run->items[random_below(&run->random, run->item_count)];
+    struct sent_signal sent = {.seq = 0};
+    const struct signal_request request = {.id = item->id, .name = "go", .data = "1"};
+    const struct approval approval = {.step = "pay", .approved = true};
+    if (random_below(&run->random, 2) == 0) {
+        note_act(run, item, SIGNAL, store_signal(run->scene->store, &request, &sent, &run->scene->error));
+    } else {
+        note_act(run, item, DECISION, store_approve(run->scene->store, item->id, &approval, &sent, &run->scene->error));
+    }
+}
+
+static void dismiss_one(struct run *run)
+{
+    for (size_t i = 0; i < run->item_count; i++) {
+        struct item *item = &run->items[i];
+        if (item->has_failed && item->noted_count[DISMISSAL] == 0) {
+            const struct execution_filter filter = {.id = item->id};
+            struct bulk_result result = {0};
+            note_act(run, item, DISMISSAL,
+                     store_bulk_one(run->scene->store, BULK_DISMISS, NULL, &filter, &result, &run->scene->error));
+            return;
+        }
     }
 }
 
@@ -158,7 +230,7 @@ static void copy_log_back(struct run *run)
 
 static void act(struct run *run)
 {
-    uint64_t drawn = random_below(&run->random, 12);
+    uint64_t drawn = random_below(&run->random, 18);
     if (drawn < 5) {
         enqueue(run, 1);
     } else if (drawn < 6) {
@@ -167,6 +239,12 @@ static void act(struct run *run)
         claim(run);
     } else if (drawn < 11) {
         end_one(run);
+    } else if (drawn < 13) {
+        park_one(run);
+    } else if (drawn < 16) {
+        send_one(run);
+    } else if (drawn < 17) {
+        dismiss_one(run);
     } else {
         copy_log_back(run);
     }
@@ -184,6 +262,21 @@ static _Noreturn void lost(const struct run *run, size_t place, const char *what
     exit(1);
 }
 
+static void check_notes(const struct run *run, size_t place, const json_t *rows, const struct item *item)
+{
+    for (int act = 0; act < NOTED; act++) {
+        char key[UUID_TEXT_MAX + 16];
+        json_int_t wanted = 0;
+        (void)snprintf(key, sizeof key, "%s %s", noted_events[act], item->id);
+        for (size_t i = 0; i < item->noted_count[act]; i++) {
+            wanted += item->noted[act][i] <= place;
+        }
+        if (json_integer_value(json_object_get(rows, key)) < wanted) {
+            lost(run, place, "an acknowledged act is gone:", key);
+        }
+    }
+}
+
 static void check_items(struct run *run, size_t place, const json_t *rows)
 {
     int there_of_set[ACTS + 1] = {0};
@@ -193,7 +286,7 @@ static void check_items(struct run *run, size_t place, const json_t *rows)
         const char *status = json_string_value(json_object_get(rows, item->id));
         of_set[item->set]++;
         there_of_set[item->set] += status != NULL;
-        bool is_over = status != NULL && strcmp(status, "COMPLETED") == 0;
+        bool is_over = status != NULL && (strcmp(status, "COMPLETED") == 0 || strcmp(status, "FAILED") == 0);
         bool is_held = status != NULL && (strcmp(status, "CLAIMED") == 0 || strcmp(status, "DISPATCHED") == 0);
         if (item->enqueued <= place && status == NULL) {
             lost(run, place, "an acknowledged enqueue is gone:", item->id);
@@ -201,12 +294,14 @@ static void check_items(struct run *run, size_t place, const json_t *rows)
         if (item->is_refused && status != NULL) {
             lost(run, place, "an enqueue that was refused is there:", item->id);
         }
-        if (item->claimed <= place && !is_held && !is_over) {
+        bool may_be_parked = item->park_begun <= place && status != NULL;
+        if (item->claimed <= place && !is_held && !is_over && !may_be_parked) {
             lost(run, place, "an acknowledged claim is gone:", item->id);
         }
         if (item->ended <= place && !is_over) {
             lost(run, place, "an acknowledged end is gone:", item->id);
         }
+        check_notes(run, place, rows, item);
     }
     for (int i = 1; i <= run->sets; i++) {
         if (there_of_set[i] != 0 && there_of_set[i] != of_set[i]) {
@@ -215,20 +310,25 @@ static void check_items(struct run *run, size_t place, const json_t *rows)
     }
 }
 
+/* The state of each execution by its id, and how often it has an event by "EVENT ID". */
 static json_t *read_states(struct run *run, struct driver_under_test *driver, size_t place)
 {
+    static const char sql[] = "SELECT id, status, NULL FROM executions UNION ALL"
+                              " SELECT event || ' ' || execution_id, NULL, count(*) FROM execution_events GROUP BY 1";
     sqlite3 *database = NULL;
     sqlite3_stmt *statement = NULL;
     json_t *states = json_object();
     int code = sqlite3_open_v2(driver->url + strlen("sqlite:"), &database, SQLITE_OPEN_READWRITE, NULL);
     if (code == SQLITE_OK) {
-        code = sqlite3_prepare_v2(database, "SELECT id, status FROM executions", -1, &statement, NULL);
+        code = sqlite3_prepare_v2(database, sql, -1, &statement, NULL);
     }
     while (code == SQLITE_OK || code == SQLITE_ROW) {
         code = sqlite3_step(statement);
         if (code == SQLITE_ROW) {
+            const char *status = (const char *)sqlite3_column_text(statement, 1);
             (void)json_object_set_new(states, (const char *)sqlite3_column_text(statement, 0),
-                                      json_string((const char *)sqlite3_column_text(statement, 1)));
+                                      status != NULL ? json_string(status)
+                                                     : json_integer(sqlite3_column_int64(statement, 2)));
         }
     }
     if (code != SQLITE_DONE) {
@@ -292,9 +392,12 @@ static void look_at(struct run *run, struct driver_under_test *driver, const str
 
 static void run_acts(struct run *run, struct disk_image *begin)
 {
+    static const char waits[] = "{\"name\":\"waits\",\"steps\":{\"ask\":{\"signal\":\"go\"},\"pay\":{\"approve\":{}}}}";
+    struct published published;
     void *state = NULL;
     (void)scene_open(&state);
     run->scene = state;
+    scene_ok(run->scene, store_publish(run->scene->store, "waits", NULL, waits, NULL, &published, &run->scene->error));
     (void)snprintf(run->path, sizeof run->path, "%s/weir.db", run->scene->driver.place);
     run->scene->driver.time.wall_us = 1767225600000000; /* the same bytes at each replay */
     copy_log_back(run);
