@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "store_scene.h"
+#include "waiting_scene.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -113,10 +114,12 @@ static void read_all(struct store *store, const struct store_scene *scene)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct store_scene scene;
+    static struct waiting_scene waiting;
     static sqlite3 *whole; /* the store as it was made; each input begins with a copy of it */
     sqlite3 *database = NULL;
     if (whole == NULL) {
         store_scene_make(&scene);
+        waiting_scene_make(&scene, &waiting);
         INVARIANT(sqlite3_open(":memory:", &whole) == SQLITE_OK && sqlite3_open(scene.path, &database) == SQLITE_OK);
         sqlite3_backup *copy = sqlite3_backup_init(whole, "main", database, "main");
         INVARIANT(copy != NULL && sqlite3_backup_step(copy, -1) == SQLITE_DONE);
@@ -134,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)sqlite3_close(database);
     struct store *store = store_scene_open(&scene);
     if (store != NULL) {
+        waiting_scene_read(store, &scene, &waiting);
         read_all(store, &scene);
         store_close(store);
     }
