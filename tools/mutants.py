@@ -21,6 +21,7 @@ text of the line and the change, so that they stay when other lines move.
 
 import argparse
 import collections
+import contextlib
 import hashlib
 import json
 import os
@@ -224,7 +225,20 @@ class Copy:
         words = ['ninja', '-C', self.build, '--quiet', *targets]
         return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
-    def call(self, test, seconds):
+    @contextlib.contextmanager
+    def with_template(self):
+        """A database cluster that the tests on PostgreSQL copy, so that each needs no initdb."""
+        folder = os.path.join('/tmp', f'weir-mutants-{os.getpid()}')
+        os.makedirs(folder)
+        made = subprocess.run([sys.executable, os.path.join(ROOT, 'tests/end_to_end/postgres_template.py'), folder],
+                              capture_output=True, check=False)
+        self.template = folder if made.returncode == 0 else None
+        try:
+            yield
+        finally:
+            subprocess.run(['rm', '-rf', folder], check=False)
+
+    def call(self, test, seconds, until_failure=True):
         """(passed, seconds that it took, output)"""
         words = list(test['cmd'])
         if test['name'] == 'simulation':
@@ -242,11 +256,15 @@ class Copy:
         try:
             for line in process.stdout:
                 lines.append(line.decode(errors='replace'))
-                if lines[-1].startswith('not ok'):  # the rest of the program would change nothing
+                if lines[-1].startswith('not ok'):
                     passed = False
-                    break
+                    if until_failure:  # the rest of the program would change nothing
+                        break
+        except BaseException:
+            kill_group(process)
+            raise
         finally:
-            if not passed:
+            if not passed and until_failure:
                 time.sleep(0.2)  # the reason follows the line
                 kill_group(process)
             lines.append(process.communicate()[0].decode(errors='replace'))
@@ -432,12 +450,7 @@ def judge_all(options, wanted, results, path):
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
     copy = Copy(options.folder)
     copy.refresh()
-    template = os.path.join('/tmp', f'weir-mutants-{os.getpid()}')
-    os.makedirs(template)
-    made = subprocess.run([sys.executable, os.path.join(ROOT, 'tests/end_to_end/postgres_template.py'), template],
-                          capture_output=True)
-    copy.template = template if made.returncode == 0 else None
-    try:
+    with copy.with_template():
         judge = Judge(copy)
         for mutant in wanted:
             if mutant.id in results:
@@ -452,8 +465,6 @@ def judge_all(options, wanted, results, path):
             print(f'{verdict} ({by}): {show(mutant)}', flush=True)
             if options.id:
                 print(output)
-    finally:
-        subprocess.run(['rm', '-rf', template])
 
 
 # --- self-test ---
@@ -512,6 +523,7 @@ def main():
     parser.add_argument('--id')
     parser.add_argument('--self-test', action='store_true')
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the program under way ends too
     sys.exit(self_test() if options.self_test else run(options))
 
 
