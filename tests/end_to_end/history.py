@@ -17,6 +17,8 @@ The rules, by the names under which a violation is reported:
   overlap         two runs of one step at the same time, by their times or by the lock that each run holds
   finished_again  a step began after its successor, after its own recorded completion, or after the end of its execution
   needs           a step began before a step that it needs had finished
+  stages          an undo without a failure, or of a step that was not done; undos in another order than the reverse one; an
+                  undo or a step of `on_failure` or `finally` that is missing, or ran before an earlier stage was over
   cap             more executions of a workspace at work than its cap, by the runs
   cap_in_views    more executions of a workspace held than its cap, by the times of claims and ends in the views
   order           of two executions of one caller, workspace, group and priority, the later one was claimed first
@@ -75,6 +77,7 @@ class History:
         self.cancels = set()          # ids whose cancel was acknowledged
         self.cancelled = set()        # those of them that were known to wait
         self.needs = {}               # workflow -> step -> the steps that it needs
+        self.stages = {}              # workflow -> {'undo': step -> its undo, 'on_failure': steps, 'finally': steps}
         self.poison_most = None       # how many executions may end as poison; None: any number
         self.innocents = set()        # ids that must not end as poison
         self.may_fail = set()         # ids whose own steps fail, with any code
@@ -323,6 +326,46 @@ def _steps_follow_their_needs(history):
                     yield 'needs', f'{row.id}: {step} began before {need} had finished'
 
 
+def _stages_follow_each_other(history):
+    """Undos, the last step first, then `on_failure`, then `finally`. Each earlier one is on record before a later one
+    begins, so no run of it is later either."""
+    of_step, completed = _runs_of_steps(history), _completed_steps(history)
+    for row in history.rows:
+        stages = history.stages.get(row.workflow)
+        if stages is None or row.status not in END_EVENTS:
+            continue
+        undos = stages['undo']
+        done = [step for step in undos if any(run.ended for run in of_step[row.id, step])]
+        cleaning = [*undos.values(), *stages['on_failure']]
+        if row.status == 'COMPLETED':
+            for step in cleaning:
+                if of_step[row.id, step]:
+                    yield 'stages', f'{row.id} is COMPLETED, and {step} ran'
+        for step, undo in undos.items():
+            if of_step[row.id, undo] and step not in done:
+                yield 'stages', f'{row.id}: {undo} ran, and {step} was not done'
+        reverse = [[undos[step]] for step in reversed(list(undos))]
+        order = [list(history.needs.get(row.workflow, {})), *reverse, stages['on_failure'], stages['finally']]
+        groups = [[run for step in steps for run in of_step[row.id, step]] for steps in order]
+        yield from _one_after_the_other(row.id, groups)
+        wanted = [] if row.status == 'CANCELLED' or row.error_code == 'poison' else list(stages['finally'])
+        if wanted and row.status == 'FAILED':
+            wanted += [undos[step] for step in done if (row.id, step) in completed] + stages['on_failure']
+        for step in wanted:
+            if not any(run.ended for run in of_step[row.id, step]):
+                yield 'stages', f'{row.id} is {row.status}, and {step} has no run that came to its end'
+
+
+def _one_after_the_other(execution, groups):
+    """The groups have an order; runs of one group have none."""
+    latest = None
+    for runs in groups:
+        for run in runs:
+            if latest is not None and latest.begin > run.begin:
+                yield 'stages', f'{execution}: {latest.step} ran after {run.step} had begun'
+        latest = max([*runs, *([latest] if latest else [])], key=lambda run: run.begin, default=None)
+
+
 def _most_at_once(spans):
     """Of (key, begin, end, owner), an owner counts once at a time. Yields each (key, owners) that is a new maximum of its
     key. What ends at a moment leaves it free for what begins then."""
@@ -460,8 +503,8 @@ def _one_chain_each(history):
 
 
 RULES = (_nothing_is_lost_or_doubled, _ends_are_explained, _cancels_have_an_effect, _each_attempt_runs_once,
-         _no_finished_step_runs_again, _steps_follow_their_needs, _caps_hold_by_the_runs, _caps_hold_by_the_views,
-         _order_is_kept, _story_agrees, _one_chain_each)
+         _no_finished_step_runs_again, _steps_follow_their_needs, _stages_follow_each_other, _caps_hold_by_the_runs,
+         _caps_hold_by_the_views, _order_is_kept, _story_agrees, _one_chain_each)
 
 
 if __name__ == '__main__':

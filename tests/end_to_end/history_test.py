@@ -227,6 +227,54 @@ def a_step_that_begins_before_its_needs_is_found():
     _finds(it, 'needs', 'left began before top')
 
 
+def _saga(*steps, status='FAILED', code='exit_1', fails='flight'):
+    """A trip of which a step fails, as the runs of these steps, one after the other."""
+    it = History({'acme': 1})
+    it.asks, it.may_fail = {A: Ask('acme', 'trip', None)}, {A}
+    it.needs = {'trip': {'hotel': (), 'car': ('hotel',), 'flight': ('car',)}}
+    it.stages = {'trip': {'undo': {'hotel': 'hotel.undo', 'car': 'car.undo'}, 'on_failure': ['tell'], 'finally': ['clean']}}
+    it.runs = [Run(A, step, 1, 7, 100 * at, 100 * at + 50, step != fails or status == 'COMPLETED', at)
+               for at, step in enumerate(steps, 1)]
+    it.rows = [Row(A, 'acme', 'trip', status, 0, 'default', 0, code, 5000)]
+    it.events = [_event(A, 1, 'enqueue'), _event(A, 2, 'claim', 7),
+                 *(event for run in it.runs for event in _step(A, run.step, 1, 7, run.begin, run.last,
+                                                                'COMPLETED' if run.ended else 'FAILED')),
+                 _event(A, 5000, {'FAILED': 'fail', 'COMPLETED': 'complete', 'CANCELLED': 'cancelled'}[status], 7)]
+    return it
+
+
+TRIP = ('hotel', 'car', 'flight', 'car.undo', 'hotel.undo', 'tell', 'clean')
+
+
+def the_stages_of_a_failure_follow_each_other():
+    assert _saga(*TRIP).violations() == []
+    assert _saga('hotel', 'car', 'flight', 'clean', status='COMPLETED', code=None).violations() == []
+    assert _saga('hotel', 'car', 'hotel.undo', 'tell', 'clean', fails='car').violations() == []
+    it = _saga('hotel', 'car', status='CANCELLED', code='cancelled')
+    it.may_be_cancelled = {A}
+    assert it.violations() == []
+
+
+def stages_in_another_order_are_found():
+    it = _saga('hotel', 'car', 'flight', 'hotel.undo', 'car.undo', 'tell', 'clean')
+    _finds(it, 'stages', 'car.undo ran after hotel.undo')
+    _finds(_saga('hotel', 'car', 'flight', 'car.undo', 'hotel.undo', 'clean', 'tell'), 'stages', 'tell ran after clean')
+    it = _saga('hotel', 'car', 'car.undo', 'flight', 'hotel.undo', 'tell', 'clean')
+    _finds(it, 'stages', 'flight ran after car.undo')
+
+
+def a_stage_that_is_missing_is_found():
+    for step in TRIP[3:]:
+        _finds(_saga(*(other for other in TRIP if other != step)), 'stages', f'{step} has no run that came to its end')
+    _finds(_saga('hotel', 'car', 'flight', status='COMPLETED', code=None), 'stages', 'clean has no run')
+
+
+def a_stage_without_its_cause_is_found():
+    it = _saga('hotel', 'car', 'car.undo', 'hotel.undo', 'tell', 'clean', fails='car')
+    _finds(it, 'stages', 'car was not done')
+    _finds(_saga('hotel', 'car', 'flight', 'tell', 'clean', status='COMPLETED', code=None), 'stages', 'and tell ran')
+
+
 def more_at_work_than_the_cap_is_found_at_each_instant():
     it = good()
     it.runs = _replace(it.runs, lambda run: run.pid == 4, last=200)  # still alive at the moment at which B begins
@@ -473,7 +521,7 @@ def each_rule_of_the_list_is_planted_here():
     with open(__file__) as file:
         text = file.read()
     named = [line.split()[0] for line in history.__doc__.splitlines() if line.startswith('  ') and line[2] != ' ']
-    assert len(named) == 16, named
+    assert len(named) == 17, named
     assert [rule for rule in named if f"_finds(it, '{rule}'" not in text] == []
 
 

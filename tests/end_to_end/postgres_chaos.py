@@ -51,8 +51,12 @@ WORKFLOWS = {
     'flaky': {'first': Step(failures=1), 'second': Step(('first',))},
     # Lives when the lease of a paused node ends: if nobody killed it, it would meet its own second run.
     'long': {'only': Step(milliseconds=LEASE_SECONDS * 2000)},
+    'saga': {'hotel': Step(), 'car': Step(('hotel',)), 'flight': Step(('car',), failures=1000)},
+    'parked': {'before': Step(), 'after': Step(('before', 'nap'))},
 }
-SHARES = {'diamond': 12, 'single': 6, 'flaky': 4, 'long': 2}
+SHARES = {'diamond': 12, 'single': 6, 'flaky': 4, 'long': 2, 'saga': 2, 'parked': 2}
+STAGES = {'saga': {'undo': {'hotel': 'hotel.undo', 'car': 'car.undo'}, 'on_failure': ['tell'], 'finally': ['clean']}}
+NAPS = {'parked': {'nap': {'needs': ['before'], 'sleep': '1500ms'}}}  # longer than a wait in a node
 
 
 class Proxy:
@@ -275,14 +279,14 @@ class Campaign(Scene):
                          for name, slots in self.slots.items())
         self.server.sql(f'INSERT INTO weir.workspaces (name, plan, slots_max, created_at) VALUES {rows}', self.database)
         for name, steps in WORKFLOWS.items():
-            words = {}
-            for step, plan in steps.items():
-                words[step] = {'exec': [RECORDER, self.records, self.weir.path('locks'), str(plan.milliseconds),
-                                        str(plan.failures)],
-                               'timeout': '60s', 'retry': {'attempts': 3, 'backoff': '50ms'}}
-                if plan.needs:
-                    words[step]['needs'] = list(plan.needs)
-            self.weir.write(f'{name}.json', json.dumps({'name': name, 'steps': words}))
+            stages = STAGES.get(name, {'undo': {}, 'on_failure': [], 'finally': []})
+            words = {step: self._recorded(plan) for step, plan in steps.items()}
+            for step in stages['undo']:
+                words[step]['undo'] = self._recorded(Step())
+            sections = {section: {step: self._recorded(Step()) for step in stages[section]}
+                        for section in ('on_failure', 'finally') if stages[section]}
+            words.update(NAPS.get(name, {}))
+            self.weir.write(f'{name}.json', json.dumps({'name': name, 'steps': words, **sections}))
             self.weir.good('workflow', 'apply', f'{name}.json', '-q')
         # An end is written once: whoever changes or removes one is on record.
         self.server.sql("""CREATE TABLE public.rewritten (what text, before text);
@@ -290,6 +294,13 @@ class Campaign(Scene):
                 INSERT INTO public.rewritten VALUES (TG_OP, OLD::text); RETURN NULL; END $$;
             CREATE TRIGGER note AFTER UPDATE OR DELETE ON weir.workflow_executions
                 FOR EACH ROW EXECUTE FUNCTION public.note()""", self.database)
+
+    def _recorded(self, plan):
+        words = {'exec': [RECORDER, self.records, self.weir.path('locks'), str(plan.milliseconds), str(plan.failures)],
+                 'timeout': '60s', 'retry': {'attempts': 3, 'backoff': '50ms'}}
+        if plan.needs:
+            words['needs'] = list(plan.needs)
+        return words
 
     def ask(self, text):
         """What the server answers, or None while it is away."""
@@ -470,7 +481,9 @@ class Campaign(Scene):
                 for id, workspace in self.workspace_of.items()}
 
     def complete(self, it):
-        it.needs = {name: {step: plan.needs for step, plan in steps.items()} for name, steps in WORKFLOWS.items()}
+        it.needs = {name: {step: tuple(need for need in plan.needs if need in steps) for step, plan in steps.items()}
+                    for name, steps in WORKFLOWS.items()}
+        it.stages, it.may_fail = STAGES, {id for id, name in self.workflow_of.items() if name in STAGES}
         it.poison_most, it.may_be_cancelled, it.cancels = None, self.maybe_cancelled, self.cancels
 
     def check(self):
