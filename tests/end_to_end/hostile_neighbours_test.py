@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""One workspace forks, prints without end, or has a huge backlog, on a node that it shares with quiet workspaces.
+"""One workspace forks, prints without end, has a huge backlog, gets signals or fires schedules without end, on a node
+that it shares with quiet workspaces.
 
 usage: hostile_neighbours_test.py BINARY [--postgres] [TEST ...]      WEIR_TEST_LONG=1 makes the backlog a million rows
 """
 
+import itertools
 import os
 import sys
+import threading
 
 from harness import LONG_CAMPAIGNS, run_tests
-from neighbours import ROUNDS, Scene, await_no_process, processes_with
+from neighbours import ROUNDS, SLOTS, Scene, await_no_process, processes_with
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 
@@ -16,6 +19,8 @@ POSTGRES = '--postgres' in sys.argv
 BACKLOG = 1000000 if LONG_CAMPAIGNS else 20000
 BACKLOG_SET = 100000
 PROCESSES, STEPS = 100, 5
+SENDERS, SIGNALS_LEAST, SCHEDULES = 3, 30, 20
+DATA = ('"' + 'x' * 60000 + '"', '1')  # few of these fill what an execution keeps, and a thousand of those
 MEMORY_MIB_MOST = 1024 if {'ASAN_OPTIONS', 'TSAN_OPTIONS'} & set(os.environ) else 256
 SERVER = None
 
@@ -87,6 +92,70 @@ def a_huge_backlog_of_one_workspace_delays_no_other(weir):
     it = scene.check(is_over=False)
     between = scene.claims_in_between(it)
     scene.print_latency(it, f'beside a backlog of {BACKLOG}, of which {status["completed"]} were done')
+    assert len(between) == len(scene.values) and max(between) <= 100, between
+
+
+class Sender(threading.Thread):
+    """Sends signals to executions without end. The store refuses those that are too many."""
+
+    def __init__(self, weir, ids):
+        super().__init__()
+        self.weir, self.ids, self.sent, self.done, self.failure = weir, ids, 0, threading.Event(), None
+
+    def run(self):
+        for at in itertools.cycle(range(2 * len(self.ids))):
+            if self.done.is_set():
+                break
+            answer = self.weir.run('signal', self.ids[at // 2], 'go', '-d', '-', '-q', stdin=DATA[at % 2])
+            self.sent += answer.code == 0
+            if answer.code not in (0, 4, 6):  # too many are kept; the store was busy
+                self.failure = answer
+                break
+
+
+def signals_without_end_to_one_workspace_disturb_no_other(weir):
+    """No step waits for them yet, and a node holds their executions, so it reads all again with each new one."""
+    scene = Scene(weir)
+    scene.publish('ask', '  hold:\n    signal: never\n    hold_slot: true\n  use:\n    needs: [hold]\n    signal: go\n')
+    node = scene.node()
+    ids = scene.attack('ask', SLOTS)
+    wait_for('all hostile executions to run', lambda: weir.good('status', '--json').json()['running'] >= SLOTS)
+    senders = [Sender(weir, ids) for _ in range(SENDERS)]
+    for sender in senders:
+        sender.start()
+    try:
+        for _ in range(ROUNDS):
+            scene.ask_quietly()
+        wait_for('signals', lambda: sum(sender.sent for sender in senders) >= SIGNALS_LEAST or not senders[0].is_alive())
+    finally:
+        for sender in senders:
+            sender.done.set()
+            sender.join()
+    assert [sender.failure for sender in senders if sender.failure] == []
+    memory, sent = _memory_mib(node), sum(sender.sent for sender in senders)
+    assert memory < MEMORY_MIB_MOST, f'the node had {memory} MiB'
+    assert sent >= SIGNALS_LEAST, sent
+    weir.good('cancel', *ids, '--yes', '-q')
+    scene.drain()
+    scene.stop()
+    it = scene.check(may_be_cancelled=ids)
+    scene.print_latency(it, f'beside {sent} signals to a workspace (node: {memory} MiB)')
+
+
+def schedules_of_one_workspace_delay_no_other(weir):
+    scene = Scene(weir)
+    scene.publish('short', "  only:\n    exec: ['true']\n")
+    for at in range(SCHEDULES):
+        weir.good('schedule', 'set', f's{at}', '--every', '1s', '--workflow', 'short', '-w', 'hostile',
+                  '--overlap', 'queue_all', '-q')
+    scene.node()
+    wait_for('executions of schedules', lambda: weir.good('status', '--json').json()['completed'] >= SCHEDULES)
+    for _ in range(ROUNDS):
+        scene.ask_quietly()
+    scene.stop()
+    it = scene.check(is_over=False, is_open_ended=True)
+    between = scene.claims_in_between(it)
+    scene.print_latency(it, f'beside {len(scene.hostile)} executions of {SCHEDULES} schedules')
     assert len(between) == len(scene.values) and max(between) <= 100, between
 
 

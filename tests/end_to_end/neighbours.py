@@ -111,10 +111,12 @@ class Scene:
                       history.of_sqlite(self.weir.path('weir.db')))
         return it
 
-    def check(self, is_over=True, may_be_cancelled=()):
-        """Results of the quiet ones, and all rules of the history checker."""
+    def check(self, is_over=True, may_be_cancelled=(), is_open_ended=False):
+        """Results of the quiet ones, and all rules of the history checker. `is_open_ended`: there are executions that no
+        caller asked for; those of the hostile workspace are hostile."""
         it = self.history(is_over)
-        it.may_be_cancelled = set(may_be_cancelled)
+        it.may_be_cancelled, it.is_open_ended = set(may_be_cancelled), is_open_ended
+        self.hostile.update(row.id for row in it.rows if row.workspace == 'hostile')
         it.require()
         for id, value in self.values.items():
             shown = self.weir.good('show', id, '--json').json()
