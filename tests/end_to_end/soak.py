@@ -4,8 +4,9 @@ watched.
 
 usage: soak.py BINARY --minutes N [--postgres] [--csv FILE] [--rate EXECUTIONS_PER_SECOND]
 
-Of twenty executions fifteen are short. The others sleep without a slot, sleep until they are woken, wait for a signal, wait for
-an approval, and fail with undos, `on_failure` and `finally`, and are dismissed. A schedule starts one each second.
+Of twenty executions fifteen are short. The others sleep without a slot, sleep until they are woken, wait for a signal,
+wait for an approval, and fail with undos, `on_failure` and `finally`, and are dismissed. A schedule starts one each
+second.
 
 It writes one row of the curve every ten seconds, and fails when, behind a warm-up, something that must stay level has
 grown, when an execution was lost, or when the store is not whole. 24 hours: --minutes 1440.
@@ -162,8 +163,8 @@ class Soak:
         rows = [int(self._query(f'SELECT count(*) FROM {{schema}}{table}')) for table in TABLES]
         ended = status['completed'] + status['failed'] + status['cancelled']
         self.weir.good('dismiss', '--where', 'status=FAILED dismissed=no', '-y', '-q')
-        return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked + self.fired(), ended, rss, descriptors, threads, store, wal,
-                                  *rows]))
+        return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked + self.fired(), ended, rss, descriptors, threads,
+                                  store, wal, *rows]))
 
     def drain(self):
         self.weir.good('schedule', 'pause', 'tick', '-q')
