@@ -67,7 +67,7 @@ def check(root):
             alone = [function for function in functions
                      if function not in ENTRY_POINTS and not is_declared(function, texts)]
             if alone:
-                problems.append(f'{room}/{name}: no header {name[:-2]}.h, and {alone[0]}() is in no header of SHARED_HEADERS\n'
+                problems.append(f'{room}/{name}: no header {name[:-2]}.h, and {alone[0]}() is in no SHARED_HEADERS\n'
                                 '    give the file a header of its name, or make the function static')
     return problems
 
