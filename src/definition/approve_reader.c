@@ -22,8 +22,9 @@ static enum weir_status read_approvers(struct definition_reader *reader, const s
 {
     if (node->kind != YAML_LIST || node->count == 0 || node->count > APPROVERS_MAX) {
         FAIL(reader, node, "\"by\" must be a list of 1 to %d actors", APPROVERS_MAX);
-        error_hint(reader->error,
-                   "write by: [\"token:ops\", \"cli:eve\"]; without \"by\" everybody who may send signals decides");
+        error_hint(
+            reader->error,
+            "write by: [\"token:ops\", \"cli:eve\"]; without \"by\" each caller with the right to send signals may decide");
         return reader->source.status;
     }
     const char **by = arena_allocate(reader->arena, node->count * sizeof *by);

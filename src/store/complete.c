@@ -72,8 +72,9 @@ static enum weir_status need_outside(struct store *store, const json_t *executio
     if (status == WEIR_OK && (versions.fit == 0 || versions.fit != versions.outside)) {
         status = error_set(error, WEIR_ILLEGAL_STATE, "workflow '%s' runs inside a node, which reports its end itself",
                            options.name);
-        error_hint(error,
-                   "only workflows with a `temporal:` section may be ended by their worker; `weir cancel` stops others");
+        error_hint(
+            error,
+            "the worker may end only a workflow with a `temporal:` section; `weir cancel` stops any other execution");
     }
     return status;
 }
@@ -186,7 +187,7 @@ static enum weir_status completion_may_end(struct store *store, const json_t *ex
     /* Before the runs are compared: an execution that waits has no run, and the same call again would not help. */
     if (status == WEIR_OK && state != NULL && strcmp(state, item_state_name(ITEM_PENDING)) == 0) {
         status = error_set(error, WEIR_ILLEGAL_STATE, "the execution has not been started");
-        error_hint(error, "`weir why %s` says what it waits for; `weir cancel` ends what waits", completion->id);
+        error_hint(error, "`weir why %s` shows the reason why it waits; `weir cancel` ends it", completion->id);
     }
     status = status == WEIR_OK ? compare_runs(execution, completion, *ret_has_ended, error) : status;
     return status == WEIR_OK && *ret_has_ended ? compare_ends(execution, completion->kind, error) : status;

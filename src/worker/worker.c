@@ -75,7 +75,7 @@ enum weir_status worker_name_handlers(struct worker *worker, const json_t *names
     if (json_array_size(names) > WORKER_HANDLERS_MAX) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a node on a server has at most %d handlers, and this one has %zu",
                   WORKER_HANDLERS_MAX, json_array_size(names));
-        error_hint(error, "open a second node for the others");
+        error_hint(error, "open a second node for the other handlers");
         return WEIR_INVALID_ARGUMENT;
     }
     json_t *copy = json_deep_copy(names);

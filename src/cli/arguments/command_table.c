@@ -462,7 +462,7 @@ static const struct command commands[] = {
     .summary = "Let a node finish its executions and start no more",
     .example = "weir node drain host-a\nweir node drain host-a --wait --timeout 5m\n",
     .details = "`weir node list` shows the node as draining, and as drained, with the time, once it holds no execution."
-               " Exit code 7 of --wait: --timeout is over and the node drains on.",
+               " Exit code 7 of --wait: --timeout is over and the node continues to drain.",
     .arguments = {{.name = "NAME", .help = "name or number of a node"}},
     .flags = {{.name = "wait", .help = "wait until the node is drained or has stopped"}, FLAG_REASON},
 },

@@ -371,14 +371,15 @@ static enum weir_status wait_for_drain(struct invocation *invocation, struct sto
             break;
         }
         if (!is_done && signals_count() > 0) {
-            status = error_set(error, WEIR_INTERRUPTED, "interrupted; node %s drains on", search.name);
+            status = error_set(error, WEIR_INTERRUPTED, "interrupted; node %s continues to drain", search.name);
             break;
         }
         if (!is_done && clock_boot(clock) >= until_us) {
             int64_t holds = field_number(search.row, "holds", 0);
             status = error_set(error, WEIR_TIMED_OUT, "node %s still holds %" PRId64 " execution%s", search.name, holds,
                                holds == 1 ? "" : "s");
-            error_hint(error, "the node drains on; `weir list --where status=dispatched` shows what runs");
+            error_hint(error,
+                       "the node continues to drain; `weir list --where status=dispatched` lists the running executions");
             break;
         }
         if (!is_done) {

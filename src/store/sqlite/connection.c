@@ -184,7 +184,8 @@ static enum weir_status check_store_file(const struct connection_options *option
             (void)snprintf(url, sizeof url, "sqlite:%s", options->path);
             error_hint(error, "make it with: weir store init --store %s (or start: weir dev)", shell_quote(url, word));
         } else if (native == EACCES) {
-            error_hint(error, "this user may not enter its folder: run as one who may, or give another path");
+            error_hint(error,
+                       "this user may not enter its folder: run weir as a user with this right, or give another path");
         } else {
             error_hint(error, "give the path of a file, for example sqlite:./weir.db");
         }

@@ -287,6 +287,6 @@ enum weir_status filter_parse_state(const char *id, const char *status_text, int
     }
     error_set(error, WEIR_STORE_CORRUPT, "the row of execution %s was altered: its status is \"%.20s\", its lane %lld", id,
               status_text == NULL ? "" : status_text, (long long)lane_id);
-    error_hint(error, "find out who wrote to the file; `weir store check` lists what is wrong");
+    error_hint(error, "find the program that wrote to the file; `weir store check` lists the damage");
     return WEIR_STORE_CORRUPT;
 }

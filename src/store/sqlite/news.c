@@ -64,7 +64,7 @@ static struct lane_delta *refuse_lane(struct news *news, int64_t lane_id, enum w
     if (*ret_status == WEIR_OK) {
         *ret_status =
             error_set(error, WEIR_STORE_CORRUPT, "a row of the queue was altered: its lane is %lld", (long long)lane_id);
-        error_hint(error, "find out who wrote to the file; `weir store check` lists what is wrong");
+        error_hint(error, "find the program that wrote to the file; `weir store check` lists the damage");
     }
     news->refused = (struct lane_delta){.lane_id = lane_id};
     return &news->refused;
