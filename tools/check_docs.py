@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Documents as a test: a long page has a table of contents, a sentence has at most 30 words, and the glossary has one
-sentence for each term, in the order of the alphabet.
+sentence for each term, in the order of the alphabet. ARCHITECTURE.md has at most MAP_LINES_MOST lines.
 
 usage: check_docs.py [ROOT] | --update [ROOT] | --self-test
 
@@ -21,6 +21,8 @@ BEGIN = 'On this page:'
 CONTENTS = re.compile('^' + re.escape(BEGIN) + r'\n\n(- \[.*\n)+\n', re.MULTILINE)
 WELCOME = 'README.md'
 GLOSSARY = 'docs/glossary.md'
+MAP = 'ARCHITECTURE.md'
+MAP_LINES_MOST = 200
 PRINTED = ('docs/commands.md',)
 
 
@@ -94,6 +96,11 @@ def check(root):
     for path in pages(root):
         with open(os.path.join(root, path), encoding='utf-8') as file:
             found += problems_of(path, file.read())
+    if os.path.exists(os.path.join(root, MAP)):
+        with open(os.path.join(root, MAP), encoding='utf-8') as file:
+            lines = len(file.readlines())
+        if lines > MAP_LINES_MOST:
+            found.append(f'{MAP}: {lines} lines; {MAP_LINES_MOST} is the most\n    unite rows, or put the decision into docs/design/')
     return found
 
 
@@ -127,6 +134,10 @@ def self_test():
         with open(os.path.join(root, 'docs/long.md'), 'a', encoding='utf-8') as file:
             file.write('## More\n')
         assert len(check(root)) == 2
+        for lines, count in ((MAP_LINES_MOST, 2), (MAP_LINES_MOST + 1, 3)):
+            with open(os.path.join(root, MAP), 'w', encoding='utf-8') as file:
+                file.write('a\n' * lines)
+            assert len(check(root)) == count, check(root)
 
 
 def main():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Headers as a test: a .c file of src/ with exported functions has a header of its name.
+"""Headers as a test: a .c file of src/ opens with a comment, and one with exported functions has a header of its name.
 
 usage: check_headers.py [ROOT] | --self-test
 
@@ -61,6 +61,9 @@ def check(root):
                  if os.path.exists(os.path.join(root, header))]
         for name in sorted(names):
             path = os.path.join(folder, name)
+            if name.endswith('.c') and not read(path).startswith('/*'):
+                problems.append(f'{room}/{name}: no comment at the beginning\n'
+                                '    explain what the file is responsible for, how it works and what it must never do')
             if not name.endswith('.c') or os.path.exists(path[:-2] + '.h'):
                 continue
             functions = [found[1] for found in EXPORTED.finditer('\n'.join(Source(read(path)).code))]
@@ -74,10 +77,10 @@ def check(root):
 
 def self_test():
     routes = 'src/server/routes/'
-    body = 'int %s(int a)\n{\n    return a;\n}\n'
+    body = '/* It. */\nint %s(int a)\n{\n    return a;\n}\n'
     for files, wanted in (({'src/base/x.c': body % 'x_add', 'src/base/x.h': ''}, 0),
                           ({'src/base/x.c': body % 'x_add', 'src/base/y.h': 'int x_add(int a);\n'}, 1),
-                          ({'src/base/x.c': 'static ' + body % 'x_add'}, 0), ({'src/base/main.c': body % 'main'}, 0),
+                          ({'src/base/x.c': '/* It. */\nstatic int a;\n'}, 0), ({'src/base/x.c': 'static int a;\n'}, 1), ({'src/base/main.c': body % 'main'}, 0),
                           ({'src/base/x.c': body % 'x_add', 'src/base/json.h': 'int x_add(int a);\n'}, 0),
                           ({'src/base/x.c': body % 'x_add', 'src/base/json.h': '/* x_add() */\n'}, 1),
                           ({routes + 'x.c': body % 'answer_it', routes + 'routes.h': '    X(it) X(that)\n'}, 0),
