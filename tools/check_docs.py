@@ -100,7 +100,8 @@ def check(root):
         with open(os.path.join(root, MAP), encoding='utf-8') as file:
             lines = len(file.readlines())
         if lines > MAP_LINES_MOST:
-            found.append(f'{MAP}: {lines} lines; {MAP_LINES_MOST} is the most\n    unite rows, or put the decision into docs/design/')
+            found.append(f'{MAP}: {lines} lines; {MAP_LINES_MOST} is the most\n'
+                         '    unite rows, or put the decision into docs/design/')
     return found
 
 

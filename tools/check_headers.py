@@ -80,7 +80,8 @@ def self_test():
     body = '/* It. */\nint %s(int a)\n{\n    return a;\n}\n'
     for files, wanted in (({'src/base/x.c': body % 'x_add', 'src/base/x.h': ''}, 0),
                           ({'src/base/x.c': body % 'x_add', 'src/base/y.h': 'int x_add(int a);\n'}, 1),
-                          ({'src/base/x.c': '/* It. */\nstatic int a;\n'}, 0), ({'src/base/x.c': 'static int a;\n'}, 1), ({'src/base/main.c': body % 'main'}, 0),
+                          ({'src/base/x.c': '/* It. */\nstatic int a;\n'}, 0),
+                          ({'src/base/x.c': 'static int a;\n'}, 1), ({'src/base/main.c': body % 'main'}, 0),
                           ({'src/base/x.c': body % 'x_add', 'src/base/json.h': 'int x_add(int a);\n'}, 0),
                           ({'src/base/x.c': body % 'x_add', 'src/base/json.h': '/* x_add() */\n'}, 1),
                           ({routes + 'x.c': body % 'answer_it', routes + 'routes.h': '    X(it) X(that)\n'}, 0),
