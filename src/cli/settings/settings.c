@@ -92,7 +92,7 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_EXECUTOR_PARK_AFTER] = {
     .key = "executor.park_after", .type = SETTING_DURATION, .default_text = "1s", .environment = "WEIR_EXECUTOR_PARK_AFTER",
     .least = MICROSECONDS_PER_MS, .most = 10 * YEAR_US,
-    .help = "an execution that waits for longer, in sleeps and for next attempts, gives its slot back meanwhile"},
+    .help = "an execution that only waits, for longer than this, gives its slot back meanwhile"},
 /* The life of a node. */
 [SETTING_NODE_NAME] = {
     .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
