@@ -163,8 +163,8 @@ class Soak:
         rows = [int(self._query(f'SELECT count(*) FROM {{schema}}{table}')) for table in TABLES]
         ended = status['completed'] + status['failed'] + status['cancelled']
         self.weir.good('dismiss', '--where', 'status=FAILED dismissed=no', '-y', '-q')
-        return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked + self.fired(), ended, rss, descriptors, threads,
-                                  store, wal, *rows]))
+        return dict(zip(COLUMNS, [round(time.monotonic() - began), self.asked + self.fired(), ended, rss,
+                                  descriptors, threads, store, wal, *rows]))
 
     def drain(self):
         self.weir.good('schedule', 'pause', 'tick', '-q')

@@ -321,14 +321,18 @@ static void check_writer(struct simulation *simulation, const struct model_item 
     }
 }
 
-/* A parked item is changed by its wake, when it is due, and by the cancel of a client. */
+/* A parked item is changed by its wake, when it is due, and by the cancel and the wake of a client. A client may also have
+ * woken a step that waits on record before the park; then the record of the park wakes the item. */
 static void check_wake(struct simulation *simulation, const struct model_item *item, enum item_state to)
 {
     bool is_by_scheduler = strcmp(simulation->verb, "schedule") == 0 && to == ITEM_PENDING;
+    bool is_by_client = simulation->actor == OUTSIDE || strcmp(simulation->verb, "record") == 0;
     if (item->state != ITEM_WAITING || (simulation->actor == OUTSIDE && to == ITEM_CANCELLED)) {
         return;
     }
-    if (!is_by_scheduler) {
+    if (item->wake_asked && is_by_client && (to == ITEM_PENDING || to == ITEM_WAITING)) { /* the second counts the signal */
+        world_end_wait(simulation, item->id);
+    } else if (!is_by_scheduler) {
         fail(simulation, THE_MODEL_HOLDS, "%s waits and was changed by %s to %s", item->id, simulation->verb,
              item_state_name(to));
     } else if (simulation->profile.clock_step == 0 && item->due_at > observer_store_time(simulation)) {

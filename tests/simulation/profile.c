@@ -3,7 +3,7 @@
 
 #define SECOND_US MICROSECONDS_PER_SECOND
 
-enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3 };
+enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3, HOSTED_EVERY = 5 };
 
 static int some(struct simulation *simulation, int most)
 {
@@ -69,6 +69,7 @@ void profile_draw(struct simulation *simulation)
     const struct mutant *mutant = simulation->options.mutant;
     profile->is_mixed = mutant != NULL ? mutant->is_mixed : simulation->options.seed % MIXED_EVERY == 0;
     profile->parks = mutant != NULL ? mutant->parks : simulation->options.seed % UNPARKED_EVERY != 0;
+    profile->is_hosted = mutant == NULL && simulation->options.seed % HOSTED_EVERY == 1;
     plan->park = profile->parks ? 400 : 0;
     plan->park_most_us = 20 * SECOND_US;
     if (profile->is_mixed) {

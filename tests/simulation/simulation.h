@@ -14,6 +14,7 @@
  *   simulation.c    the program: seeds, TAP, replay
  *   mutants.c       broken variants; each must be caught, or the checker is worth nothing
  *
+ * In one fleet of five every other node is driven by its host: all its loops run in one call, and wait for each other.
  * One fleet in four is mixed: its nodes have engines of both kinds and two namespaces, and some come back from a restart
  * with another one.
  *
@@ -143,6 +144,7 @@ struct model_item {
     bool has_row;           /* in the queue */
     bool acknowledged;
     bool cancel_asked;
+    bool wake_asked;
     int64_t finished_at;
     char error_code[ERROR_CODE_MAX + 1];
     char key[16]; /* idempotency key, "" = none */
@@ -244,6 +246,7 @@ struct profile {
     int starts_max;
     size_t room;
     bool parks;     /* engines inside of nodes park executions whose steps wait */
+    bool is_hosted; /* every other node has no threads: a host calls node_step(), one call for all loops */
     bool exclusive; /* dispatch.exclusive: nodes claim only while they hold the lock */
     int64_t retention_us;
 };
@@ -318,6 +321,8 @@ void world_kill(struct simulation *simulation, struct simulated_node *node);
 void world_wake_nodes(struct simulation *simulation);
 /* The notes of the engines on the execution, or NULL. Where it runs or has run, before where its starts were refused. */
 const struct scripted_entry *world_engine_entry(const struct simulation *simulation, const char *id);
+/* A client has ended the wait of the execution before its time. */
+void world_end_wait(const struct simulation *simulation, const char *id);
 /* The pool of the node. */
 int world_pool(const struct simulated_node *node);
 /* Runs of the item, whatever becomes of its node, go on until the engine ends them. */

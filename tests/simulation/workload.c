@@ -205,6 +205,30 @@ static void act_on_executions(struct simulation *simulation)
     world_wake_nodes(simulation);
 }
 
+/* Only a step that waits on record is woken, and only a FAILED execution is dismissed, which moves nothing. */
+static void wake_or_dismiss(struct simulation *simulation)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct bulk_result result;
+    enum bulk_act act = drawn(simulation, 7000) ? BULK_WAKE : BULK_DISMISS;
+    const struct model_item *item = pick_item(simulation);
+    for (size_t i = 0; act == BULK_WAKE && i < simulation->item_count; i++) {
+        struct model_item *other = &simulation->items[i];
+        item = other->state == ITEM_WAITING && drawn(simulation, 5000) ? other : item;
+    }
+    if (item == NULL) {
+        return;
+    }
+    char id[UUID_TEXT_MAX];
+    text_copy(id, sizeof id, item->id);
+    struct execution_filter filter = {.id = id};
+    observer_find(simulation, id)->wake_asked |= act == BULK_WAKE;
+    enum weir_status status = store_bulk(simulation->outside, act, &filter, "", 1, &result, &error);
+    say(simulation, "%s %s: %s", bulk_act_name(act), id, weir_status_name(status));
+    expect(simulation, bulk_act_name(act), status, &error);
+    world_wake_nodes(simulation);
+}
+
 static void set_paused(struct simulation *simulation, const char *group, bool paused)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -296,6 +320,10 @@ static void pause_or_resume(struct simulation *simulation)
 static void act(struct simulation *simulation)
 {
     int index = (int)draw(simulation, simulation->profile.workspaces);
+    if (simulation->profile.parks && drawn(simulation, 2500)) { /* else no draw: seeds of other fleets stay as they are */
+        wake_or_dismiss(simulation);
+        return;
+    }
     switch (draw(simulation, 12)) {
     case 0:
         set_workspace(simulation, index, -1, 0, drawn(simulation, 4000));

@@ -128,6 +128,13 @@ const struct scripted_entry *world_engine_entry(const struct simulation *simulat
     return found;
 }
 
+void world_end_wait(const struct simulation *simulation, const char *id)
+{
+    for (int place = 0; place < simulation->place_count; place++) {
+        scripted_world_end_wait(simulation->engines[place], id);
+    }
+}
+
 int world_pool(const struct simulated_node *node)
 {
     bool on_temporal = node->simulation != NULL && node->simulation->profile.is_mixed && node->place > 0;
@@ -340,8 +347,36 @@ static void after_loop(struct simulation *simulation, struct simulated_node *nod
     }
 }
 
+/* It has no threads, and its host calls node_step(). */
+static bool is_hosted(const struct simulated_node *node)
+{
+    return node->simulation != NULL && node->simulation->profile.is_hosted && node->index % 2 == 1;
+}
+
+static void step_hosted(struct simulation *simulation, struct simulated_node *node)
+{
+    int actor = simulation->actor;
+    simulation->actor = node->index;
+    node->depth++;
+    memset(node->busy, true, sizeof node->busy);
+    int64_t due_us = node_step(node->node);
+    memset(node->busy, false, sizeof node->busy);
+    node->depth--;
+    observe(simulation);
+    for (int loop = 0; loop < LOOP_COUNT; loop++) {
+        node->due_us[loop] = due_us;
+    }
+    check_engine(simulation);
+    after_loop(simulation, node);
+    simulation->actor = actor;
+}
+
 static void step_loop(struct simulation *simulation, struct simulated_node *node, enum node_loop loop)
 {
+    if (is_hosted(node)) {
+        step_hosted(simulation, node);
+        return;
+    }
     int64_t (*const steps[])(struct node *) = {
         [LOOP_DISPATCH] = node_dispatch_step,
         [LOOP_RECORD] = node_record_step,

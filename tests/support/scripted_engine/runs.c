@@ -293,6 +293,7 @@ static void park_run(struct scripted_world *world, struct run *run)
     INVARIANT(report != NULL);
     report->delay_us = run->outcome.park_us;
     report->waiting_for = run->entry->steps > 0 ? WAIT_RETRY : WAIT_SLEEP;
+    report->signals_seen = run->signals_seen;
     run->state = RUN_PARKED;
     run->entry->parked_until_us = time_add(scripted_now(world), run->outcome.park_us);
     scripted_close_in_ledger(world, run);
@@ -331,6 +332,7 @@ static struct run *begin_run(struct scripted_world *world, struct handle *owner,
     run->outcome = arrival->outcome;
     run->cancel_at_us = TIME_NEVER;
     run->is_suspect = arrival->is_suspect;
+    run->signals_seen = arrival->signals_seen;
     memcpy(run->done, arrival->done, sizeof run->done);
     memcpy(run->attempts, arrival->attempts, sizeof run->attempts);
     if (run->entry->steps < 0) {

@@ -81,6 +81,7 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
     struct scripted_entry *entry = ledger_enter(&world->ledger, start->id, start->workspace);
     struct scripted_event arrival = {
         .fence = start->fence, .cancel_requested = start->cancel_requested, .is_suspect = start->is_suspect};
+    arrival.signals_seen = start->signals_seen;
     text_copy(arrival.id, sizeof arrival.id, start->id);
     entry->starts_requested++;
     if (needs_another_engine(world, start)) {
@@ -105,6 +106,7 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
         event->outcome = arrival.outcome;
         event->cancel_requested = arrival.cancel_requested;
         event->is_suspect = arrival.is_suspect;
+        event->signals_seen = arrival.signals_seen;
         memcpy(event->done, arrival.done, sizeof event->done);
         memcpy(event->attempts, arrival.attempts, sizeof event->attempts);
         entry->on_the_way++;
@@ -497,6 +499,15 @@ void scripted_world_reboot(struct scripted_world *world)
 const struct scripted_entry *scripted_world_entry(const struct scripted_world *world, const char *id)
 {
     return ledger_find(&world->ledger, id);
+}
+
+void scripted_world_end_wait(struct scripted_world *world, const char *id)
+{
+    struct scripted_entry *entry = ledger_find(&world->ledger, id);
+    if (entry != NULL) {
+        entry->parked_until_us = 0;
+        entry->waits_until_us = 0;
+    }
 }
 
 const struct scripted_entry *scripted_world_entry_at(const struct scripted_world *world, size_t index)

@@ -137,6 +137,8 @@ int64_t scripted_world_pass_time(struct scripted_world *world);
 void scripted_world_reboot(struct scripted_world *world);
 /* The id's entry, or NULL when it was never started. */
 const struct scripted_entry *scripted_world_entry(const struct scripted_world *world, const char *id);
+/* The wait of the id was ended from outside: a run may begin before its time. */
+void scripted_world_end_wait(struct scripted_world *world, const char *id);
 /* All entries, one after the other, in the order of their first start; NULL after the last. */
 const struct scripted_entry *scripted_world_entry_at(const struct scripted_world *world, size_t index);
 /* Open runs of a workspace now; NULL = of all. */

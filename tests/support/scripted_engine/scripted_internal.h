@@ -41,6 +41,7 @@ struct run {
     int step;             /* the one that is under way */
     int attempts[SCRIPTED_STEPS_MOST];
     bool done[SCRIPTED_STEPS_MOST];
+    int64_t signals_seen; /* at the claim; a later signal is ignored, so the store wakes the run that parks behind it */
     bool is_suspect;
     bool open; /* in the ledger */
 };
@@ -87,6 +88,7 @@ struct scripted_event {
     struct report *report;
     struct scripted_outcome outcome;
     bool cancel_requested;
+    int64_t signals_seen;
     bool is_suspect;
     bool done[SCRIPTED_STEPS_MOST];
     int attempts[SCRIPTED_STEPS_MOST];
