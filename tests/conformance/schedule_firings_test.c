@@ -308,6 +308,15 @@ static void a_settlement_is_counted_once(void **state)
     assert_int_equal(fire(scene).counts.skipped, 1);
 }
 
+/* Ids of executions begin with their time, which orders lists and equal ranks. */
+static void assert_id_has_the_time(struct scene *scene, const char *id)
+{
+    unsigned high = 0, low = 0;
+    assert_int_equal(sscanf(id, "%8x-%4x-7", &high, &low), 2);
+    int64_t ago_ms = scene_now(scene) / 1000 - ((int64_t)high << 16 | low);
+    assert_in_range(ago_ms, 0, 24 * 3600 * 1000);
+}
+
 /* Enqueues the only firing that may start with its planned id, as a node whose settlement is lost. */
 static struct schedule_firing start_without_settlement(struct scene *scene)
 {
@@ -318,6 +327,7 @@ static struct schedule_firing start_without_settlement(struct scene *scene)
     struct enqueue_result result = scene_try(scene, &request);
     assert_int_equal(result.status, WEIR_OK);
     assert_string_equal(result.id, firings.firings[0].planned_id);
+    assert_id_has_the_time(scene, result.id);
     return firings.firings[0];
 }
 

@@ -13,6 +13,7 @@ static struct store_driver watched_driver;
 static struct bench *interrupted;         /* the bench of the next recovery */
 static const struct store *beating_store; /* the handle of the last heartbeat */
 static int beats;
+static bool was_impaired;    /* by a heartbeat since watch() */
 static struct bench *slowed; /* each record of handlers takes as long as a call may */
 static int offers;
 
@@ -20,6 +21,7 @@ static enum weir_status count_beat(struct store *store, int64_t node, struct nod
 {
     beating_store = store;
     beats++;
+    was_impaired = was_impaired || beat->engine_impaired;
     return real_driver->node_beat(store, node, beat, error);
 }
 
@@ -32,6 +34,20 @@ static void watch(struct bench *bench)
     bench->settings.lease_us = LEASE_SECONDS * SECOND;
     interrupted = NULL;
     beats = 0;
+    was_impaired = false;
+}
+
+static void a_heartbeat_reports_an_impaired_engine_and_no_sound_one(void **state)
+{
+    struct bench *bench = *state;
+    watch(bench);
+    start_node(bench);
+    pass(bench, LEASE_SECONDS * SECOND);
+    assert_true(beats > 0);
+    assert_false(was_impaired);
+    engine_report(bench->engine, report_new(REPORT_ENGINE_IMPAIRED, "", 0));
+    pass(bench, LEASE_SECONDS * SECOND);
+    assert_true(was_impaired);
 }
 
 static void heartbeats_go_on_with_a_full_engine(void **state)
@@ -444,6 +460,7 @@ static void a_node_whose_engine_reaches_another_service_gives_up_what_it_holds(v
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_heartbeat_reports_an_impaired_engine_and_no_sound_one),
         TEST(heartbeats_go_on_with_a_full_engine),
         TEST(heartbeats_go_on_while_handlers_cannot_be_recorded),
         TEST(a_heartbeat_comes_between_two_slow_records_of_handlers),
