@@ -135,6 +135,7 @@ static void decide_one(struct walker *walker, struct known_item *item)
         scene_ok(walker->scene, status);
         item->decided = true;
         note_sent(item, PAY, 0, approval.approved, sent.seq);
+        decide_one(walker, item); /* another caller, who is too late */
     } else {
         assert_int_equal(status, WEIR_ILLEGAL_STATE);
     }
@@ -151,6 +152,7 @@ static void wake_one(struct walker *walker, struct known_item *item)
         assert_string_not_equal(scene_status_of(scene, item->id), "WAITING");
         item->woken = true;
         note_sent(item, NAP, 0, 1, scene_number(scene, "SELECT max(seq) FROM signals WHERE execution_id = '%s'", item->id));
+        wake_one(walker, item);
     } else {
         assert_int_equal(status, WEIR_ILLEGAL_STATE);
         assert_true(item->ended || item->steps[NAP] != WAITING || item->woken);
