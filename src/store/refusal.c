@@ -336,6 +336,12 @@ enum weir_status refusal_of_approval(const char *id, const struct refused_approv
         error_hint(error, "name one of them: %.600s", who);
         return WEIR_ILLEGAL_STATE;
     }
+    if (strcmp(outcome, "temporal") == 0) {
+        error_set(error, WEIR_ILLEGAL_STATE, "execution %s is of a workflow on Temporal, which has no steps to approve", id);
+        error_hint(error, "its worker waits in its own code: `weir signal %s NAME` and `weir temporal update %s NAME` reach it",
+                   id, id);
+        return WEIR_ILLEGAL_STATE;
+    }
     if (strcmp(outcome, "none") == 0) {
         error_set(error, WEIR_ILLEGAL_STATE, "no such step of execution %s waits for an approval", id);
         error_hint(error, "`weir why %s` shows what it waits for", id);

@@ -15,6 +15,8 @@
 #define REFUSAL_WAKE_SIGNAL "its steps wait for signals or approvals, and a wake does not send them"
 #define REFUSAL_WAKE_NO_TIMEOUT "its steps wait without a timeout, and a wake does not send what they wait for"
 #define REFUSAL_WAKE_TWICE "it was woken already"
+#define REFUSAL_WAKE_TEMPORAL                                                                                              \
+    "its workflow is one of Temporal, which keeps its timers; `weir signal` and `weir temporal update` reach it"
 #define REFUSAL_RETRY_LIVE "it has not ended"
 #define REFUSAL_RETRY_COMPLETED "only a FAILED or CANCELLED one can be retried"
 #define REFUSAL_RETRY_NO_WORKSPACE "its workspace is deleted, so it cannot be retried"
@@ -111,6 +113,7 @@ const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted
 struct refused_approval {
     /* The outcome:
      *   "none"        no step waits
+     *   "temporal"    its workflow is one of Temporal
      *   "several"     `who` has the steps
      *   "decided"     `who` has the first decision as JSON, with `state` of the execution and `is_unused`
      *   "earlier"     the caller has named no step. This one was decided before, as above, and `waits` is another one

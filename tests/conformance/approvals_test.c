@@ -176,6 +176,23 @@ static enum weir_status end_step(struct scene *scene, const struct claimed_item 
 }
 
 /* The node has had its timer, and has not recorded that yet. */
+/* Its worker waits in its own code, so the refusal names what reaches a workflow there. */
+static void an_execution_on_temporal_takes_no_decision(void **state)
+{
+    struct scene *scene = *state;
+    static const char definition[] = "{\"name\":\"remote\",\"temporal\":{}}";
+    struct published published;
+    scene_ok(scene, store_publish(scene->store, "remote", NULL, definition, NULL, &published, &scene->error));
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "remote"});
+    refuse(scene, id, NULL, WEIR_ILLEGAL_STATE, "is of a workflow on Temporal, which has no steps to approve");
+    refuse(scene, id, "pay", WEIR_ILLEGAL_STATE, "`weir temporal update");
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit"), 0);
+    struct bulk_result result = {0};
+    const struct execution_filter filter = {.id = id};
+    scene_ok(scene, store_bulk_one(scene->store, BULK_CANCEL, NULL, &filter, &result, &scene->error));
+    refuse(scene, id, "pay", WEIR_ILLEGAL_STATE, "is CANCELLED: it has ended");
+}
+
 static void a_decision_after_the_timeout_is_refused(void **state)
 {
     struct scene *scene = *state;
@@ -262,6 +279,7 @@ int main(void)
         APPROVAL_TEST(another_actor_is_refused_on_record),
         APPROVAL_TEST(the_second_decision_names_the_first),
         APPROVAL_TEST(only_a_step_that_waits_takes_a_decision),
+        APPROVAL_TEST(an_execution_on_temporal_takes_no_decision),
         APPROVAL_TEST(a_decision_after_the_timeout_is_refused),
         APPROVAL_TEST(a_decision_that_did_not_count_is_told),
         APPROVAL_TEST(a_signal_is_no_decision),

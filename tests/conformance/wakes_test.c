@@ -281,6 +281,19 @@ static void an_execution_that_does_not_wait_is_refused(void **state)
                      WEIR_EXECUTION_NOT_FOUND);
 }
 
+/* Its service keeps its timers, so the refusal names what reaches a workflow there. */
+static void an_execution_on_temporal_has_no_wait_to_end(void **state)
+{
+    struct scene *scene = *state;
+    static const char definition[] = "{\"name\":\"remote\",\"temporal\":{}}";
+    struct published published;
+    scene_ok(scene, store_publish(scene->store, "remote", NULL, definition, NULL, &published, &scene->error));
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "remote"});
+    refuse_wake(scene, id, NULL, "is PENDING: its workflow is one of Temporal, which keeps its timers; `weir signal`");
+    refuse_wake(scene, id, "sleep", "is PENDING: its workflow is one of Temporal");
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit"), 0);
+}
+
 static void a_wake_is_on_record_with_its_actor(void **state)
 {
     struct scene *scene = *state;
@@ -364,6 +377,7 @@ int main(void)
         WAKE_TEST(the_wait_for_the_attempt_after_it_is_another_one),
         WAKE_TEST(a_wake_that_came_too_late_is_of_no_wait),
         WAKE_TEST(an_execution_that_does_not_wait_is_refused),
+        WAKE_TEST(an_execution_on_temporal_has_no_wait_to_end),
         WAKE_TEST(a_wake_is_on_record_with_its_actor),
         WAKE_TEST(a_filter_wakes_many),
         WAKE_TEST(the_stream_has_the_wake),

@@ -46,5 +46,23 @@ def data_that_another_program_wrote_fails_the_step_and_is_shown(weir):
     _stop(node)
 
 
+def what_is_for_steps_is_refused_for_a_workflow_on_temporal(weir):
+    """SQL cannot reach its service; the words name the commands that do."""
+    name = _use(weir)
+    weir.write('remote.json', json.dumps({'name': 'remote', 'temporal': {}}))
+    weir.good('workflow', 'apply', 'remote.json', '-q')
+    id = weir.enqueue('-w', 'acme', 'remote')
+    session = Session(name)
+    for call, words in ((f"weir.signal('{id}', 'go')", 'pass the signal on with `weir signal`'),
+                        (f"weir.wake('{id}')", 'its workflow is one of Temporal'),
+                        (f"weir.wake('{id}', 'sleep')", '`weir temporal update`'),
+                        (f"weir.approve('{id}')", 'which has no steps to approve'),
+                        (f"weir.reject('{id}', 'pay')", '`weir temporal update')):
+        answer = session.ask(f'SELECT {call}')
+        assert 'ERROR:' in answer and words in answer, (call, answer)
+    session.close()
+    assert [event['event'] for event in weir.show(id)['events']] == ['enqueue'], weir.show(id)['events']
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

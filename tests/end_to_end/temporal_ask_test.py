@@ -82,6 +82,23 @@ def what_cannot_be_asked_is_told(weir):
         assert refused.code == 2 and 'engine: temporal' in refused.err, refused
 
 
+def acts_on_steps_name_what_reaches_a_workflow(weir):
+    """It has no steps to wake or to approve. The words name the commands that do the like; nothing of it changes."""
+    _, id = _begin(weir)
+    for verb in ('wake', 'approve', 'reject'):
+        refused = weir.run(verb, id)
+        assert refused.code == 4 and 'on Temporal' in refused.err.replace('one of', 'on'), refused
+        assert '`weir signal' in refused.err and '`weir temporal update' in refused.err, refused
+    step = weir.run('approve', id, 'workflow')  # its one step is that of its ids
+    assert step.code == 4 and '`weir temporal update' in step.err, step
+    asked = weir.run('wake', id, '--waiting-for', 'sleep', '--json')
+    assert asked.code == 4 and 'Temporal' in asked.err, asked
+    changes = {event['event'] for event in show(weir, id)['events']}
+    assert not changes & {'wake', 'approve', 'reject', 'signal'}, changes
+    let_go(weir, [id])
+    ended(weir, id, 'COMPLETED')
+
+
 def the_doctor_of_the_service_looks_at_nothing_else(weir):
     server = the_server()
     prepare(weir, server)

@@ -223,11 +223,13 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
     return REFUSAL_PURGE_LIVE;
 }
 
-/* Likewise of an execution that has not ended, and of which no wait could be ended. */
+/* Likewise of an execution that has not ended, and of which no wait could be ended, or which has none in the store. */
 static void count_wake_refusal(struct bulk *bulk, const PGresult *result, int row)
 {
-    const char *why = refusal_of_wake(bulk->order->waits_for, result_int(result, row, 3), result_int(result, row, 4),
-                                      result_int(result, row, 5));
+    const char *why = strcmp(result_text(result, row, 1), "temporal") == 0
+                          ? REFUSAL_WAKE_TEMPORAL
+                          : refusal_of_wake(bulk->order->waits_for, result_int(result, row, 3), result_int(result, row, 4),
+                                            result_int(result, row, 5));
     bulk->result.refused++;
     if (bulk->result.first_refusal == WEIR_OK) {
         bulk->result.first_refusal = error_set(&bulk->result.refusal, WEIR_ILLEGAL_STATE, "execution %s is %s: %s",
@@ -260,7 +262,7 @@ static void count_bulk_outcomes(struct bulk *bulk, const PGresult *result)
             if (bulk->act == BULK_RETRY) {
                 text_copy(bulk->result.new_id, sizeof bulk->result.new_id, result_text(result, row, 2));
             }
-        } else if (strcmp(outcome, "waits") == 0) {
+        } else if (strcmp(outcome, "waits") == 0 || strcmp(outcome, "temporal") == 0) {
             count_wake_refusal(bulk, result, row);
         } else {
             count_refusal(bulk, result_text(result, row, 0), outcome, result_text(result, row, 2));

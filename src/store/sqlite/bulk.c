@@ -143,6 +143,9 @@ static enum weir_status wake_one(struct bulk *bulk, const char *id, struct weir_
     if (status != WEIR_OK) {
         return status;
     }
+    if (lane_is_on_temporal(item.lane_id)) {
+        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), REFUSAL_WAKE_TEMPORAL);
+    }
     struct wake_target target = {.waking = {.id = id,
                                             .lane_id = item.lane_id,
                                             .rank = item.rank,

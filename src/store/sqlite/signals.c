@@ -70,7 +70,7 @@ static enum weir_status find_signalled(struct write *write, struct signalled *it
     item->signals = sqlite3_column_int64(statement, 11);
     status = filter_parse_state(item->id, column_text(statement, 0), item->lane_id, &state, error);
     (void)sqlite3_reset(statement);
-    return status == WEIR_OK && lane_is_on_temporal(item->lane_id) ? refusal_signal_of_temporal(item->id, error) : status;
+    return status;
 }
 
 enum weir_status item_wake(struct write *write, const struct waking *waking, struct weir_error *error)
@@ -192,6 +192,9 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
     struct store *store = &write->store->store;
     const char *data = request->data == NULL ? "null" : request->data;
     enum weir_status status = find_signalled(write, item, error);
+    if (status == WEIR_OK && lane_is_on_temporal(item->lane_id)) {
+        return refusal_signal_of_temporal(item->id, error);
+    }
     if (status == WEIR_OK) {
         status = check_name(write, item, request->name, error);
     }
@@ -325,6 +328,9 @@ static enum weir_status sqlite_decide(struct write *write, const struct approval
     bool is_decided = strcmp(wanted.outcome, "decided") == 0 || strcmp(wanted.outcome, "earlier") == 0;
     if (status == WEIR_OK && !is_decided) {
         status = find_signalled(write, item, error);
+    }
+    if (status == WEIR_OK && !is_decided && lane_is_on_temporal(item->lane_id)) {
+        text_copy(wanted.outcome, sizeof wanted.outcome, "temporal");
     }
     if (status == WEIR_OK && wanted.outcome[0] == '\0') {
         status = keep_approval(write, approval, item, wanted.step, error);

@@ -34,6 +34,11 @@ BEGIN
     ELSIF sent.outcome = 'several' THEN
         PERFORM :schema.refuse('illegal_state', format('several steps of execution %s wait for an approval', execution_id),
                                'name one of them: ' || sent.who);
+    ELSIF sent.outcome = 'temporal' THEN
+        PERFORM :schema.refuse('illegal_state',
+                               format('execution %s is of a workflow on Temporal, which has no steps to approve', execution_id),
+                               format('its worker waits in its own code: `weir signal %s NAME` and `weir temporal update %s NAME` '
+                                      'reach it', execution_id, execution_id));
     ELSIF sent.outcome = 'none' THEN
         PERFORM :schema.refuse('illegal_state', format('no such step of execution %s waits for an approval', execution_id),
                                'weir why shows what it waits for');

@@ -2,6 +2,7 @@
 -- Returns the outcome:
 --   'sent'       `step` has the decision, as the signal `seq`
 --   'none'       no such step waits
+--   'temporal'   its workflow is one of Temporal
 --   'several'    `who` has their names
 --   'decided'    `who` has the first decision, with the execution's state and whether the step ended without it
 --   'earlier'    the same of another step, without `wanted`; `waiting` has the step that waits. The caller may repeat a call whose answer
@@ -20,10 +21,11 @@ SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan S
 #variable_conflict use_variable
 DECLARE
     definition bigint;
+    lane bigint;
     steps text[];
     allowed json;
 BEGIN
-    SELECT q.definition_id INTO definition FROM :schema.workflow_execution_queue q WHERE q.id = item FOR NO KEY UPDATE;
+    SELECT q.definition_id, q.lane_id INTO definition, lane FROM :schema.workflow_execution_queue q WHERE q.id = item FOR NO KEY UPDATE;
     SELECT array_agg(s.step ORDER BY s.step) INTO steps FROM :schema.workflow_node_executions s
     WHERE s.execution_id = item AND s.status = 'WAITING' AND s.signal LIKE 'approve:%' AND (wanted IS NULL OR s.step = wanted)
       AND NOT EXISTS (SELECT 1 FROM :schema.signals g WHERE g.execution_id = item AND g.name = s.signal AND g.key = 'approval');
@@ -39,7 +41,7 @@ BEGIN
         WHERE g.execution_id = item AND g.name LIKE 'approve:%' AND (wanted IS NULL OR g.name = 'approve:' || wanted)
         ORDER BY g.seq DESC LIMIT 1;
         IF outcome IS NULL AND steps IS NULL THEN
-            outcome := coalesce(CASE WHEN definition IS NOT NULL THEN 'none' END,
+            outcome := coalesce(CASE WHEN (lane >> 31) & 1 = 1 THEN 'temporal' WHEN definition IS NOT NULL THEN 'none' END,
                                 (SELECT h.status FROM :schema.workflow_executions h WHERE h.id = item), 'gone');
         END IF;
     END IF;

@@ -21,7 +21,9 @@ BEGIN
         PERFORM :schema.refuse_act(execution_id, act.detail, 'it has ended, so nothing of it waits');
     ELSIF act.outcome <> 'changed' THEN
         PERFORM :schema.refuse_act(execution_id, act.detail,
-            CASE WHEN act.timed > 0 THEN 'it was woken already'
+            CASE WHEN act.outcome = 'temporal'
+                 THEN 'its workflow is one of Temporal, which keeps its timers; `weir signal` and `weir temporal update` reach it'
+                 WHEN act.timed > 0 THEN 'it was woken already'
                  WHEN act.of_kind > 0 THEN 'its steps wait without a timeout, and a wake does not send what they wait for'
                  WHEN act.waits = 0 THEN 'none of its steps sleeps or waits for its next attempt'
                  WHEN waiting_for IS NOT NULL THEN 'none of its steps has a wait of this kind'

@@ -1,7 +1,7 @@
 -- Ends the waits of steps of a set of executions before their time, as an act. `wanted`: only waits of this kind (is_wanted_wait()).
--- A row per id. 'changed': waits were ended. 'refused': the execution has ended, with its state ('gone' = there is none). 'waits': none
--- could be ended, or all were ended by such an act before. It has the state of the item, and how many waits are on record, how many of the
--- kind, and how many of these with a time.
+-- A row per id. 'changed': waits were ended. 'refused': the execution has ended, with its state ('gone' = there is none). 'temporal', with
+-- the state of the item: its service keeps its timers. 'waits': none could be ended, or all were ended by such an act before. It has the
+-- state of the item, and how many waits are on record, how many of the kind, and how many of these with a time.
 -- 1. The items are locked, so of two acts on one wait the second finds the signal of the first.
 -- 2. Each wait gets a signal for its step; the due time is its key. So it is durable, and consumed once (queue/signal.h).
 -- 3. A WAITING item becomes runnable. The node of a held one is notified; any other gets the signals with the claim.
@@ -52,7 +52,8 @@ BEGIN
         PERFORM :schema.record_act(actor, why, 'wake', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(woken));
     END IF;
     RETURN QUERY
-    SELECT u.id, CASE WHEN u.id = ANY (woken) THEN 'changed' WHEN q.id IS NULL THEN 'refused' ELSE 'waits' END,
+    SELECT u.id, CASE WHEN u.id = ANY (woken) THEN 'changed' WHEN q.id IS NULL THEN 'refused'
+                      WHEN (q.lane_id >> 31) & 1 = 1 THEN 'temporal' ELSE 'waits' END,
            coalesce(q.status, h.status, 'gone'), coalesce(w.waits, 0), coalesce(w.of_kind, 0), coalesce(w.timed, 0)
     FROM unnest(ids) u (id) LEFT JOIN :schema.workflow_execution_queue q ON q.id = u.id
     LEFT JOIN :schema.workflow_executions h ON h.id = u.id,
