@@ -80,7 +80,7 @@ class Server:
     """The development server. Its data are on a file, so they are still there after kill() and start(); in memory, a busy
     one was seen to lose them all."""
 
-    def __init__(self, settings=(), namespaces=()):
+    def __init__(self, settings=(), namespaces=(), words=()):
         self.folder = tempfile.mkdtemp(prefix='weir-temporal-')
         self.port = self.address = None
         self.log = os.path.join(self.folder, 'log')
@@ -91,6 +91,7 @@ class Server:
             self.command += ['--namespace', namespace]
         for setting in settings:
             self.command += ['--dynamic-config-value', setting]
+        self.command += words
         self.process = None
         self.workers = []
         SERVERS.append(self)
