@@ -23,7 +23,9 @@ folder=$cache/temporal-$version-$sdk_version
 case $wanted in
 "$server_version") ;;
 "$own_version")
-    go_hint="Go $(sed -n 's|^go ||p' "$own/go.mod") or newer (https://go.dev/dl)"
+    go_hint="Go $(sed -n 's|^go ||p' "$own/go.mod") or newer (https://go.dev/dl), or one from 1.21 on that may fetch it"
+    # An older Go fetches the one that go.mod names as a module, also where the machine's setting is `local`.
+    export GOTOOLCHAIN=auto
     folder=$cache/temporal-server-$own_version-$sdk_version
     ;;
 *)

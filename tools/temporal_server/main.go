@@ -1,6 +1,6 @@
 // A Temporal server of one process for the tests, of a version that Temporal's command line does not offer. It takes the
 // flags of `temporal server start-dev` that the tests use, so that the tests need not know which of the two they start. The
-// version is that of go.mod: the newest one that Go 1.26.8 builds (1.32.2 needs 1.26.10).
+// version is that of go.mod: the newest one that the module proxy serves.
 //
 // usage: temporal server start-dev --port PORT --db-filename FILE [--ip IP] [--headless] [--log-level LEVEL]
 //
