@@ -104,5 +104,6 @@ void bench_postgres_takeover(struct bench *bench);
 void bench_temporal(struct bench *bench);
 /* Left out, in words, where the Temporal server of the tests is not installed. */
 void bench_temporal_service(struct bench *bench);
+void bench_temporal_lone(struct bench *bench);
 
 #endif

@@ -45,6 +45,7 @@ static const struct group {
     {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
     {"temporal-service", "starts through weir beside a plain loop of them, on a real Temporal server",
      bench_temporal_service},
+    {"temporal-lone", "a lone execution beside a plain client, on a real Temporal server", bench_temporal_lone},
 };
 enum { GROUP_COUNT = sizeof groups / sizeof groups[0] };
 

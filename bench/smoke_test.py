@@ -104,14 +104,15 @@ FIGURES = {
         "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",
         "temporal: starts through weir, PostgreSQL", "temporal: CPU per start through weir, PostgreSQL"],
     "temporal-service": [
-        "temporal service: starts through weir", "temporal service: lone workflow, plain client, p50",
-        "temporal service: lone execution through weir, p50",
-        "temporal service: lone, more than the plain client, p50",
+        "temporal service: starts through weir",
         *(f"temporal service: {what}" for what in (
             "close to next start, sqlite, p50", "close to next start, sqlite, p99",
             "behind the first of a backlog, sqlite, p50",
             "by the list alone, sqlite, p99", "close to next start, postgres, p50", "close to next start, postgres, p99",
             "behind the first of a backlog, postgres, p50"))],
+    "temporal-lone": [
+        "temporal service: lone workflow, plain client, p50", "temporal service: lone execution through weir, p50",
+        "temporal service: lone, more than the plain client, p50"],
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside its leases", "idle node: commits (floor: its leases)",

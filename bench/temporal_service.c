@@ -601,12 +601,11 @@ static void measure_lone(struct bench *bench, struct store *store, struct grpc_c
                  weir_ms > plain_ms ? weir_ms - plain_ms : 0, "ms", 0, VALUE_AT_MOST, 40);
 }
 
-static void measure_next(struct bench *bench, struct grpc_client *client, const char *installed, const char *address)
+static void measure_next(struct bench *bench, const char *installed, const char *address)
 {
     struct gaps gaps;
     struct worker worker = start_worker(bench, installed, address);
     struct store *store = fixture_store(bench, "next");
-    measure_lone(bench, store, client, address);
     measure_next_on(bench, store, "sqlite", installed, address);
     measure_gaps(bench, store, installed, address, "listed", SIZE_MAX, &gaps);
     report_gaps(bench, "by the list alone", "sqlite", gaps.all, gaps.count, 0.99, 5000);
@@ -615,12 +614,30 @@ static void measure_next(struct bench *bench, struct grpc_client *client, const 
     stop_worker(&worker);
 }
 
-void bench_temporal_service(struct bench *bench)
+static void measure_starts(struct bench *bench, struct loop *loop, const char *installed, const char *address)
+{
+    take_turns(bench, loop, address, bench->quick ? STARTS_QUICK : STARTS);
+    measure_next(bench, installed, address);
+}
+
+static void measure_lone_ones(struct bench *bench, struct loop *loop, const char *installed, const char *address)
+{
+    struct worker worker = start_worker(bench, installed, address);
+    struct store *store = fixture_store(bench, "lone");
+    measure_lone(bench, store, loop->client, address);
+    store_close(store);
+    stop_worker(&worker);
+}
+
+/* Each group has a server of its own. */
+static void run_on_service(struct bench *bench, const char *group,
+                           void (*measure)(struct bench *bench, struct loop *loop, const char *installed,
+                                           const char *address))
 {
     char installed[BENCH_PATH_MAX];
     char address[32];
     if (!find_installed(installed, sizeof installed)) {
-        printf("temporal-service: left out: there is no Temporal server here (get it with: tools/install_temporal.sh)\n");
+        printf("%s: left out: there is no Temporal server here (get it with: tools/install_temporal.sh)\n", group);
         return;
     }
     int port = postgres_server_free_port();
@@ -630,9 +647,18 @@ void bench_temporal_service(struct bench *bench)
     struct grpc_client_options options = {.targets = address};
     BENCH_OK(grpc_client_open(&options, clock_system(), &loop.client, &fault), &fault);
     await_server(&loop);
-    take_turns(bench, &loop, address, bench->quick ? STARTS_QUICK : STARTS);
-    measure_next(bench, loop.client, installed, address);
+    measure(bench, &loop, installed, address);
     grpc_client_close(loop.client);
     (void)kill(server, SIGKILL);
     BENCH_CHECK(waitpid(server, NULL, 0) == server);
+}
+
+void bench_temporal_service(struct bench *bench)
+{
+    run_on_service(bench, "temporal-service", measure_starts);
+}
+
+void bench_temporal_lone(struct bench *bench)
+{
+    run_on_service(bench, "temporal-lone", measure_lone_ones);
 }
