@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/refusal.h"
 
 #define BIT(state) (1U << (state))
 
@@ -194,6 +195,23 @@ static enum weir_status refuse_retried(struct store *store, const json_t *execut
                      json_string_value(json_object_get(execution, "id")), new_id);
 }
 
+/* A wake ends waits that are on record; a workflow on Temporal never has one. */
+static enum weir_status refuse_without_wait(const json_t *execution, struct weir_error *error)
+{
+    size_t i;
+    const json_t *step;
+    json_array_foreach(json_object_get(execution, "steps"), i, step)
+    {
+        const char *state = json_string_value(json_object_get(step, "status"));
+        if (state != NULL && strcmp(state, "WAITING") == 0) {
+            return WEIR_OK;
+        }
+    }
+    return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: " REFUSAL_WAKE_NOTHING,
+                     json_string_value(json_object_get(execution, "id")),
+                     json_string_value(json_object_get(execution, "status")));
+}
+
 enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, const char *id, struct weir_error *error)
 {
     INVARIANT(store != NULL && id != NULL);
@@ -212,6 +230,8 @@ enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, c
     }
     if (status == WEIR_OK && act == BULK_RETRY) {
         status = refuse_retried(store, execution, error);
+    } else if (status == WEIR_OK && act == BULK_WAKE) {
+        status = refuse_without_wait(execution, error);
     }
     json_decref(execution);
     return status;

@@ -48,6 +48,19 @@ def a_query_is_answered_and_an_unknown_one_is_refused_in_words(weir):
     let_go(weir, [id])
 
 
+def a_query_that_no_worker_answers_says_so(weir):
+    server = the_server()
+    prepare(weir, server)
+    apply_unheeded(weir)
+    serve(weir)
+    id = enqueue(weir, 'unheeded')
+    wait_for('the start', lambda: show(weir, id)['status'] == 'DISPATCHED')
+    unanswered = weir.run('temporal', 'query', id, 'has_word', '--timeout', '2s')
+    assert unanswered.code == 7 and 'the query was not answered in the time' in unanswered.err, unanswered
+    assert f'`weir why {id}`' in unanswered.err, unanswered
+    weir.good('cancel', id, '--terminate', '--timeout', TOLD)
+
+
 def an_update_gives_its_result_or_the_words_of_its_failure(weir):
     _, id = _begin(weir)
     assert 'would be sent' in weir.good('temporal', 'update', id, 'change', '-p', '{}', '-n').err
@@ -89,6 +102,7 @@ def acts_on_steps_name_what_reaches_a_workflow(weir):
         refused = weir.run(verb, id)
         assert refused.code == 4 and 'on Temporal' in refused.err.replace('one of', 'on'), refused
         assert '`weir signal' in refused.err and '`weir temporal update' in refused.err, refused
+        assert weir.run(verb, id, '-n').code == 4, verb
     step = weir.run('approve', id, 'workflow')  # its one step is that of its ids
     assert step.code == 4 and '`weir temporal update' in step.err, step
     asked = weir.run('wake', id, '--waiting-for', 'sleep', '--json')

@@ -13,6 +13,9 @@
 #include "base/error.h"
 #include "engine/temporal/operator.h"
 
+/* A call that has less time ends before it is sent, or with the time of the call before. */
+enum { LEAST_CALL_US = 500 * MICROSECONDS_PER_MS };
+
 /* The error of a call without a usable answer. */
 static enum weir_status set_request_error(const struct waited *waited, const char *workflow_id, struct weir_error *error)
 {
@@ -60,14 +63,30 @@ static enum weir_status request_description(struct temporal_operator *operator, 
     return *ret_answer == NULL ? set_unreadable_answer(error) : WEIR_OK;
 }
 
+/* Gives the rest of the time to the next call. False: too little is left for one, which would end before it is sent. */
+static bool has_time_left(struct temporal_operator *operator, int64_t until_us)
+{
+    operator->timeout_us = until_us - clock_boot(operator->clock);
+    return operator->timeout_us > LEAST_CALL_US;
+}
+
+/* Where no worker answers, the service resets the call when its time is over. */
 static enum weir_status request_query(struct temporal_operator *operator, const struct temporal_question * question,
                                       const struct own_workflow *workflow, const struct payloads *input,
                                       json_t **ret_answer, struct weir_error *error)
 {
     struct waited waited;
     struct payloads *result = NULL;
+    int64_t until_us = time_add(clock_boot(operator->clock), operator->timeout_us);
     struct bytes message = encode_query(operator->namespace_name, &workflow->name, question->name, input);
-    if (operator_call(operator, METHOD_QUERY, message, &waited) != REPLY_OK) {
+    enum reply_kind reply = operator_call(operator, METHOD_QUERY, message, &waited);
+    if (reply != REPLY_OK && waited.is_lost && !has_time_left(operator, until_us)) {
+        error_set(error, WEIR_TIMED_OUT, "the query was not answered in the time that was given");
+        error_hint(error, "a worker answers it: `weir why %s` shows whether one polls its task queue",
+                   question->execution->id);
+        return WEIR_TIMED_OUT;
+    }
+    if (reply != REPLY_OK) {
         return set_request_error(&waited, workflow->workflow_id, error);
     }
     enum weir_status status = decode_query(waited.response.data, waited.response.length, &result);
@@ -109,8 +128,7 @@ static enum weir_status request_update(struct temporal_operator *operator, const
         if (reply == REPLY_OK && answer.result != NULL) {
             return operator_decode(operator, answer.result, ret_answer, error);
         }
-        operator->timeout_us = until_us - clock_boot(operator->clock);
-        if (operator->timeout_us <= 0) {
+        if (!has_time_left(operator, until_us)) {
             error_set(error, WEIR_TIMED_OUT, "the update has not ended yet");
             error_hint(error, "the update may go on in the workflow: wait longer with --timeout");
             return WEIR_TIMED_OUT;
