@@ -21,7 +21,7 @@
 #define REFUSAL_RETRY_COMPLETED "only a FAILED or CANCELLED one can be retried"
 #define REFUSAL_RETRY_NO_WORKSPACE "its workspace is deleted, so it cannot be retried"
 #define REFUSAL_RETRY_DISABLED "its workflow is disabled or deleted, so it cannot be retried"
-#define REFUSAL_RETRY_NO_STEP "its workflow has no such step to begin from"
+#define REFUSAL_RETRY_NO_STEP "its workflow has no such step to begin from; one on Temporal has no steps"
 #define REFUSAL_DISMISS_NOT_FAILED "only a FAILED one can be dismissed"
 #define REFUSAL_PURGE_LIVE "only ended executions can be purged"
 

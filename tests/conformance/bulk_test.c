@@ -398,6 +398,27 @@ static void a_retry_from_a_step_that_is_not_there_is_refused(void **state)
     (void)claim_retry_from(scene, id, "d");
 }
 
+static void a_retry_on_temporal_keeps_no_steps(void **state)
+{
+    struct scene *scene = *state;
+    static const char definition[] = "{\"name\":\"remote\",\"temporal\":{}}";
+    static const char *const from[] = {NULL, "workflow"};
+    struct published published;
+    struct bulk_result result = {0};
+    scene_ok(scene, store_publish(scene->store, "remote", NULL, definition, NULL, &published, &scene->error));
+    const char *id = scene_enqueue_request(scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "remote"});
+    const struct execution_filter filter = {.id = id};
+    scene_ok(scene, store_bulk_one(scene->store, BULK_CANCEL, NULL, &filter, &result, &scene->error));
+    for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
+        const struct act_order order = {.keeps_finished = true, .from = from[i]};
+        result = (struct bulk_result){0};
+        scene_ok(scene, store_bulk_ordered(scene->store, BULK_RETRY, &order, &filter, "", 10, &result, &scene->error));
+        assert_int_equal(result.first_refusal, WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(result.refusal.message, "one on Temporal has no steps"));
+    }
+    scene_ok(scene, store_bulk_one(scene->store, BULK_RETRY, NULL, &filter, &result, &scene->error)); /* as a whole */
+}
+
 /* --- dismissals --- */
 
 static size_t count_matching(struct scene *scene, const struct execution_filter *filter)
@@ -757,6 +778,7 @@ int main(void)
         SCENE_TEST(a_retry_from_a_step_runs_all_that_need_it_again),
         SCENE_TEST(a_step_that_completed_with_its_execution_is_kept),
         SCENE_TEST(a_retry_from_a_step_that_is_not_there_is_refused),
+        SCENE_TEST(a_retry_on_temporal_keeps_no_steps),
         SCENE_TEST(only_failed_and_cancelled_ones_are_retried),
         SCENE_TEST(a_release_starts_a_waiting_one_now),
         SCENE_TEST(a_release_never_passes_the_cap),

@@ -17,7 +17,7 @@ from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
 from temporal_parts import Server, skip_unless_installed
 from temporal_proxy import Proxy
-from temporal_scene import (all_items, await_all, drain, ended, enqueue, enqueue_many, let_go, prepare, prepare_settings,
+from temporal_scene import (TOLD, all_items, await_all, drain, ended, enqueue, enqueue_many, let_go, prepare, prepare_settings,
                             serve, shared, show, the_step)
 from waiting import wait_for
 
@@ -172,6 +172,9 @@ def a_changed_namespace_touches_nothing_of_the_old_one(weir):
     assert targets == {'default', 'other'}, targets
     assert f'temporal other at {server.address}' in weir.good('node', 'list').out
     assert not open_runs(server, 'other') & set(ids)
+    for words in (('signal', ids[0], 'go'), ('temporal', 'describe', ids[0])):  # they ask where the settings point
+        elsewhere = weir.run(*words, '--timeout', TOLD)
+        assert elsewhere.code == 3 and 'was started in another service or namespace' in elsewhere.err, elsewhere
     node.terminate()
     node.wait(timeout=300)
     prepare_settings(weir, server, task_queue='q')

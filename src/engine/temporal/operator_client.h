@@ -57,8 +57,8 @@ struct temporal_question {
     const char *request_id; /* of an update */
 };
 /* The description (decode_description()), or the value that the query or the update gives; an update is waited for to its
- * end, within the operator's time. WEIR_EXECUTION_NOT_FOUND; WEIR_TIMED_OUT: the update goes on, or no worker answers the query;
- * WEIR_ENGINE_UNREACHABLE;
+ * end, within the operator's time. WEIR_TIMED_OUT: the update goes on, or no worker answers the query.
+ * WEIR_EXECUTION_NOT_FOUND; WEIR_ENGINE_UNREACHABLE;
  * WEIR_FAILED with the message of the service or of the workflow. */
 WEIR_MUST_CHECK enum weir_status temporal_request(struct temporal_operator *operator,
                                                   const struct temporal_question * question, json_t **ret_answer,

@@ -22,7 +22,8 @@ static enum weir_status set_request_error(const struct waited *waited, const cha
     if (waited->reply == REPLY_NOT_FOUND) {
         error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no workflow %s: %s", workflow_id,
                   waited->error.message);
-        error_hint(error, "it has not been started yet, has ended, or was deleted: read its state with `weir show`");
+        error_hint(error, "it has not been started yet, has ended, was deleted, or was started in another service or namespace "
+                          "than the settings name: `target` of `weir why --json`");
         return WEIR_EXECUTION_NOT_FOUND;
     }
     if (error != NULL) {

@@ -16,8 +16,9 @@ BEGIN
                                                    CASE act.outcome WHEN 'workflow_disabled' THEN 'workflow is disabled or deleted'
                                                         ELSE 'workspace is deleted' END), NULL);
     ELSIF act.outcome = 'invalid_argument' THEN
-        PERFORM :schema.refuse('invalid_argument', format('execution %s is %s: its workflow has no such step to begin from', execution_id,
-                                                          act.detail), NULL);
+        PERFORM :schema.refuse('invalid_argument',
+                               format('execution %s is %s: its workflow has no such step to begin from; one on Temporal has no steps',
+                                      execution_id, act.detail), NULL);
     ELSIF act.outcome <> 'changed' THEN
         PERFORM :schema.refuse_act(execution_id, act.detail,
                                    CASE WHEN act.detail = 'COMPLETED' THEN 'only a FAILED or CANCELLED one can be retried'
