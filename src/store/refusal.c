@@ -142,6 +142,7 @@ enum weir_status refusal_lease_lost(int64_t node_id, struct weir_error *error)
     return error_set(error, WEIR_STALE_FENCE, "the lease of node %lld is lost", (long long)node_id);
 }
 
+/* The names of live nodes come as a hint, since a wrong name is the likely mistake. */
 enum weir_status refusal_no_live_node(const char *name, const char *names, bool is_cut, struct weir_error *error)
 {
     INVARIANT(names != NULL);
@@ -172,6 +173,7 @@ enum weir_status refusal_signal_ended(const char *id, const char *state, struct 
     return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: it has ended and takes no signal", id, state);
 }
 
+/* The service keeps signals of its workflows itself; a copy in the store would have two owners. */
 enum weir_status refusal_signal_of_temporal(const char *id, struct weir_error *error)
 {
     error_set(error, WEIR_CONFLICT, "execution %s is of a workflow on Temporal, whose service keeps its signals", id);
@@ -273,6 +275,8 @@ enum weir_status refusal_token_expired(struct weir_error *error)
 }
 
 /* The most that the caller can know: a wait that was ended before, one that no wake can end, and none at all. */
+/* The counts decide between three reasons: nothing waits, nothing of the kind that was asked for, or nothing with a time of
+ * its own. The last is a signal or a decision, whose end must have a sender. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed)
 {
     INVARIANT(waits >= 0 && wanted >= 0 && timed >= 0);
@@ -286,6 +290,8 @@ const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted
 }
 
 /* The first decision is that of another person mostly, who must know whom to ask. */
+/* A decision is final. The caller may be repeating its own, after an answer that was lost, so the text says who decided
+ * and whether it still counts. */
 static enum weir_status refuse_decided(const char *id, const char *step, const char *data, struct weir_error *error)
 {
     json_t *first = NULL;
@@ -337,8 +343,10 @@ enum weir_status refusal_of_approval(const char *id, const struct refused_approv
         return WEIR_ILLEGAL_STATE;
     }
     if (strcmp(outcome, "temporal") == 0) {
-        error_set(error, WEIR_ILLEGAL_STATE, "execution %s is of a workflow on Temporal, which has no steps to approve", id);
-        error_hint(error, "its worker waits in its own code: `weir signal %s NAME` and `weir temporal update %s NAME` reach it",
+        error_set(error, WEIR_ILLEGAL_STATE, "execution %s is of a workflow on Temporal, which has no steps to approve",
+                  id);
+        error_hint(error,
+                   "its worker waits in its own code: `weir signal %s NAME` and `weir temporal update %s NAME` reach it",
                    id, id);
         return WEIR_ILLEGAL_STATE;
     }

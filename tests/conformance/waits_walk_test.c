@@ -352,8 +352,7 @@ static void kill_one(struct walker *walker)
 {
     struct scene *scene = walker->scene;
     size_t dead = draw(walker, NODES);
-    const struct recover_options options = {
-        .node_id = walker->nodes[1 - dead], .group = "default", .handovers_max = 100, .limit = 500};
+    const struct recover_options options = {.node_id = walker->nodes[1 - dead], .group = "default", .limit = 500};
     struct recover_result result = {0};
     for (int i = 0; i < 3; i++) {
         scene_pass(scene, SCENE_LEASE_US / 2);

@@ -17,8 +17,8 @@ from harness import LONG_CAMPAIGNS, run_tests
 from postgres_server import PostgresServer
 from temporal_parts import Server, skip_unless_installed
 from temporal_proxy import Proxy
-from temporal_scene import (TOLD, all_items, await_all, drain, ended, enqueue, enqueue_many, let_go, prepare, prepare_settings,
-                            serve, shared, show, the_step)
+from temporal_scene import (TOLD, all_items, await_all, drain, ended, enqueue, enqueue_many, let_go, prepare,
+                            prepare_settings, serve, shared, show, the_step)
 from waiting import wait_for
 
 SEED = int(os.environ.get('WEIR_TEST_SEED') or random.SystemRandom().randrange(1 << 31))

@@ -235,10 +235,11 @@ static enum weir_status set_not_found(const struct temporal_execution *execution
 {
     error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no open workflow %.255s%s", execution->workflow_id,
               has_default_id(execution) ? "" : " of this execution");
-    error_hint(error,
-               "it has not been started yet, has ended, or was started in another service or namespace than the settings name: "
-               "`target` of `weir why %s --json`",
-               execution->id);
+    error_hint(
+        error,
+        "it has not been started yet, has ended, or was started in another service or namespace than the settings name: "
+        "`target` of `weir why %s --json`",
+        execution->id);
     return WEIR_EXECUTION_NOT_FOUND;
 }
 

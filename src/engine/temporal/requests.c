@@ -22,8 +22,9 @@ static enum weir_status set_request_error(const struct waited *waited, const cha
     if (waited->reply == REPLY_NOT_FOUND) {
         error_set(error, WEIR_EXECUTION_NOT_FOUND, "the Temporal service has no workflow %s: %s", workflow_id,
                   waited->error.message);
-        error_hint(error, "it has not been started yet, has ended, was deleted, or was started in another service or namespace "
-                          "than the settings name: `target` of `weir why --json`");
+        error_hint(error,
+                   "it has not been started yet, has ended, was deleted, or was started in another service or namespace "
+                   "than the settings name: `target` of `weir why --json`");
         return WEIR_EXECUTION_NOT_FOUND;
     }
     if (error != NULL) {
@@ -68,7 +69,7 @@ static enum weir_status request_description(struct temporal_operator *operator, 
 static bool has_time_left(struct temporal_operator *operator, int64_t until_us)
 {
     operator->timeout_us = until_us - clock_boot(operator->clock);
-    return operator->timeout_us > LEAST_CALL_US;
+    return operator->timeout_us> LEAST_CALL_US;
 }
 
 /* Where no worker answers, the service resets the call when its time is over. */
