@@ -274,7 +274,6 @@ enum weir_status refusal_token_expired(struct weir_error *error)
     return WEIR_INVALID_ARGUMENT;
 }
 
-/* The most that the caller can know: a wait that was ended before, one that no wake can end, and none at all. */
 /* The counts decide between three reasons: nothing waits, nothing of the kind that was asked for, or nothing with a time of
  * its own. The last is a signal or a decision, whose end must have a sender. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed)
@@ -289,9 +288,8 @@ const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted
     return waits == 0 ? REFUSAL_WAKE_NOTHING : waits_for != NULL ? REFUSAL_WAKE_OTHER : REFUSAL_WAKE_SIGNAL;
 }
 
-/* The first decision is that of another person mostly, who must know whom to ask. */
-/* A decision is final. The caller may be repeating its own, after an answer that was lost, so the text says who decided
- * and whether it still counts. */
+/* A decision is final, and the first is mostly that of another person. The text names that person, and whether the decision
+ * still counts, since the caller may be repeating its own after a lost answer. */
 static enum weir_status refuse_decided(const char *id, const char *step, const char *data, struct weir_error *error)
 {
     json_t *first = NULL;
