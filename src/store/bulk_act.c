@@ -195,7 +195,8 @@ static enum weir_status refuse_retried(struct store *store, const json_t *execut
                      json_string_value(json_object_get(execution, "id")), new_id);
 }
 
-/* A wake ends waits that are on record; a workflow on Temporal never has one. */
+/* A wake ends waits that are on record; a workflow on Temporal never has one. Of which kind the wait is, and whether a wake
+ * has ended it already, only the act finds out. */
 static enum weir_status refuse_without_wait(const json_t *execution, struct weir_error *error)
 {
     size_t i;

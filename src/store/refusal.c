@@ -340,7 +340,7 @@ enum weir_status refusal_of_approval(const char *id, const struct refused_approv
         error_hint(error, "name one of them: %.600s", who);
         return WEIR_ILLEGAL_STATE;
     }
-    if (strcmp(outcome, "temporal") == 0) {
+    if (strcmp(outcome, "temporal") == 0) { /* the hint names what a person does there instead */
         error_set(error, WEIR_ILLEGAL_STATE, "execution %s is of a workflow on Temporal, which has no steps to approve",
                   id);
         error_hint(error,

@@ -143,7 +143,7 @@ static enum weir_status wake_one(struct bulk *bulk, const char *id, struct weir_
     if (status != WEIR_OK) {
         return status;
     }
-    if (lane_is_on_temporal(item.lane_id)) {
+    if (lane_is_on_temporal(item.lane_id)) { /* no wait of it is on record here */
         return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, item_state_name(item.state), REFUSAL_WAKE_TEMPORAL);
     }
     struct wake_target target = {.waking = {.id = id,
