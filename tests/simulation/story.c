@@ -172,8 +172,14 @@ static void check_event(struct reading *reading)
     static const char *const ends[] = {"complete", "fail", "cancelled"};
     static const char *const moves[] = {"claim",  "dispatch", "retry", "defer",     "put_back", "give_back", "hand_over",
                                         "poison", "complete", "fail",  "cancelled", "park",     "wake"};
-    if (reading->actor != NULL) {
-        return; /* an operator's act: no move of the item */
+    if (reading->actor != NULL) { /* an operator's act: no move of the item, except the wake of a parked one */
+        const struct story *story = reading->item->story;
+        bool moves_it = strcmp(reading->event, "wake") == 0 && story != NULL && reading->at < story->count &&
+                        strcmp(story->events[reading->at].event, "wake") == 0;
+        if (moves_it) {
+            check_next(reading);
+        }
+        return;
     }
     reading->enqueued += strcmp(reading->event, "enqueue") == 0;
     reading->ended += is_one_of(reading->event, ends, sizeof ends / sizeof ends[0]);

@@ -45,7 +45,10 @@ static void a_heartbeat_reports_an_impaired_engine_and_no_sound_one(void **state
     pass(bench, LEASE_SECONDS * SECOND);
     assert_true(beats > 0);
     assert_false(was_impaired);
-    engine_report(bench->engine, report_new(REPORT_ENGINE_IMPAIRED, "", 0));
+    struct report *report = report_new(REPORT_ENGINE_IMPAIRED, "", 0);
+    assert_non_null(report);
+    text_copy(report->error_code, sizeof report->error_code, "list_failed");
+    engine_report(bench->engine, report);
     pass(bench, LEASE_SECONDS * SECOND);
     assert_true(was_impaired);
 }
