@@ -296,7 +296,8 @@ def distance(file, name):
     elif area == 'dispatch':
         reach = ('dispatch/', 'simulation')
     elif area == 'definition':
-        reach = ('definition/', 'engine/in_process/')
+        reach = ('definition/', *(f'engine/in_process/{name}_test' for name in  # those that run definitions
+                                  ('execution', 'stages', 'step_inputs', 'step_run', 'step_secrets', 'step_signal', 'waiting')))
     else:
         store = area.split('/')[1]
         reach = (f'conformance/{store}/', f'store/{store}/') + (
@@ -321,7 +322,8 @@ class Judge:
         self.took = kept['took'] if kept.get('digest') == copy.digest else {}
 
     def nearest(self, file):
-        names = [(distance(file, name), -self.kills[file, name], self.took.get(name) or 0, name) for name in self.tests
+        names = [(distance(file, name), -self.kills[file, name], self.took.get(name) or SECONDS_LEAST, name)
+                 for name in self.tests
                  if self.took.get(name, 0) is not None]
         return [name for near, *_, name in sorted(names, key=lambda row: (row[0] is None, row)) if near is not None]
 
