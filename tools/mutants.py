@@ -323,8 +323,7 @@ class Judge:
 
     def nearest(self, file):
         names = [(distance(file, name), -self.kills[file, name], self.took.get(name) or SECONDS_LEAST, name)
-                 for name in self.tests
-                 if self.took.get(name, 0) is not None]
+                 for name in self.tests if self.took.get(name, 0) is not None]
         return [name for near, *_, name in sorted(names, key=lambda row: (row[0] is None, row)) if near is not None]
 
     def keep(self, name, seconds):
