@@ -283,6 +283,9 @@ def kill_group(process):
 
 # --- which tests ---
 
+RUN_DEFINITIONS = ('execution', 'stages', 'step_inputs', 'step_run', 'step_secrets', 'step_signal', 'waiting')
+
+
 def distance(file, name):
     """How near a test is to a file: less is nearer; None = it cannot reach it."""
     area = re.match(r'src/(store/\w+|\w+)', file).group(1)
@@ -296,8 +299,7 @@ def distance(file, name):
     elif area == 'dispatch':
         reach = ('dispatch/', 'simulation')
     elif area == 'definition':
-        reach = ('definition/', *(f'engine/in_process/{name}_test' for name in  # those that run definitions
-                                  ('execution', 'stages', 'step_inputs', 'step_run', 'step_secrets', 'step_signal', 'waiting')))
+        reach = ('definition/', *(f'engine/in_process/{name}_test' for name in RUN_DEFINITIONS))
     else:
         store = area.split('/')[1]
         reach = (f'conformance/{store}/', f'store/{store}/') + (
