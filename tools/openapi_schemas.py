@@ -17,10 +17,13 @@ OBJECTS = {
                     ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
                     ' retry_of? traceparent?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step signals[]:Signal'
+                 ' children[]:ChildStep parent?:Parent'
                  ' events[]:Event earlier_events',
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
             ' output? variables~? signal~?',
     'Signal': 'seq name data? key? sent_at actor? step? consumed_at?',
+    'ChildStep': 'step workflow count not_started open completed not_completed leaves',
+    'Parent': 'id step index',
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
     'Problem': 'type title status detail code request_id hint~ errors~ execution_status~? allowed_actions~',
     'EnqueueRequest': 'id~ workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~',
@@ -38,7 +41,7 @@ OBJECTS = {
                  ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
                  ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
                  ' last_worker_language~?',
-    'UnfinishedStep': 'approvers? prompt? step status attempt started_at? due_at? signal?',
+    'UnfinishedStep': 'approvers? prompt? step status attempt started_at? due_at? signal? children_count? children_ended? oldest_child_id?',
     'SlotHolder': 'id status node? step_names? running_us',
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',

@@ -285,7 +285,7 @@ struct weir_filter {
     const char *group;
     unsigned states;         /* WEIR_STATE_... */
     const char *reason;      /* "pending_reason" as weir_why() has it */
-    const char *waiting_for; /* of WAITING ones: "sleep", "retry", "signal", "approval" */
+    const char *waiting_for; /* of WAITING ones: "sleep", "retry", "signal", "approval", "child" */
     const char *error_code;
     const char *idempotency_key;
     int64_t created_since_us;

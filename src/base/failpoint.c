@@ -24,6 +24,8 @@ static const char *const names[] = {
     "after_start",            /* the engine has it */
     "before_record",          /* reports are taken from the queue, nothing is written */
     "after_record",           /* reports are durable, the engine does not know it yet */
+    "before_children",        /* before a part of the duty of children */
+    "after_children",         /* after one that has started, cancelled or settled */
     "before_park",            /* before a set of records with a park */
     "after_park",             /* it is durable, and the node still has the execution in flight */
     "after_beat",             /* the lease was renewed */

@@ -248,6 +248,23 @@ static bool put_approval(json_t *object, const struct step_signal *signal)
            (!approval->fails_on_reject || put_value(value, "on_reject", json_string("fail")));
 }
 
+static bool put_wait(json_t *object, const struct step_start *start)
+{
+    return start->wait == START_WAITS_FOR_ALL ||
+           put_value(object, "wait", start->wait == 0 ? json_string("none") : json_integer(start->wait));
+}
+
+static bool put_start(json_t *object, const struct step_start *start)
+{
+    json_t *value = json_object();
+    return put_value(object, "start", value) && put_value(value, "workflow", json_string(start->workflow)) &&
+           put_template(value, "params", start->params) && put_template(value, "for_each", start->for_each) &&
+           (start->max_parallel == 0 || put_value(value, "max_parallel", json_integer(start->max_parallel))) &&
+           put_wait(value, start) && (!start->leaves || put_value(value, "on_parent_end", json_string("leave"))) &&
+           (start->executor_group == NULL || put_value(value, "executor_group", json_string(start->executor_group))) &&
+           (!start->has_priority || put_value(value, "priority", json_integer(start->priority)));
+}
+
 static bool put_hold_slot(json_t *object, bool hold_slot, bool inherited)
 {
     return hold_slot == inherited || put_value(object, "hold_slot", json_boolean(hold_slot));
@@ -260,8 +277,8 @@ static bool put_canonical_step(json_t *steps, const char *key, const struct defi
     if (!put_value(steps, key, object) || !put_needs(object, definition, step) ||
         !put_template(object, "when", step->when) || !put_duration(object, "timeout", step->timeout_us, 0) ||
         !put_retry(object, &step->retry, step->kind, false) ||
-        !put_hold_slot(object, step->hold_slot, definition->hold_slot) || !put_secrets(object, step) ||
-        (step->continue_on_error && !put_value(object, "continue_on_error", json_true())) ||
+        !(step->kind == STEP_START || put_hold_slot(object, step->hold_slot, definition->hold_slot)) ||
+        !put_secrets(object, step) || (step->continue_on_error && !put_value(object, "continue_on_error", json_true())) ||
         (step->undo >= 0 && !put_canonical_step(object, "undo", definition, &definition->steps[step->undo]))) {
         return false;
     }
@@ -277,6 +294,8 @@ static bool put_canonical_step(json_t *steps, const char *key, const struct defi
         return put_http(object, &step->http);
     case STEP_SIGNAL:
         return step->signal.approval != NULL ? put_approval(object, &step->signal) : put_signal(object, &step->signal);
+    case STEP_START:
+        return put_start(object, &step->start);
     }
     return false;
 }

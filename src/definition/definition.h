@@ -73,7 +73,7 @@ enum step_section {
 /* The id of an undo: that of its step, and this. No id of a user has a dot. */
 #define STEP_UNDO_SUFFIX ".undo"
 
-enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP, STEP_SIGNAL };
+enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP, STEP_SIGNAL, STEP_START };
 
 /* Runs of one step. Wait before run n + 1: backoff_us * factor^(n-1), at most max_us. */
 struct step_retry {
@@ -166,6 +166,22 @@ struct step_signal {
     const struct step_approval *approval;
 };
 
+/* Executions of another workflow, in the workspace of the parent. */
+struct step_start {
+    const char *workflow;
+    const struct template *params;   /* a map; NULL: none. With for_each it may read .item and .index */
+    const struct template *for_each; /* gives a list, with a child for each item; NULL: one child */
+    const char *executor_group;      /* NULL: that of the workflow, else that of the parent */
+    int priority;                    /* with has_priority, else that of the parent */
+    bool has_priority;
+    int wait;         /* for so many completed children; START_WAITS_FOR_ALL, 0 = none */
+    int max_parallel; /* children that have begun and not ended; 0 = all */
+    bool leaves;      /* children go on behind the end of the parent, else they are cancelled */
+    const char
+        *signal; /* the name of the signal that ends the wait, which no person can send: CHILDREN_SIGNAL and the id of the step */
+};
+enum { START_WAITS_FOR_ALL = -1 };
+
 struct step {
     const char *id;
     enum step_kind kind;
@@ -181,7 +197,8 @@ struct step {
     int64_t timeout_us; /* of one run; 0 = none */
     bool hold_slot;     /* the execution keeps its slot while it waits for this step */
     struct step_retry retry;
-    const struct step_secret *secrets; /* not of sleep and signal; in file order, then those of `bearer` and `sign` */
+    const struct step_secret
+        *secrets; /* not of sleep, signal and start; in file order, then those of `bearer` and `sign` */
     size_t secret_count;
     union {
         struct step_exec exec;
@@ -189,8 +206,15 @@ struct step {
         struct step_handler handler;
         struct step_http http;
         struct step_signal signal;
+        struct step_start start;
     };
 };
+
+/* The name of the signal that ends the wait of a signal or start step; NULL: the step waits for none. */
+static inline const char *step_awaits(const struct step *step)
+{
+    return step->kind == STEP_SIGNAL ? step->signal.name : step->kind == STEP_START ? step->start.signal : NULL;
+}
 
 /* The start of a workflow on Temporal, in place of steps. 0 and NULL: not given.
  *

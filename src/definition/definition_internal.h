@@ -24,7 +24,8 @@
 struct template_use {
     const struct template *template;
     const struct yaml_node *node;
-    size_t step; /* index */
+    size_t step;   /* index */
+    bool has_item; /* its context has .item and .index */
     struct template_use *next;
 };
 
@@ -41,6 +42,7 @@ struct definition_reader {
     const struct yaml_node *step_nodes; /* the steps of all sections as one map */
     const struct step_place *places;    /* of each of them */
     bool hold_slot;                     /* of the definition, for steps that do not say it */
+    bool has_item;                      /* templates that are read now have .item and .index in their context */
     struct template_use *uses;
     struct template_use **uses_end;
     struct weir_error *error;
@@ -67,6 +69,9 @@ WEIR_MUST_CHECK enum weir_status http_read(struct definition_reader *reader, siz
 /* Reads the value of `approve`: a map, which may be empty, or null. The id of the step is known. */
 WEIR_MUST_CHECK enum weir_status approve_read(struct definition_reader *reader, const struct yaml_node *node,
                                               struct step *step);
+/* Reads the value of `start` into step->start. */
+WEIR_MUST_CHECK enum weir_status start_read(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                            struct step *step);
 /* Reads `secrets` (NULL: none), after the fields of the kind, because the variables must differ from those of `env`, and
  * the headers from those of `headers`. */
 WEIR_MUST_CHECK enum weir_status secrets_read(struct definition_reader *reader, const struct yaml_node *node,
@@ -88,6 +93,9 @@ WEIR_MUST_CHECK enum weir_status reader_take_text(struct definition_reader *read
                                                   const char *field, const char **ret_text);
 WEIR_MUST_CHECK enum weir_status reader_take_name(struct definition_reader *reader, const struct yaml_node *node,
                                                   const char *field, const char **ret_name);
+/* The name of a workspace or of an executor group. */
+WEIR_MUST_CHECK enum weir_status reader_take_label(struct definition_reader *reader, const struct yaml_node *node,
+                                                   const char *field, int bytes_max, const char **ret_name);
 WEIR_MUST_CHECK enum weir_status reader_take_duration(struct definition_reader *reader, const struct yaml_node *node,
                                                       const char *field, int64_t *ret_us);
 WEIR_MUST_CHECK enum weir_status reader_take_integer(struct definition_reader *reader, const struct yaml_node *node,

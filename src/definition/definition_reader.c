@@ -190,7 +190,7 @@ static enum weir_status build_graph(struct definition_reader *reader, struct def
 /* --- the file as a whole --- */
 
 /* Names of workspaces and executor groups, which have no syntax here. */
-static enum weir_status read_label(struct definition_reader *reader, const struct yaml_node *node, const char *field,
+enum weir_status reader_take_label(struct definition_reader *reader, const struct yaml_node *node, const char *field,
                                    int bytes_max, const char **ret_name)
 {
     const char *name = NULL;
@@ -218,12 +218,12 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
     }
     enum weir_status status = reader_take_name(reader, name, "\"name\"", &definition->name);
     if (status == WEIR_OK && workspace != NULL) {
-        status = read_label(reader, workspace, "\"workspace\"", WORKSPACE_NAME_MAX, &definition->workspace);
+        status = reader_take_label(reader, workspace, "\"workspace\"", WORKSPACE_NAME_MAX, &definition->workspace);
         definition->workspace_line = workspace->line;
         definition->workspace_column = workspace->column;
     }
     if (status == WEIR_OK && group != NULL) {
-        status = read_label(reader, group, "\"executor_group\"", GROUP_NAME_MAX, &definition->executor_group);
+        status = reader_take_label(reader, group, "\"executor_group\"", GROUP_NAME_MAX, &definition->executor_group);
     }
     if (status == WEIR_OK && timeout != NULL) {
         status = reader_take_duration(reader, timeout, "\"timeout\"", &definition->timeout_us);

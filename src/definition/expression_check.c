@@ -124,7 +124,10 @@ static enum weir_status check_context_path(void *context, const struct path_step
         return WEIR_OK; /* `.[0]` fails, but `.[0]? // 1` does not */
     }
     bool is_later = check->definition->steps[check->use->step].section != SECTION_STEPS;
-    enum expression_object object = is_later ? CONTEXT_AFTER_FAILURE : CONTEXT_ITSELF;
+    enum expression_object object = check->use->has_item && is_later ? CONTEXT_OF_ITEM_AFTER_FAILURE
+                                    : check->use->has_item           ? CONTEXT_OF_ITEM
+                                    : is_later                       ? CONTEXT_AFTER_FAILURE
+                                                                     : CONTEXT_ITSELF;
     enum weir_status status = check_key(check, &steps[0], offset, object, "the context", ".input");
     if (status != WEIR_OK || count < 2) {
         return status;

@@ -107,14 +107,16 @@ enum weir_status template_each_program(const struct template *template, expressi
 
 const char *const *expression_keys(enum expression_object object, size_t *ret_count)
 {
-    static const char *const of_context[] = {"input", "steps", "execution"};
-    static const char *const of_later_context[] = {"input", "steps", "execution", "failure"};
+    static const char *const of_context[] = {"input", "steps", "execution", "item", "index"};
+    enum { OF_ITEM = 2 }; /* the last ones, which only an item has */
+    static const char *const of_later_context[] = {"input", "steps", "execution", "failure", "item", "index"};
     static const char *const of_step[] = {"output", "exit_code", "attempt", "error"};
     static const char *const of_failure[] = {"step", "code", "message"};
     static const char *const of_execution[] = {"id", "workspace", "workflow", "version", "start_number"};
     switch (object) {
     case CONTEXT_AFTER_FAILURE:
-        *ret_count = sizeof of_later_context / sizeof of_later_context[0];
+    case CONTEXT_OF_ITEM_AFTER_FAILURE:
+        *ret_count = sizeof of_later_context / sizeof of_later_context[0] - (object == CONTEXT_AFTER_FAILURE ? OF_ITEM : 0);
         return of_later_context;
     case CONTEXT_FAILURE:
         *ret_count = sizeof of_failure / sizeof of_failure[0];
@@ -125,10 +127,11 @@ const char *const *expression_keys(enum expression_object object, size_t *ret_co
     case CONTEXT_EXECUTION:
         *ret_count = sizeof of_execution / sizeof of_execution[0];
         return of_execution;
+    case CONTEXT_OF_ITEM:
     case CONTEXT_ITSELF:
         break;
     }
-    *ret_count = sizeof of_context / sizeof of_context[0];
+    *ret_count = sizeof of_context / sizeof of_context[0] - (object == CONTEXT_OF_ITEM ? 0 : OF_ITEM);
     return of_context;
 }
 

@@ -116,9 +116,10 @@ enum weir_status secrets_read(struct definition_reader *reader, const struct yam
     const char *own[] = {step->kind == STEP_HTTP ? step->http.bearer : NULL,
                          step->kind == STEP_HTTP ? step->http.sign : NULL};
     size_t listed = node == NULL ? 0 : node->count;
-    if (node != NULL && (step->kind == STEP_SLEEP || step->kind == STEP_SIGNAL)) {
+    if (node != NULL && (step->kind == STEP_SLEEP || step_awaits(step) != NULL)) {
         return FAIL(reader, node, "\"secrets\" has no meaning in a %s step",
                     step->kind == STEP_SLEEP        ? "sleep"
+                    : step->kind == STEP_START      ? "start"
                     : step->signal.approval != NULL ? "approve"
                                                     : "signal");
     }

@@ -2,7 +2,7 @@
  * (definition_reader.c).
  *
  *   1. Unknown keys are refused, then the kind is found: exactly one of `exec`, `sleep`, `handler`, `http`, `signal`,
- * `approve`.
+ * `approve`, `start`.
  *   2. Keys of another kind are refused by name ("`stdin` belongs to exec"), instead of as unknown.
  *   3. Common fields: needs, when, timeout, retry. A step may need each other step once, and not itself.
  *   4. The fields of the kind. For `exec` every argument and variable that a shell or program would run as code must be
@@ -24,13 +24,13 @@
 static const struct step_key {
     const char *key;
     const char *owner;
-} step_keys[] = {{"needs", NULL},    {"when", NULL},         {"timeout", NULL},
-                 {"retry", NULL},    {"hold_slot", NULL},    {"secrets", NULL},
-                 {"exec", "exec"},   {"env", "exec"},        {"env_from", "exec"},
-                 {"cwd", "exec"},    {"stdin", "exec"},      {"output_max", "exec"},
-                 {"sleep", "sleep"}, {"handler", "handler"}, {"input", "handler"},
-                 {"http", "http"},   {"signal", "signal"},   {"continue_on_error", NULL},
-                 {"undo", NULL},     {"approve", "approve"}};
+} step_keys[] = {{"needs", NULL},    {"when", NULL},          {"timeout", NULL},
+                 {"retry", NULL},    {"hold_slot", NULL},     {"secrets", NULL},
+                 {"exec", "exec"},   {"env", "exec"},         {"env_from", "exec"},
+                 {"cwd", "exec"},    {"stdin", "exec"},       {"output_max", "exec"},
+                 {"sleep", "sleep"}, {"handler", "handler"},  {"input", "handler"},
+                 {"http", "http"},   {"signal", "signal"},    {"continue_on_error", NULL},
+                 {"undo", NULL},     {"approve", "approve"},  {"start", "start"}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 
@@ -46,7 +46,7 @@ static enum weir_status note_template_use(struct definition_reader *reader, size
     if (use == NULL) {
         return error_out_of_memory(reader->error);
     }
-    *use = (struct template_use){.template = template, .node = node, .step = step};
+    *use = (struct template_use){.template = template, .node = node, .step = step, .has_item = reader->has_item};
     *reader->uses_end = use;
     reader->uses_end = &use->next;
     return WEIR_OK;
@@ -683,7 +683,7 @@ static enum weir_status check_step_keys(struct definition_reader *reader, const 
 static enum weir_status find_kind(struct definition_reader *reader, const struct yaml_node *node, const char *id,
                                   const char **ret_kind)
 {
-    static const char *const kinds[] = {"exec", "sleep", "handler", "http", "signal", "approve"};
+    static const char *const kinds[] = {"exec", "sleep", "handler", "http", "signal", "approve", "start"};
     const char *kind = NULL;
     for (size_t i = 0; i < node->count; i++) {
         for (size_t j = 0; j < sizeof kinds / sizeof kinds[0]; j++) {
@@ -699,7 +699,7 @@ static enum weir_status find_kind(struct definition_reader *reader, const struct
     }
     if (kind == NULL) {
         FAIL(reader, node, "the step \"%.64s\" does nothing", id);
-        error_hint(reader->error, "give it one of exec, sleep, handler, http, signal, approve");
+        error_hint(reader->error, "give it one of exec, sleep, handler, http, signal, approve, start");
         return reader->source.status;
     }
     *ret_kind = kind;
@@ -722,6 +722,12 @@ static enum weir_status refuse_foreign_keys(struct definition_reader *reader, co
                  kind[0] == 's' ? "a signal" : "an approve");
             error_hint(reader->error, "the wait itself has a timeout: %s",
                        kind[0] == 's' ? "signal: {name: approved, timeout: 2d}" : "approve: {timeout: 2d}");
+            return reader->source.status;
+        }
+        if (strcmp(kind, "start") == 0 && (strcmp(key, "retry") == 0 || strcmp(key, "hold_slot") == 0)) {
+            FAIL(reader, node->keys[i], "\"%s\" has no meaning in a start step", key);
+            error_hint(reader->error, strcmp(key, "retry") == 0 ? "give the steps of the other workflow a \"retry\""
+                                                                : "its children need the slot for which it would wait");
             return reader->source.status;
         }
         for (size_t j = 0; j < STEP_KEYS; j++) {
@@ -784,6 +790,7 @@ enum weir_status step_read(struct definition_reader *reader, size_t index, struc
              : strcmp(kind, "http") == 0    ? http_read(reader, index, yaml_get(node, "http"), step)
              : strcmp(kind, "signal") == 0  ? reader_take_signal(reader, index, node, step)
              : strcmp(kind, "approve") == 0 ? approve_read(reader, yaml_get(node, "approve"), step)
+             : strcmp(kind, "start") == 0   ? start_read(reader, index, yaml_get(node, "start"), step)
                                             : read_handler(reader, index, node, step);
     return status == WEIR_OK ? secrets_read(reader, yaml_get(node, "secrets"), step) : status;
 }

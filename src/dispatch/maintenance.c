@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dispatch/child_duty.h"
 #include "dispatch/hook_duty.h"
 #include "dispatch/loop.h"
 #include "dispatch/neighbours.h"
@@ -478,7 +479,7 @@ static int64_t next_duty(struct node *node)
 {
     const struct maintenance *m = &node->maintenance;
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
-    next_us = earlier(earlier(next_us, m->next_stream_us), m->next_hooks_us);
+    next_us = earlier(earlier(next_us, m->next_stream_us), earlier(m->next_hooks_us, m->next_children_us));
     next_us = earlier(earlier(next_us, m->next_schedules_us), node_logs_next(node));
     if (node->tuning.audit_retention_us > 0) {
         next_us = earlier(next_us, m->next_audit_us);
@@ -497,6 +498,7 @@ static enum weir_status run_duties(struct node *node, int64_t now_us, struct wei
         bool is_due;
         bool needs_success;
     } duties[] = {
+        {child_duty_step, true, false},
         {hook_duty_step, true, false},
         {schedule_duty_step, true, false},
         {purge_ended, now_us >= m->next_retention_us && node->tuning.retention_us > 0, true},

@@ -82,6 +82,8 @@ struct node_shared {
     atomic_bool schedules;       /* this node has the scheduler's role */
     atomic_bool hooks_due;       /* there was news since hook_duty.c last looked for events */
     atomic_bool schedules_due;   /* the same for schedule_duty.c */
+    atomic_bool children_due;    /* the same for child_duty.c */
+    atomic_bool children_exist;  /* at its last look, or since: news wakes it at once */
     atomic_bool handlers_due;    /* the store has not all handlers of this node yet */
     atomic_bool has_target;      /* the store has the engine's target: before, this node gets nothing */
     atomic_bool paused;          /* node_pause() */
@@ -281,6 +283,7 @@ struct maintenance {
     } hook_notices[HOOKS_MOST];
     bool had_schedules_role;           /* at the last step of schedule_duty.c this node had the scheduler's role */
     char failed_cancel[UUID_TEXT_MAX]; /* of an overlap policy, the last one; "" = none */
+    int64_t next_children_us;
     int64_t next_schedules_us;
     int64_t next_schedule_news_us;
     char purged_to[UUID_TEXT_MAX];

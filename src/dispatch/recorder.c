@@ -31,11 +31,13 @@
 #include "base/traceparent.h"
 #include "dispatch/blocked_reports.h"
 #include "dispatch/capacity.h"
+#include "dispatch/child_duty.h"
 #include "dispatch/engine_health.h"
 #include "dispatch/loop.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/node_logs.h"
 #include "dispatch/wake_up.h"
+#include "queue/signal.h"
 
 static const struct retry_policy start_retry = {
     .attempts_max = STARTS_MAX_DEFAULT, .backoff_us = RETRY_BACKOFF_US, .factor = 2.0, .max_us = RETRY_BACKOFF_MAX_US};
@@ -709,6 +711,17 @@ static bool has_park(const struct recorder *recorder, size_t count)
     return i < count;
 }
 
+static bool has_children_plan(const struct recorder *recorder, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct step_record *step = recorder->records[i].step;
+        if (step != NULL && step->state == STEP_WAITING && signal_is_of_children(step->signal)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Steps 2 to 6 for the present set. Returns when the next step is due. */
 static int64_t record_set(struct node *node, int64_t now_us)
 {
@@ -723,6 +736,9 @@ static int64_t record_set(struct node *node, int64_t now_us)
     }
     if (has_park(recorder, count)) {
         FAILPOINT("before_park");
+    }
+    if (has_children_plan(recorder, count)) {
+        child_duty_expect(node);
     }
     enum weir_status status = count == 0 ? WEIR_OK
                                          : store_record(node->stores[LOOP_RECORD], atomic_load(&node->shared.id),

@@ -21,6 +21,7 @@
  * facts of its epoch are loaded. Runs in the dispatch thread and uses its store handle.
  */
 #include "dispatch/scheduling.h"
+#include "dispatch/child_duty.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,6 +233,7 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
     if (s->has_news) { /* executions may have ended */
         atomic_store(&node->shared.hooks_due, true);
         atomic_store(&node->shared.schedules_due, true);
+        child_duty_news(node);
     }
     s->has_news = s->has_news || had_news || answer->assigned > 0;
     return status;

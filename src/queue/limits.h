@@ -48,6 +48,16 @@ enum {
     WEIGHT_MOST = 1000             /* of a plan in the fair share; least is 1 */
 };
 
+/* --- children --- */
+enum {
+    CHILDREN_OF_STEP_MOST = 10000,             /* of one `start` step */
+    CHILDREN_OF_PARENT_MOST = 100000,          /* of all steps of one execution */
+    CHILD_DEPTH_MOST = 16,                     /* parents above each other */
+    CHILDREN_PLAN_BYTES_MAX = 4 * 1024 * 1024, /* the params of all children of one step */
+    CHILD_WORK_BATCH = 200,                    /* notes of the outbox that one transaction takes */
+    CHILD_STARTS_BATCH = 500                   /* children that one transaction enqueues, and cancels */
+};
+
 /* --- sizes of sets --- */
 enum {
     CLAIM_BATCH_DEFAULT = 10, /* items of one set without a setting */

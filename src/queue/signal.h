@@ -6,8 +6,10 @@
 #ifndef WEIR_QUEUE_SIGNAL_H
 #define WEIR_QUEUE_SIGNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "queue/limits.h"
 
@@ -18,6 +20,9 @@
 #define WAKE_SIGNAL "wake:"
 /*   APPROVAL_SIGNAL  the decision for a step of the kind `approve`, which is its output */
 #define APPROVAL_SIGNAL "approve:"
+/*   CHILDREN_SIGNAL  the children of a step of the kind `start` are waited for no longer. Data: {output} of the step, or
+ *                {code, error} of its failure. The store sends it itself (store/children.h), and no list shows it */
+#define CHILDREN_SIGNAL "children:"
 
 struct signal_record {
     int64_t seq;
@@ -25,6 +30,11 @@ struct signal_record {
     const char *data; /* JSON text, never NULL; the holder says to which memory it belongs */
     size_t data_length;
 };
+
+static inline bool signal_is_of_children(const char *name)
+{
+    return strncmp(name, CHILDREN_SIGNAL, sizeof CHILDREN_SIGNAL - 1) == 0;
+}
 
 /* The bytes of data that an execution keeps of one name, when its workflow has this many. The names share the bound, so
  * that a busy name leaves room for the others. Each has room for one signal. */

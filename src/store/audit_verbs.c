@@ -158,6 +158,7 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
     add_states(to, size, filter->states);
     add_condition(to, size, "pending_reason", filter->reason);
     add_condition(to, size, "waiting_for", filter->waiting_for);
+    add_condition(to, size, "parent", filter->parent);
     add_condition(to, size, "error_code", filter->error_code);
     add_condition(to, size, "idempotency_key", filter->idempotency_key);
     add_condition(to, size, "retried", filter_condition_word(filter->retried));

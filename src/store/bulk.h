@@ -30,6 +30,7 @@ struct execution_filter {
     unsigned states;         /* bit 1 << enum item_state; 0 = all */
     const char *reason;      /* pending_reason */
     const char *waiting_for; /* the name of a wait_kind */
+    const char *parent;      /* whole id: its children */
     const char *error_code;
     const char *idempotency_key;
     enum filter_condition retried;   /* another execution, which is still on record, repeats it */

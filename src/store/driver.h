@@ -127,6 +127,7 @@ struct store_driver {
     enum weir_status (*read_schedule_firings)(struct store *, struct arena *, struct schedule_firings *,
                                               struct weir_error *);
     enum weir_status (*settle_schedule_firings)(struct store *, struct schedule_outcome *, size_t, struct weir_error *);
+    enum weir_status (*advance_children)(struct store *, struct children_advance *, struct weir_error *);
     int (*wake_fd)(struct store *);
     void (*wake_for)(struct store *, int64_t, bool); /* NULL: the driver does not know */
     bool (*wake_drain)(struct store *, int64_t *);

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/uuid.h"
 
 enum filter_key {
     KEY_ID,
@@ -24,6 +25,7 @@ enum filter_key {
     KEY_STATUS,
     KEY_PENDING_REASON,
     KEY_WAITING_FOR,
+    KEY_PARENT,
     KEY_ERROR_CODE,
     KEY_IDEMPOTENCY_KEY,
     KEY_RETRIED,
@@ -36,9 +38,9 @@ enum filter_key {
 };
 
 static const char *const key_names[KEY_COUNT] = {
-    "id",          "workspace",  "workflow",        "executor_group", "status",    "pending_reason",
-    "waiting_for", "error_code", "idempotency_key", "retried",        "dismissed", "stuck",
-    "since",       "until",      "finished_before"};
+    "id",          "workspace", "workflow",   "executor_group",  "status",  "pending_reason",
+    "waiting_for", "parent",    "error_code", "idempotency_key", "retried", "dismissed",
+    "stuck",       "since",     "until",      "finished_before"};
 
 /* A flag has dashes where the key has underscores: --error-code is error_code. */
 const char *filter_key_of_flag(const char *flag)
@@ -144,7 +146,7 @@ static enum weir_status check_wait(const char *value, struct weir_error *error)
     enum wait_kind kind;
     if (!wait_kind_parse(value, &kind)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "no execution waits for \"%s\"", value);
-        error_hint(error, "waiting_for is sleep, retry, signal or approval");
+        error_hint(error, "waiting_for is sleep, retry, signal, approval or child");
         return WEIR_INVALID_ARGUMENT;
     }
     return WEIR_OK;
@@ -166,6 +168,17 @@ static enum weir_status check_id(const char *value, struct weir_error *error)
     }
     error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", value);
     error_hint(error, "give the id or its first characters; `weir list` shows them");
+    return WEIR_INVALID_ARGUMENT;
+}
+
+/* A whole id: the rows of children have it so. */
+static enum weir_status check_parent(const char *value, struct weir_error *error)
+{
+    if (uuid_is_valid(value)) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a whole execution id", value);
+    error_hint(error, "`weir show` prints the whole id of the parent");
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -195,6 +208,7 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_EXECUTOR_GROUP] = &filter->group,
         [KEY_PENDING_REASON] = &filter->reason,
         [KEY_WAITING_FOR] = &filter->waiting_for,
+        [KEY_PARENT] = &filter->parent,
         [KEY_ERROR_CODE] = &filter->error_code,
         [KEY_IDEMPOTENCY_KEY] = &filter->idempotency_key,
     };
@@ -230,6 +244,8 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         return check_reason(value, error);
     case KEY_WAITING_FOR:
         return check_wait(value, error);
+    case KEY_PARENT:
+        return check_parent(value, error);
     case KEY_ID:
         return check_id(value, error);
     default:
@@ -258,11 +274,8 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
-        error_hint(
-            error,
-            "keys: id workspace workflow executor_group status pending_reason waiting_for error_code idempotency_key "
-            "retried dismissed stuck since"
-            " until finished_before");
+        error_hint(error, "keys: id workspace workflow executor_group status pending_reason waiting_for parent error_code "
+                          "idempotency_key retried dismissed stuck since until finished_before");
     }
     return WEIR_INVALID_ARGUMENT;
 }
@@ -304,8 +317,8 @@ enum weir_status filter_set(struct execution_filter *filter, const char *key, ch
     if (status != WEIR_OK) {
         return status;
     }
-    if (found == KEY_ID || found == KEY_PENDING_REASON || found == KEY_WAITING_FOR || found == KEY_RETRIED ||
-        found == KEY_DISMISSED || found == KEY_STUCK) {
+    if (found == KEY_ID || found == KEY_PARENT || found == KEY_PENDING_REASON || found == KEY_WAITING_FOR ||
+        found == KEY_RETRIED || found == KEY_DISMISSED || found == KEY_STUCK) {
         lower_ascii(value);
     }
     return set_filter_key(found, value, now_us, filter, error);
@@ -320,8 +333,9 @@ const char *filter_key(size_t index)
 bool filter_is_empty(const struct execution_filter *filter)
 {
     INVARIANT(filter != NULL);
-    const char *const texts[] = {filter->id,     filter->workspace,   filter->workflow,   filter->group,
-                                 filter->reason, filter->waiting_for, filter->error_code, filter->idempotency_key};
+    const char *const texts[] = {filter->id,         filter->workspace,       filter->workflow,
+                                 filter->group,      filter->reason,          filter->waiting_for,
+                                 filter->error_code, filter->idempotency_key, filter->parent};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i] != NULL) {
             return false;

@@ -122,7 +122,7 @@ unsigned reading_states(const struct execution_filter *filter)
 
 bool reading_has_windows(const struct execution_filter *filter)
 {
-    return filter->id == NULL && !filter_is_empty(filter);
+    return filter->id == NULL && filter->parent == NULL && !filter_is_empty(filter);
 }
 
 void reading_first_id(int64_t time_us, char ret_id[UUID_TEXT_MAX])
@@ -354,6 +354,13 @@ enum weir_status reading_add_events(json_t *execution, json_t *events, int64_t e
     bool is_set = json_object_set_new(execution, "events", events) == 0 &&
                   json_object_set_new(execution, "earlier_events", json_integer(earlier)) == 0;
     return is_set ? WEIR_OK : error_out_of_memory(error);
+}
+
+enum weir_status reading_keep_first(json_t *execution, const char *key, struct weir_error *error)
+{
+    json_t *first = json_incref(json_array_get(json_object_get(execution, key), 0));
+    return json_object_set_new(execution, key, first == NULL ? json_null() : first) == 0 ? WEIR_OK
+                                                                                         : error_out_of_memory(error);
 }
 
 enum weir_status reading_add_params(json_t *execution, const char *text, size_t length, struct weir_error *error)

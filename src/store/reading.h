@@ -112,6 +112,8 @@ int64_t reading_earlier_events(int64_t count);
 /* Adds "events" and "earlier_events" to an execution. Takes the events over. */
 WEIR_MUST_CHECK enum weir_status reading_add_events(json_t *execution, json_t *events, int64_t earlier,
                                                     struct weir_error *error);
+/* Replaces a list of rows by its first one, or by null. */
+WEIR_MUST_CHECK enum weir_status reading_keep_first(json_t *execution, const char *key, struct weir_error *error);
 /* Adds "params", given as JSON text of `length` bytes; NULL: the execution has none, which is {}. */
 WEIR_MUST_CHECK enum weir_status reading_add_params(json_t *execution, const char *text, size_t length,
                                                     struct weir_error *error);

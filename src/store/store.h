@@ -28,6 +28,7 @@
 #include "queue/scheduler.h"
 #include "queue/step.h"
 #include "store/bulk.h"
+#include "store/children.h"
 #include "store/hooks.h"
 #include "store/logs.h"
 #include "store/schedules.h"

@@ -88,8 +88,8 @@ static const struct flag global_flags[] = {
 /* The last paragraphs of the help of such an act, after those about the act itself. */
 #define BULK_DETAILS                                                                                                       \
     "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
-    " filter: workspace, workflow, executor_group, status, pending_reason, waiting_for, error_code, idempotency_key,"      \
-    " retried, dismissed and stuck (yes or no),"                                                                           \
+    " filter: workspace, workflow, executor_group, status, pending_reason, waiting_for, parent, error_code,"               \
+    " idempotency_key, retried, dismissed and stuck (yes or no),"                                                          \
     " since, until, finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                   \
     "weir prints the number of matching executions first. For more than 100 it asks you to type that number; without a"    \
     " terminal it needs --yes."
@@ -194,9 +194,9 @@ static const struct command commands[] = {
     .name = "list", .section = "Executions", .run = verb_list,
     .summary = "List executions, newest first",
     .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
-    .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, waiting_for, error_code,"
-               " idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before. For the next"
-               " page, give --cursor with the cursor that the last page printed.",
+    .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, waiting_for, parent,"
+               " error_code, idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before. For"
+               " the next page, give --cursor with the cursor that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "status", .letter = 's', .type = VALUE_TEXT, .value = "STATUS,...",

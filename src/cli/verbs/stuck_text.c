@@ -68,6 +68,23 @@ static void print_wait_for_signal(struct output *output, const json_t *step, boo
     }
 }
 
+/* A step that waits for children: how many of them have ended, and the first one that has not, with its own reason. The
+ * numbers are those of the last look of the duty, so a child that has ended a moment ago may still count as open. */
+static void print_wait_for_children(struct output *output, const json_t *step, bool is_first, int64_t now_us)
+{
+    const char *since = field_text(output, step, "started_at");
+    const char *oldest = field_text(output, step, "oldest_child_id");
+    output_print(output, "  %-16s %s, waits for its children since %s (%s): %" PRId64 " of %" PRId64 " have ended",
+                 is_first ? "step" : "", field_text(output, step, "step"), since, output_ago(output, since, now_us),
+                 field_number(step, "children_ended", 0), field_number(step, "children_count", 0));
+    const char *because = field_text(output, step, "oldest_child_because");
+    if (oldest != NULL) {
+        output_print(output, "; the first open one is %s%s%s", oldest, because == NULL ? "" : ": ",
+                     because == NULL ? "" : because);
+    }
+    output_print(output, "\n");
+}
+
 void print_unfinished_steps(struct output *output, const json_t *why, int64_t now_us)
 {
     size_t i;
@@ -77,6 +94,10 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
         const char *since = field_text(output, step, "started_at");
         if (field_text(output, step, "signal") != NULL) {
             print_wait_for_signal(output, step, i == 0, now_us);
+            continue;
+        }
+        if (field_text(output, step, "children_count") != NULL) {
+            print_wait_for_children(output, step, i == 0, now_us);
             continue;
         }
         output_print(output, "  %-16s %s, attempt %" PRId64 ", %s, started %s (%s)\n", i == 0 ? "step" : "",

@@ -162,6 +162,43 @@ static void print_signals(struct output *output, const json_t *signals)
     table_close(&table);
 }
 
+/* The start steps with the numbers of their children by state: a step may have thousands, and `weir list` shows executions
+ * one by one. */
+static void print_children(struct output *output, const json_t *children)
+{
+    static const struct column columns[] = {
+        {.title = "START STEP", .least = 10},         {.title = "WORKFLOW", .least = 8},
+        {.title = "CHILDREN", .align = COLUMN_RIGHT}, {.title = "NOT STARTED", .align = COLUMN_RIGHT},
+        {.title = "OPEN", .align = COLUMN_RIGHT},     {.title = "COMPLETED", .align = COLUMN_RIGHT},
+        {.title = "OTHERS", .align = COLUMN_RIGHT}};
+    struct table table;
+    size_t i;
+    json_t *row;
+    if (json_array_size(children) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(children, i, row)
+    {
+        static const char *const keys[] = {"step", "workflow",  "count",        "not_started",
+                                           "open", "completed", "not_completed"};
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            table_cell(&table, field_text(output, row, keys[k]));
+        }
+    }
+    table_close(&table);
+}
+
+/* An execution without a parent has no such line. */
+static void print_parent(struct output *output, const json_t *parent)
+{
+    if (json_is_object(parent)) {
+        output_print(output, "  %-16s %s (step %s, child %s)\n", "parent", field_text(output, parent, "id"),
+                     field_text(output, parent, "step"), field_text(output, parent, "index"));
+    }
+}
+
 /* Replaces the last events by all of them. */
 static enum weir_status read_all_events(struct store *store, json_t *execution, struct weir_error *error)
 {
@@ -231,12 +268,14 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_execution_facts(invocation->output, execution);
+        print_parent(invocation->output, json_object_get(execution, "parent"));
         struct settings settings =
             settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
         print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));
         print_steps(invocation->output, json_object_get(execution, "steps"),
                     json_object_get(execution, "earlier_attempts"));
         print_signals(invocation->output, json_object_get(execution, "signals"));
+        print_children(invocation->output, json_object_get(execution, "children"));
         print_events(invocation->output, json_object_get(execution, "events"),
                      json_integer_value(json_object_get(execution, "earlier_events")));
     }

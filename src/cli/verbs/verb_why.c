@@ -357,6 +357,23 @@ static void add_hold_up(const struct invocation *invocation, struct store *store
     }
 }
 
+/* The reason of the first open child says more than that its parent waits: what holds the child up holds up the parent,
+ * too. A child that ends meanwhile has none, and a store that does not answer is no failure of the parent's own answer. */
+static void add_child_reasons(struct store *store, json_t *why)
+{
+    size_t i;
+    json_t *step;
+    json_array_foreach(json_object_get(why, "unfinished_steps"), i, step)
+    {
+        json_t *child = NULL;
+        const char *id = json_string_value(json_object_get(step, "oldest_child_id"));
+        if (id != NULL && store_why(store, id, &child, NULL) == WEIR_OK) {
+            (void)json_object_set(step, "oldest_child_because", json_object_get(child, "because"));
+            json_decref(child);
+        }
+    }
+}
+
 static enum weir_status check_why_subject(const struct invocation *invocation, struct weir_error *error)
 {
     bool by_id = invocation->argument_count > 0;
@@ -412,6 +429,7 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
     }
     if (status == WEIR_OK) {
         add_hold_up(invocation, store, why);
+        add_child_reasons(store, why);
         status = store_time(store, &now_us, error);
     }
     if (status == WEIR_OK) {

@@ -379,7 +379,7 @@ static void begin_steps(struct execution *execution)
     for (size_t i = 0; i < count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
         enum step_kind kind = definition->steps[i].kind;
-        bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL ||
+        bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL || (kind == STEP_START && run->on_record) ||
                          execution->parallel < execution->runner->options.max_parallel_steps;
         if (run->phase == PHASE_IDLE && may_begin && execution_stage_allows(execution, i)) {
             step_run_begin(run);
@@ -424,6 +424,7 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
 static enum wait_kind wait_kind_of(const struct execution *execution, const struct step_run *first)
 {
     bool is_signal = false;
+    bool waits_for_child = false;
     for (size_t i = 0; i < execution->step_count; i++) {
         const struct step_run *run = &execution->steps[i];
         if (run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node) {
@@ -432,9 +433,11 @@ static enum wait_kind wait_kind_of(const struct execution *execution, const stru
                 return WAIT_APPROVAL;
             }
         }
+        bool is_start = run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_START && !run->awaits_node;
+        waits_for_child = waits_for_child || is_start;
     }
     bool is_sleep = step_run_step(first)->kind == STEP_SLEEP && !first->awaits_node;
-    return is_signal ? WAIT_SIGNAL : is_sleep ? WAIT_SLEEP : WAIT_RETRY;
+    return is_signal ? WAIT_SIGNAL : waits_for_child ? WAIT_CHILD : is_sleep ? WAIT_SLEEP : WAIT_RETRY;
 }
 
 /* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A

@@ -22,6 +22,7 @@
 #include "engine/in_process/http_client.h"
 #include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_children.h"
 
 bool step_inputs_are_ready(const struct step_run *run)
 {
@@ -162,6 +163,8 @@ void step_inputs_free(struct step_inputs *inputs)
         json_decref(inputs->answers[i].value);
     }
     free(inputs->answers);
+    json_decref(inputs->items);
+    text_close(&inputs->items_program);
     json_decref(inputs->context);
     result_file_remove(&inputs->result_path);
     process_command_close(&inputs->command);
@@ -189,7 +192,8 @@ static bool store_answer(struct step_inputs *inputs, const char *program, json_t
         return false;
     }
     inputs->answers = answers;
-    answers[inputs->answer_count++] = (struct step_inputs_answer){.program = program, .value = value};
+    answers[inputs->answer_count++] =
+        (struct step_inputs_answer){.program = program, .is_of_items = inputs->items != NULL, .value = value};
     return true;
 }
 
@@ -197,6 +201,11 @@ static void take_evaluation(struct evaluator_request *request, enum weir_status 
 {
     struct step_inputs *inputs = request->owner;
     inputs->has_request = false;
+    if (status == WEIR_OK && inputs->items != NULL && json_array_size(value) != json_array_size(inputs->items)) {
+        json_decref(value);
+        status = WEIR_FAILED;
+        message = "it does not give exactly one value for each item";
+    }
     if (status == WEIR_OK) {
         inputs->is_short = !store_answer(inputs, inputs->requested_program, value);
         inputs->answered(inputs->run);
@@ -209,27 +218,74 @@ static void take_evaluation(struct evaluator_request *request, enum weir_status 
     inputs->answered(inputs->run);
 }
 
+/* The answer of the program, or its part for the present item. NULL: it is not there. */
+static json_t *find_answer(struct step_inputs *inputs, const char *program)
+{
+    for (size_t i = 0; i < inputs->answer_count; i++) {
+        const struct step_inputs_answer *answer = &inputs->answers[i];
+        if (strcmp(answer->program, program) == 0 && answer->is_of_items == (inputs->items != NULL)) {
+            return inputs->items != NULL ? json_array_get(answer->value, inputs->item) : answer->value;
+        }
+    }
+    return NULL;
+}
+
+/* A program that gives a list: the values of `program` for all items. The context would else be sent once for each item. */
+static enum weir_status make_items_request(struct step_inputs *inputs, const char *program, json_t **ret_input)
+{
+    text_clear(&inputs->items_program);
+    inputs->items_program.max = TEMPLATE_BYTES_MAX * 2;
+    json_t *input = json_copy(inputs->context);
+    if (input == NULL || json_object_set(input, "items", inputs->items) != 0 ||
+        text_format(&inputs->items_program,
+                    ". as $all | [range(0; .items | length) as $at | $all + {item: $all.items[$at], index: $at} "
+                    "| del(.items) | (\n%s\n)]",
+                    program) != WEIR_OK) {
+        json_decref(input);
+        return WEIR_OUT_OF_MEMORY;
+    }
+    *ret_input = input;
+    return WEIR_OK;
+}
+
 static enum weir_status evaluate_program(void *context, const char *program, const json_t *input, json_t **ret_value,
                                          struct weir_error *error)
 {
     struct step_inputs *inputs = context;
-    for (size_t i = 0; i < inputs->answer_count; i++) {
-        if (strcmp(inputs->answers[i].program, program) == 0) {
-            *ret_value = json_incref(inputs->answers[i].value);
-            return WEIR_OK;
-        }
+    json_t *answer = find_answer(inputs, program);
+    json_t *input_of_items = NULL;
+    if (answer != NULL) {
+        *ret_value = json_incref(answer);
+        return WEIR_OK;
     }
+    enum weir_status status = inputs->items == NULL ? WEIR_OK : make_items_request(inputs, program, &input_of_items);
     inputs->request.owner = inputs;
     inputs->request.answered = take_evaluation;
-    enum weir_status status =
-        evaluator_pool_request(&inputs->run->execution->runner->evaluators, &inputs->run->execution->tenant->evaluations,
-                               &inputs->request, program, input, error);
+    if (status == WEIR_OK) {
+        status = evaluator_pool_request(&inputs->run->execution->runner->evaluators,
+                                        &inputs->run->execution->tenant->evaluations, &inputs->request,
+                                        inputs->items == NULL ? program : inputs->items_program.data,
+                                        inputs->items == NULL ? input : input_of_items, error);
+    }
+    json_decref(input_of_items);
     if (status == WEIR_OK) {
         inputs->requested_program = program;
         inputs->has_request = true;
         status = error_set(error, WEIR_STORE_BUSY, "an evaluator has the request");
     }
     return status;
+}
+
+enum weir_status step_inputs_value(struct step_inputs *inputs, const struct template *template, json_t **ret_value)
+{
+    INVARIANT(template != NULL && ret_value != NULL);
+    return template_evaluate(template, inputs->context, evaluate_program, inputs, ret_value, &inputs->message);
+}
+
+enum weir_status step_inputs_refuse(struct step_inputs *inputs, const char *code, const char *message)
+{
+    set_failure_code(inputs, code);
+    return error_set(&inputs->message, WEIR_FAILED, "%s", message);
 }
 
 static enum weir_status add_template_text(struct step_inputs *inputs, const struct template *template, struct text *to)
@@ -615,6 +671,8 @@ static enum weir_status prepare_step(struct step_inputs *inputs, bool *ret_is_wa
         return prepare_handler(inputs, step);
     case STEP_HTTP:
         return prepare_http(inputs, &step->http);
+    case STEP_START:
+        return step_children_prepare(inputs, &step->start);
     case STEP_SIGNAL:
         return WEIR_OK;
     }

@@ -22,6 +22,7 @@ enum step_inputs_result {
 
 struct step_inputs_answer {
     const char *program; /* of the definition */
+    bool is_of_items;    /* `value` is a list with a value for each item */
     json_t *value;
 };
 
@@ -33,13 +34,18 @@ struct step_inputs {
     bool has_request; /* an evaluator has `request` */
     bool is_short;
     const char *requested_program; /* the program of the request */
+    /* Start steps: the items of `for_each` while their params are evaluated, else NULL, and the present one. One request
+     * has the values of a program for all items. */
+    json_t *items;
+    size_t item;
+    struct text items_program; /* of the request */
     struct step_inputs_answer *answers;
     size_t answer_count;
     const char *code; /* of the failure; static */
     struct weir_error message;
     struct process_command command; /* exec */
     char *result_path;              /* exec: its result_file.h; NULL = none */
-    struct text input;              /* exec: stdin; handler: JSON text; http: the body */
+    struct text input;              /* exec: stdin; handler: JSON text; http: the body; start: the plan of the children */
     bool has_input;
     bool input_is_json;  /* http: the body is no text of the definition */
     struct text url;     /* http */
@@ -53,6 +59,11 @@ bool step_inputs_are_ready(const struct step_run *run);
 struct step_inputs *step_inputs_new(struct step_run *run, void (*answered)(struct step_run *run), bool *ret_is_short);
 /* Evaluates as far as the answers allow. */
 enum step_inputs_result step_inputs_evaluate(struct step_inputs *inputs);
+/* The value of a template, with the answers that are there. Statuses of template_evaluate(); without the answer of a
+ * program `has_request` is set. For start steps. */
+enum weir_status step_inputs_value(struct step_inputs *inputs, const struct template *template, json_t **ret_value);
+/* Fails the evaluation with this code, which is static. */
+enum weir_status step_inputs_refuse(struct step_inputs *inputs, const char *code, const char *message);
 /* The trace context that the present attempt of the step passes on, as text; "" = none. */
 void step_write_traceparent(const struct step_run *run, char to[TRACEPARENT_SIZE]);
 /* Also while an evaluator works on it. Takes NULL. */

@@ -47,8 +47,8 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     report->step.attempt = run->attempt;
     report->step.failures = run->failures;
     report->step.exit_code = run->exit_code;
-    if (step_run_step(run)->kind == STEP_SIGNAL && state == STEP_WAITING && !run->awaits_node) {
-        text_copy(report->step.signal, sizeof report->step.signal, step_run_step(run)->signal.name);
+    if (step_awaits(step_run_step(run)) != NULL && state == STEP_WAITING && !run->awaits_node) {
+        text_copy(report->step.signal, sizeof report->step.signal, step_awaits(step_run_step(run)));
     }
     report->step.signal_seq = state == STEP_CANCELLED ? 0 : run->signal_seq;
     run->signal_seq = step_state_is_final(state) ? run->signal_seq : 0; /* a refused end is reported again */
@@ -81,7 +81,7 @@ static int64_t step_sleeps_until(const struct step_run *run)
 {
     const struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
-    bool may_sleep = (step->kind == STEP_SLEEP || step->kind == STEP_SIGNAL) && !run->awaits_node;
+    bool may_sleep = (step->kind == STEP_SLEEP || step_awaits(step) != NULL) && !run->awaits_node;
     bool is_over = run->phase == PHASE_DONE || run->phase == PHASE_RECORDING_END;
     if (is_over) {
         return TIME_NEVER;
@@ -223,13 +223,16 @@ void step_run_report_start(struct step_run *run)
     send_step_report(run, make_step_report(run, REPORT_STEP, STEP_RUNNING));
 }
 
-void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome)
+static void report_wait(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome, char *plan)
 {
     INVARIANT(run->phase != PHASE_DONE);
     run->awaits_node = outcome != NULL && step_code_is_of_node(outcome->code);
     struct report *report = make_step_report(run, REPORT_STEP, STEP_WAITING);
     if (report != NULL) {
         report->step.due_in_us = delay_us;
+        report->step.variables = plan;
+    } else {
+        free(plan);
     }
     if (outcome != NULL) {
         set_step_error(report, outcome->code, outcome->error);
@@ -238,6 +241,17 @@ void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struc
     run->resume_us = time_add(loop_now(&run->execution->runner->loop), delay_us);
     step_run_set_phase(run, PHASE_RECORDING_WAIT);
     send_step_report(run, report);
+}
+
+void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome)
+{
+    report_wait(run, delay_us, outcome, NULL);
+}
+
+void step_run_report_children(struct step_run *run, int64_t delay_us, char *plan)
+{
+    INVARIANT(plan != NULL);
+    report_wait(run, delay_us, NULL, plan);
 }
 
 /* --- ends of attempts --- */

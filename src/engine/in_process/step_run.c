@@ -15,7 +15,8 @@
  *   5. The keeper reports the end only after every process of the step is gone. So two attempts never overlap.
  *   6. Report the end, and wait for its durable record (step_report.c). Only then do the steps begin that need this one.
  *
- * A signal step has one attempt that only waits: SLEEPING until a signal or its timeout (step_signal.c).
+ * A signal step has one attempt that only waits: SLEEPING until a signal or its timeout (step_signal.c). So has a start
+ * step, for the signal of the store that its children have ended (step_children.c).
  * An http step skips 2, and its request follows the record at once. A handler skips 2 to 4 as long as nothing has
  * interrupted its execution, which saves a transaction; `interruptions` keeps its numbers unique. After a lost worker it
  * does not. The loop's thread runs all of it. A function here must not use its step after it has settled the execution.
@@ -34,6 +35,7 @@
 #include "engine/in_process/execution_stage.h"
 #include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_children.h"
 #include "engine/in_process/step_exec.h"
 #include "engine/in_process/step_handler.h"
 #include "engine/in_process/step_http.h"
@@ -84,6 +86,10 @@ static void begin_work(struct step_run *run)
         if (!step_signal_consume(run)) {
             step_run_report_waiting(run, step_signal_timeout(run), NULL);
         }
+        break;
+    case STEP_START:
+        run->shortages = 0;
+        step_children_begin(run);
         break;
     }
 }
@@ -152,13 +158,15 @@ static void step_timer_fired(struct timer *timer)
     struct execution *execution = run->execution;
     if (run->phase == PHASE_SLEEPING) {
         enum step_kind kind = step_run_step(run)->kind;
-        bool waits_itself = kind == STEP_SLEEP || kind == STEP_SIGNAL;
+        bool waits_itself = kind == STEP_SLEEP || kind == STEP_SIGNAL || kind == STEP_START;
         if (waits_itself && run->awaits_node) {
             step_run_attempt(run); /* its own wait begins only now */
         } else if (kind == STEP_SLEEP) {
             step_sleep_end(run);
         } else if (kind == STEP_SIGNAL) {
             step_signal_time_out(run);
+        } else if (kind == STEP_START) {
+            step_children_time_out(run);
         } else if (execution->parallel >= execution->runner->options.max_parallel_steps) {
             step_run_set_phase(run, PHASE_IDLE); /* execution_settle() begins it when another step ends */
         } else {
@@ -178,7 +186,7 @@ static void step_timer_fired(struct timer *timer)
 /* Sleeps until the step goes on, unless its signal is there already. One that was woken goes on at once. */
 static void sleep_on_record(struct step_run *run)
 {
-    if (step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node && step_signal_consume(run)) {
+    if (step_awaits(step_run_step(run)) != NULL && !run->awaits_node && step_signal_consume(run)) {
         return;
     }
     step_run_set_phase(run, PHASE_SLEEPING);

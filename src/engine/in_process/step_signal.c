@@ -25,6 +25,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_children.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
 
@@ -77,7 +78,7 @@ void execution_signal(struct execution *execution, struct kept_signal *kept)
     execution_keep_signal(execution, kept);
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
-        bool takes = step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node;
+        bool takes = step_awaits(step_run_step(run)) != NULL && !run->awaits_node;
         if (run->phase != PHASE_SLEEPING || (takes && step_signal_consume(run))) {
             continue;
         }
@@ -148,13 +149,22 @@ static void end_by_signal(struct step_run *run, struct kept_signal *kept, bool i
 bool step_signal_consume(struct step_run *run)
 {
     struct kept_signal **link = &run->execution->signals;
-    INVARIANT(step_run_step(run)->kind == STEP_SIGNAL && run->phase != PHASE_DONE);
-    while (*link != NULL && strcmp((*link)->name, step_run_step(run)->signal.name) != 0) {
+    INVARIANT(step_awaits(step_run_step(run)) != NULL && run->phase != PHASE_DONE);
+    while (*link != NULL && strcmp((*link)->name, step_awaits(step_run_step(run))) != 0) {
         link = &(*link)->next;
     }
     struct kept_signal *kept = *link;
     if (kept == NULL) {
         return false;
+    }
+    if (step_run_step(run)->kind == STEP_START) {
+        struct kept_signal *next = kept->next;
+        bool is_ended = step_children_end(run, kept);
+        *link = is_ended ? next : kept;
+        if (!is_ended) {
+            engine_note_lost_report(&run->execution->runner->base);
+        }
+        return is_ended;
     }
     enum weir_status status = keep_output(run, kept);
     if (status == WEIR_OUT_OF_MEMORY) {

@@ -188,6 +188,7 @@ void http_add_filter(struct remote_client *client, const struct execution_filter
     remote_client_argument(client, "status", states[0] == '\0' ? NULL : states);
     remote_client_argument(client, "pending_reason", filter->reason);
     remote_client_argument(client, "waiting_for", filter->waiting_for);
+    remote_client_argument(client, "parent", filter->parent);
     remote_client_argument(client, "error_code", filter->error_code);
     remote_client_argument(client, "idempotency_key", filter->idempotency_key);
     add_condition_argument(client, "retried", filter->retried);
@@ -405,6 +406,13 @@ static enum weir_status http_trim_hook_events(struct store *store, int64_t *ret_
     return refuse_node_verb(error);
 }
 
+static enum weir_status http_advance_children(struct store *store, struct children_advance *ret_advance,
+                                              struct weir_error *error)
+{
+    (void)store, (void)ret_advance;
+    return refuse_node_verb(error);
+}
+
 static enum weir_status http_read_due_schedules(struct store *store, struct arena *arena, struct due_schedules *ret_due,
                                                 struct weir_error *error)
 {
@@ -511,6 +519,7 @@ const struct store_driver http_store_driver = {
     .read_hook_events = http_read_hook_events,
     .settle_hook_events = http_settle_hook_events,
     .trim_hook_events = http_trim_hook_events,
+    .advance_children = http_advance_children,
     .schedule_set = http_schedule_set,
     .schedule_pause = http_schedule_pause,
     .schedule_delete = http_schedule_delete,

@@ -221,6 +221,7 @@ const struct store_driver postgres_store_driver = {
     .read_hook_events = postgres_read_hook_events,
     .settle_hook_events = postgres_settle_hook_events,
     .trim_hook_events = postgres_trim_hook_events,
+    .advance_children = postgres_advance_children,
     .schedule_set = postgres_schedule_set,
     .schedule_pause = postgres_schedule_pause,
     .schedule_delete = postgres_schedule_delete,

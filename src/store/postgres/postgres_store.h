@@ -179,6 +179,7 @@ enum weir_status postgres_read_due_schedules(struct store *, struct arena *, str
 enum weir_status postgres_advance_schedule(struct store *, struct schedule_advance *, struct weir_error *);
 enum weir_status postgres_read_schedule_firings(struct store *, struct arena *, struct schedule_firings *,
                                                 struct weir_error *);
+enum weir_status postgres_advance_children(struct store *, struct children_advance *, struct weir_error *);
 enum weir_status postgres_settle_schedule_firings(struct store *, struct schedule_outcome *, size_t, struct weir_error *);
 enum weir_status postgres_check(struct store *, json_t **, struct weir_error *);
 

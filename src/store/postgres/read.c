@@ -143,11 +143,11 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
     }
     enum weir_status status = end_with_window(context, filter, below, &bounds, error);
     if (status == WEIR_OK) {
-        status = link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddtd", below, bounds.first,
+        status = link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddtdu", below, bounds.first,
                            bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
-                           filter->waiting_for, (int)filter->dismissed);
+                           filter->waiting_for, (int)filter->dismissed, filter->parent);
     }
     if (status == WEIR_OK) {
         status = result_rows_json(result, ret_rows, error);
@@ -177,11 +177,11 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
     }
     enum weir_status status = end_with_window(context, filter, below, &bounds, error);
     if (status == WEIR_OK) {
-        status = link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtdt", below, bounds.first,
+        status = link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtdut", below, bounds.first,
                            bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
-                           filter->waiting_for, (int)filter->dismissed, filter->reason);
+                           filter->waiting_for, (int)filter->dismissed, filter->parent, filter->reason);
     }
     if (status == WEIR_OK) {
         size_t examined = (size_t)result_int(result, 0, 0);
@@ -456,6 +456,15 @@ static enum weir_status build_execution(struct link *link, const void *request, 
     }
     if (status == WEIR_OK) {
         status = add_execution_part(link, execution, "signals", QUERY_READ_SIGNAL_ROWS, id, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_execution_part(link, execution, "children", QUERY_READ_CHILD_ROWS, id, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_execution_part(link, execution, "parent", QUERY_READ_PARENT_ROWS, id, error);
+    }
+    if (status == WEIR_OK) {
+        status = reading_keep_first(execution, "parent", error);
     }
     if (status == WEIR_OK) {
         status = add_last_events(link, execution, id, error);

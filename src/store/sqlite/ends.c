@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/sqlite/children.h"
 #include "store/sqlite/hooks.h"
 #include "store/sqlite/stream.h"
 
@@ -192,6 +193,9 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
     }
     if (status == WEIR_OK && count > 0) {
         status = hooks_add_events(write, error);
+    }
+    if (status == WEIR_OK && count > 0) {
+        status = children_note_ends(write, error);
     }
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_DELETE_ITEMS, "");

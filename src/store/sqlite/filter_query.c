@@ -36,7 +36,7 @@ struct walk {
 };
 
 /* The queries of an arm, by the direction of the walk: ascending, descending. */
-enum arm_kind { ARM_LIVING, ARM_HELD, ARM_ENDED, ARM_FAILED };
+enum arm_kind { ARM_LIVING, ARM_HELD, ARM_ENDED, ARM_FAILED, ARM_LIVING_CHILDREN, ARM_ENDED_CHILDREN };
 static const struct arm {
     enum sqlite_query ids[2];
     enum sqlite_query window[2];
@@ -52,17 +52,26 @@ static const struct arm {
     [ARM_FAILED] = {{QUERY_FAILED_IDS_ASCENDING, QUERY_FAILED_IDS_DESCENDING},
                     {QUERY_FAILED_WINDOW_ASCENDING, QUERY_FAILED_WINDOW_DESCENDING},
                     true},
+    [ARM_LIVING_CHILDREN] = {{QUERY_LIVE_CHILDREN_ASCENDING, QUERY_LIVE_CHILDREN_DESCENDING}, {0, 0}, false},
+    [ARM_ENDED_CHILDREN] = {{QUERY_ENDED_CHILDREN_ASCENDING, QUERY_ENDED_CHILDREN_DESCENDING}, {0, 0}, false},
 };
 
-/* There may be few held ones beside many that wait, so they have arms of their own, as have failed ones. */
+/* There may be few held ones beside many that wait, so they have arms of their own, as have failed ones. The children of
+ * one execution, which are at most CHILDREN_OF_PARENT_MOST, need no window either. */
 static const struct arm *living_arm(const struct walk *walk)
 {
+    if (walk->filter->parent != NULL) {
+        return &arms[ARM_LIVING_CHILDREN];
+    }
     bool all_held = walk->filter->id == NULL && (walk->states & (1U << ITEM_PENDING | 1U << ITEM_WAITING)) == 0;
     return &arms[all_held ? ARM_HELD : ARM_LIVING];
 }
 
 static const struct arm *ended_arm(const struct walk *walk)
 {
+    if (walk->filter->parent != NULL) {
+        return &arms[ARM_ENDED_CHILDREN];
+    }
     return &arms[(walk->states & ITEM_STATES_ENDED) == 1U << ITEM_FAILED ? ARM_FAILED : ARM_ENDED];
 }
 
@@ -100,11 +109,11 @@ static enum weir_status read_arm(struct connection *connection, const struct arm
     enum weir_status status = WEIR_OK;
     size_t count = 0;
     sqlite3_stmt *statement = connection_bind(
-        connection, error, arm->ids[walk->descending], "tidttttiittiiddtd", walk->after, walk->workspace_id,
+        connection, error, arm->ids[walk->descending], filter->parent == NULL ? "tidttttiittiiddtd" : "tidttttiittiiddtdt", walk->after, walk->workspace_id,
         (int)walk->states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
         filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, walk->from,
         walk->below, filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit,
-        (int)filter->retried, (int)filter->stuck, filter->waiting_for, (int)filter->dismissed);
+        (int)filter->retried, (int)filter->stuck, filter->waiting_for, (int)filter->dismissed, filter->parent);
     if (statement == NULL) {
         return statement_failure(error);
     }

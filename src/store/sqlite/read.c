@@ -350,6 +350,15 @@ static enum weir_status show_one(struct connection *connection, const char *id, 
         status = add_rows_of(connection, execution, "signals", QUERY_READ_SIGNAL_ROWS, whole, error);
     }
     if (status == WEIR_OK) {
+        status = add_rows_of(connection, execution, "children", QUERY_READ_CHILD_ROWS, whole, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_rows_of(connection, execution, "parent", QUERY_READ_PARENT_ROWS, whole, error);
+    }
+    if (status == WEIR_OK) {
+        status = reading_keep_first(execution, "parent", error);
+    }
+    if (status == WEIR_OK) {
         status = add_events(connection, execution, whole, error);
     }
     if (status != WEIR_OK) {

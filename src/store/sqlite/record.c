@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "queue/suspicion.h"
+#include "store/sqlite/children.h"
 #include "store/sqlite/ends.h"
 #include "store/sqlite/event_history.h"
 #include "store/sqlite/filter_query.h"
@@ -428,6 +429,9 @@ static enum weir_status record_step(struct write *write, int64_t node_id, struct
     }
     if (status == WEIR_OK) {
         status = write_step(write, node_id, record, error);
+    }
+    if (status == WEIR_OK) {
+        status = children_plan(write, record, error);
     }
     return status == WEIR_OK ? signal_consume(write, record, error) : status;
 }

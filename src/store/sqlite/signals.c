@@ -185,6 +185,23 @@ static enum weir_status wake_if_it_waits(struct write *write, const struct signa
     return status == WEIR_OK && waits != 0 ? item_wake(write, &waking, error) : status;
 }
 
+enum weir_status signal_put(struct write *write, const char *id, const char *name, const char *data,
+                            struct weir_error *error)
+{
+    struct signalled item = {.signals = 0};
+    INVARIANT(id != NULL && name != NULL && data != NULL);
+    text_copy(item.id, sizeof item.id, id);
+    enum weir_status status = find_signalled(write, &item, error);
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item.id, name, data, NULL,
+                                write->now_us, NULL);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item.id, (int64_t)1);
+    }
+    return status == WEIR_OK ? wake_if_it_waits(write, &item, name, error) : status;
+}
+
 /* Steps 2 to 5. */
 static enum weir_status send_signal(struct write *write, const struct signal_request *request, struct signalled *item,
                                     struct weir_error *error)

@@ -23,6 +23,9 @@ struct wake_target {
 };
 enum weir_status steps_wake(struct write *write, const struct wake_target *target, const char **ret_refusal,
                             struct weir_error *error);
+/* Sends the living execution a signal of the store itself, as children.c does: no limit, no event, no act. */
+enum weir_status signal_put(struct write *write, const char *id, const char *name, const char *data,
+                            struct weir_error *error);
 /* Marks the signal that the step of the record names as consumed. Does nothing when it names none. */
 enum weir_status signal_consume(struct write *write, const struct record *record, struct weir_error *error);
 /* The signals of the execution that no step has consumed, in the order of their numbers. */

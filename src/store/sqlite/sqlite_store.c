@@ -432,6 +432,7 @@ const struct store_driver sqlite_store_driver = {
     .read_hook_events = sqlite_read_hook_events,
     .settle_hook_events = sqlite_settle_hook_events,
     .trim_hook_events = sqlite_trim_hook_events,
+    .advance_children = sqlite_advance_children,
     .schedule_set = sqlite_schedule_set,
     .schedule_pause = sqlite_schedule_pause,
     .schedule_delete = sqlite_schedule_delete,

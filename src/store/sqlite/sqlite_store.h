@@ -183,6 +183,7 @@ enum weir_status sqlite_advance_schedule(struct store *, struct schedule_advance
 enum weir_status sqlite_read_schedule_firings(struct store *, struct arena *, struct schedule_firings *,
                                               struct weir_error *);
 enum weir_status sqlite_settle_schedule_firings(struct store *, struct schedule_outcome *, size_t, struct weir_error *);
+enum weir_status sqlite_advance_children(struct store *, struct children_advance *, struct weir_error *);
 enum weir_status sqlite_check(struct store *, json_t **, struct weir_error *);
 int sqlite_wake_fd(struct store *);
 bool sqlite_wake_drain(struct store *, int64_t *);

@@ -325,7 +325,7 @@ static void wrong_types_are_refused(void **state)
         {HEAD "  S: {exec: [x]}\n", "f.yaml:3:3: the id of a step \"S\" is no valid name", NULL},
         {HEAD "  s: x\n", "f.yaml:3:6: a step must be a map, not text", NULL},
         {HEAD "  s: {timeout: 1s}\n", "f.yaml:3:6: the step \"s\" does nothing",
-         "give it one of exec, sleep, handler, http, signal, approve"},
+         "give it one of exec, sleep, handler, http, signal, approve, start"},
         {HEAD "  s: {exec: [x], sleep: 1s}\n", "f.yaml:3:18: the step \"s\" has two kinds, \"exec\" and \"sleep\"", NULL},
         {HEAD "  s: {handler: x, stdin: y}\n", "f.yaml:3:19: \"stdin\" belongs to exec steps, and this is a handler step",
          NULL},

@@ -35,6 +35,9 @@ static void pairs_fill_the_filter(void **state)
     assert_int_equal(parse("pending_reason=NO_SCHEDULER", &filter, &error), WEIR_OK);
     assert_int_equal(parse("waiting_for=Retry", &filter, &error), WEIR_OK);
     assert_string_equal(filter.waiting_for, "retry");
+    assert_int_equal(parse("parent=01939B7E-7a5c-7c3e-8b3a-2f1d4c5b6a79", &filter, &error), WEIR_OK);
+    assert_string_equal(filter.parent, "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79");
+    assert_int_equal(parse("parent=01939b", &filter, &error), WEIR_INVALID_ARGUMENT);
 }
 
 static void retried_is_yes_or_no(void **state)
@@ -85,7 +88,7 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
         {"retried=yes retried=no", "given twice", ""},
         {"retry=no", "no key \"retry\"", "retried"},
         {"pending_reason=no_schedule", "not a pending reason", "no_scheduler"},
-        {"waiting_for=ready", "no execution waits for", "sleep, retry, signal or approval"},
+        {"waiting_for=ready", "no execution waits for", "sleep, retry, signal, approval or child"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -105,11 +108,13 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
 /* Each key makes a condition. */
 static void a_filter_without_a_condition_is_empty(void **state)
 {
-    static const char *const wheres[] = {"id=01a215fd",       "workspace=a",        "workflow=a",
-                                         "executor_group=a",  "status=failed",      "error_code=a",
-                                         "retried=yes",       "stuck=no",           "since=1h",
-                                         "until=1h",          "idempotency_key=a",  "pending_reason=queue_paused",
-                                         "waiting_for=sleep", "finished_before=1h", "dismissed=no"};
+    static const char *const wheres[] = {
+        "id=01a215fd",       "workspace=a",        "workflow=a",
+        "executor_group=a",  "status=failed",      "error_code=a",
+        "retried=yes",       "stuck=no",           "since=1h",
+        "until=1h",          "idempotency_key=a",  "pending_reason=queue_paused",
+        "waiting_for=sleep", "finished_before=1h", "dismissed=no",
+        "parent=01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"};
     size_t keys = 0;
     (void)state;
     while (filter_key(keys) != NULL) {

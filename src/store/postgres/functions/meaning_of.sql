@@ -19,5 +19,6 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'sleep' THEN 'a step of it sleeps; it uses no slot meanwhile'
         WHEN 'retry' THEN 'a step of it waits for its next attempt; it uses no slot meanwhile'
         WHEN 'signal' THEN 'a step of it waits for a signal; it uses no slot meanwhile'
-        WHEN 'approval' THEN 'a step of it waits for an approval; it uses no slot meanwhile' END
+        WHEN 'approval' THEN 'a step of it waits for an approval; it uses no slot meanwhile'
+        WHEN 'child' THEN 'a step of it waits for executions that it has started; it uses no slot meanwhile' END
 $$;

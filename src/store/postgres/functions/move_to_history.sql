@@ -47,6 +47,9 @@ BEGIN
     IF moved > 0 AND EXISTS (SELECT 1 FROM :schema.hooks) THEN
         PERFORM :schema.write_hook_events(now_us, ids);
     END IF;
+    IF moved > 0 AND EXISTS (SELECT 1 FROM :schema.child_steps) THEN
+        PERFORM :schema.note_child_ends(ids);
+    END IF;
     IF moved > 0 AND :schema.stream_is_read(now_us) THEN
         PERFORM :schema.write_stream(now_us, '{end}', ids);
     END IF;

@@ -24,6 +24,7 @@ BEGIN
     DELETE FROM :schema.signals s WHERE s.execution_id = ANY (gone);
     DELETE FROM :schema.idempotency_keys k USING unnest(gone, owners, keys) r (id, workspace_id, key)
     WHERE k.workspace_id = r.workspace_id AND k.key = r.key AND k.execution_id = r.id;
+    PERFORM :schema.note_child_ends(gone) WHERE gone IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.child_steps);
     IF gone IS NOT NULL THEN
         PERFORM :schema.record_act(actor, why, 'purge', coalesce(subject, ids[1]::text), NULL, NULL, cardinality(gone));
     END IF;

@@ -80,6 +80,9 @@ BEGIN
     IF places IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.hooks) THEN
         PERFORM :schema.write_hook_events(now_us, ARRAY(SELECT ids[p] FROM unnest(places) p ORDER BY p));
     END IF;
+    IF places IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.child_steps) THEN
+        PERFORM :schema.note_child_ends(ARRAY(SELECT ids[p] FROM unnest(places) p));
+    END IF;
     IF 4 = ANY (kinds) THEN
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT r.id, now_us, 'refuse', recorder, r.fence, r.code, r.reported

@@ -40,5 +40,6 @@ BEGIN
         signal = excluded.signal,
         started_at = CASE WHEN excluded.attempt > old.attempt THEN greatest(excluded.started_at, old.started_at) ELSE old.started_at END
     WHERE old.finished_at IS NULL;
+    PERFORM :schema.plan_children(now_us, done, ids, step_records, steps, step_states, step_signals) WHERE cardinality(step_signals) > 0;
 END
 $$;

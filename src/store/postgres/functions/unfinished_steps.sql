@@ -4,7 +4,11 @@ CREATE OR REPLACE FUNCTION :schema.unfinished_steps(execution_id uuid) RETURNS j
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(json_agg(s), '[]')
     FROM (SELECT o.step, o.status, o.attempt, :schema.rfc3339(o.started_at) AS started_at,
-                 :schema.rfc3339(o.due_at) AS due_at, o.signal,
+                 :schema.rfc3339(o.due_at) AS due_at, CASE WHEN o.signal NOT LIKE 'children:%' THEN o.signal END AS signal,
+                 w.count AS children_count, w.ended AS children_ended,
+                 (SELECT c.child_id FROM :schema.children c
+                  WHERE c.parent_id = o.execution_id AND c.step = o.step AND c.status IS NULL
+                  ORDER BY c.position LIMIT 1) AS oldest_child_id,
                  CASE WHEN o.signal LIKE 'approve:%' THEN
                      (SELECT string_agg(b.name, ', ')
                       FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id,
@@ -15,5 +19,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                       FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id
                       WHERE q.id = o.execution_id) END AS prompt
           FROM :schema.workflow_node_executions o
+          LEFT JOIN :schema.child_steps w ON w.parent_id = o.execution_id AND w.step = o.step
           WHERE o.execution_id = unfinished_steps.execution_id AND o.finished_at IS NULL ORDER BY o.step LIMIT 20) s
 $$;

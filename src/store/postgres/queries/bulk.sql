@@ -5,7 +5,8 @@
 -- a plan for all arguments uses them.
 -- $1 behind this id, $2 workspace or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7
 -- idempotency key or NULL, $8 created since, $9 created before, $10 finished before, $11 limit, $12 from this id on, $13 retried and
--- $14 stuck (as in choose_executions()), $15 waiting_for or NULL, $16 dismissed, $17 up to this id
+-- $14 stuck (as in choose_executions()), $15 waiting_for or NULL, $16 dismissed, $17 up to this id, $18 parent or NULL:
+-- its children alone
 -- name: bulk_ids
 (SELECT q.id FROM :schema.workflow_execution_queue q
  WHERE q.id > $1 AND q.id >= $12 AND q.id <= $17
@@ -17,7 +18,7 @@
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
    AND $16 <> 1
-   AND $3 & 9 <> 0
+   AND $18::uuid IS NULL AND $3 & 9 <> 0
  ORDER BY q.id LIMIT $11)
 UNION ALL
 (SELECT q.id FROM :schema.workflow_execution_queue q
@@ -30,7 +31,7 @@ UNION ALL
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
    AND $16 <> 1
-   AND $3 & 9 = 0 AND $3 & 6 <> 0 AND q.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))
+   AND $18::uuid IS NULL AND $3 & 9 = 0 AND $3 & 6 <> 0 AND q.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))
  ORDER BY q.id LIMIT $11)
 UNION ALL
 (SELECT h.id FROM :schema.workflow_executions h
@@ -44,7 +45,7 @@ UNION ALL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
    AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
-   AND $3 & 112 NOT IN (0, 32)
+   AND $18::uuid IS NULL AND $3 & 112 NOT IN (0, 32)
  ORDER BY h.id LIMIT $11)
 UNION ALL
 (SELECT h.id FROM :schema.workflow_executions h
@@ -58,7 +59,34 @@ UNION ALL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
    AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
-   AND $3 & 112 = 32 AND h.status = 'FAILED'
+   AND $18::uuid IS NULL AND $3 & 112 = 32 AND h.status = 'FAILED'
+ ORDER BY h.id LIMIT $11)
+UNION ALL
+(SELECT q.id FROM :schema.workflow_execution_queue q
+ WHERE q.id = ANY (ARRAY(SELECT c.child_id FROM :schema.children c
+                       WHERE c.parent_id = $18 AND c.child_id > $1 AND c.child_id >= $12 AND c.child_id <= $17))
+   AND ($2::text IS NULL OR q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
+   AND (CASE q.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & $3 <> 0
+   AND ($4::text IS NULL OR q.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
+   AND ($5::text IS NULL OR q.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
+   AND ($6::text IS NULL OR q.error_code = $6) AND ($7::text IS NULL OR q.idempotency_key = $7)
+   AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
+   AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
+   AND $16 <> 1
+ ORDER BY q.id LIMIT $11)
+UNION ALL
+(SELECT h.id FROM :schema.workflow_executions h
+ WHERE h.id = ANY (ARRAY(SELECT c.child_id FROM :schema.children c
+                       WHERE c.parent_id = $18 AND c.child_id > $1 AND c.child_id >= $12 AND c.child_id <= $17))
+   AND ($2::text IS NULL OR h.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $2))
+   AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $3 <> 0
+   AND ($4::text IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $4))
+   AND ($5::text IS NULL OR h.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $5))
+   AND ($6::text IS NULL OR h.error_code = $6) AND ($7::text IS NULL OR h.idempotency_key = $7)
+   AND h.created_at >= $8 AND h.created_at < $9 AND h.finished_at < $10 AND $14 <> 1 AND $15::text IS NULL
+   AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
+                                OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
+   AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
  ORDER BY h.id LIMIT $11)
 ORDER BY 1 LIMIT $11;
 

@@ -8,7 +8,7 @@ SET LOCAL jit = off;
 
 -- The executions of a page, newest first. $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or
 -- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
--- before, $13 limit, $14 retried, $15 stuck, $16 waiting_for or NULL, $17 dismissed.
+-- before, $13 limit, $14 retried, $15 stuck, $16 waiting_for or NULL, $17 dismissed, $18 parent or NULL.
 -- name: page_of_executions
 SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.waiting_for, :schema.rfc3339(e.due_at) AS due_at,
        e.priority, :schema.rfc3339(e.run_at) AS run_at, e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
@@ -17,19 +17,19 @@ SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.w
        :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent
 FROM :schema.executions e
 WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                                                    $16, $17) c(id)))
+                                                                    $16, $17, $18) c(id)))
 ORDER BY e.id DESC;
 
--- The same choice, counted: how many were chosen, how many of these but the last of $13 match, and the last of these. $18 pending_reason
+-- The same choice, counted: how many were chosen, how many of these but the last of $13 match, and the last of these. $19 pending_reason
 -- or NULL.
 -- name: count_executions
 WITH chosen AS MATERIALIZED (
-    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) c(id)
+    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) c(id)
 ), examined AS MATERIALIZED (SELECT c.id FROM chosen c ORDER BY c.id DESC LIMIT $13 - 1)
 SELECT (SELECT count(*) FROM chosen),
-       CASE WHEN $18 IS NULL THEN (SELECT count(*) FROM examined)
+       CASE WHEN $19 IS NULL THEN (SELECT count(*) FROM examined)
             ELSE (SELECT count(*) FROM :schema.executions e
-                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM examined c)) AND e.pending_reason = $18) END,
+                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM examined c)) AND e.pending_reason = $19) END,
        (SELECT c.id FROM examined c ORDER BY c.id LIMIT 1);
 
 -- The end of a window of $2 + 1 rows below $1: the nearer one of the queue's and of the history's, or NULL. $3 state bits: FAILED ones

@@ -38,7 +38,7 @@ WHERE q.id = ANY (ARRAY(SELECT r.id FROM :schema.workflow_execution_queue r WHER
 SELECT s.seq, s.name, s.data::json AS data, s.key, :schema.rfc3339(s.sent_at) AS sent_at, s.actor, s.step,
        :schema.rfc3339(s.consumed_at) AS consumed_at
 FROM :schema.signals s
-WHERE s.execution_id = $1
+WHERE s.execution_id = $1 AND s.name NOT LIKE 'children:%'
   AND (s.consumed_at IS NOT NULL OR s.name NOT LIKE 'wake:%'
        OR (SELECT o.status = 'WAITING' AND o.attempt::text = s.data FROM :schema.workflow_node_executions o
            WHERE o.execution_id = $1 AND o.step = substr(s.name, 6)))

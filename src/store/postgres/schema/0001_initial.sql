@@ -266,6 +266,58 @@ CREATE TABLE :schema.dismissals (
     at             bigint  NOT NULL
 );
 
+-- Start steps (store/children.h). The plan of a new one is in the variables of its step, and `count` is NULL until it was read. wanted:
+-- completed children that end the wait; waits_for_all: it needs the end of each. started: children with a position below it were
+-- enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were cancelled with the parent. is_settled: the
+-- wait is over.
+CREATE TABLE :schema.child_steps (
+    parent_id      uuid    NOT NULL,
+    workspace_id   integer NOT NULL,
+    priority       integer NOT NULL DEFAULT 0,
+    wanted         integer NOT NULL DEFAULT 0,
+    max_parallel   integer NOT NULL DEFAULT 0,
+    depth          integer NOT NULL DEFAULT 1,
+    count          integer,
+    started        integer NOT NULL DEFAULT 0,
+    ended          integer NOT NULL DEFAULT 0,
+    completed      integer NOT NULL DEFAULT 0,
+    cancelled_to   integer NOT NULL DEFAULT 0,
+    is_single      boolean NOT NULL DEFAULT false,
+    waits_for_all  boolean NOT NULL DEFAULT false,
+    leaves         boolean NOT NULL DEFAULT false,
+    is_settled     boolean NOT NULL DEFAULT false,
+    step           text    COLLATE "C" NOT NULL,
+    workflow       text    COLLATE "C",
+    executor_group text    COLLATE "C",
+    default_group  text    COLLATE "C",
+    PRIMARY KEY (parent_id, step)
+) WITH (fillfactor = 70);
+
+-- The children of a start step, in the order of its items. status: how the child has ended, REFUSED = it was not enqueued, LOST = its row
+-- was gone before its end was counted.
+CREATE TABLE :schema.children (
+    parent_id      uuid    NOT NULL,
+    child_id       uuid    NOT NULL,
+    position       integer NOT NULL,
+    step           text    COLLATE "C" NOT NULL,
+    status         text    COLLATE "C",
+    error_code     text    COLLATE "C",
+    error          text,
+    params         bytea,
+    PRIMARY KEY (parent_id, step, position)
+);
+CREATE UNIQUE INDEX children_by_id ON :schema.children (child_id);
+CREATE INDEX children_of_parent ON :schema.children (parent_id, child_id);
+
+-- The outbox of children: what has happened to a start step since it was looked at last. position: this child has ended; NULL: the step is
+-- new, can go on, or its parent has ended or was purged.
+CREATE TABLE :schema.child_notes (
+    id             bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    parent_id      uuid    NOT NULL,
+    position       integer,
+    step           text    COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
+
 CREATE TABLE :schema.idempotency_keys (
     workspace_id   integer NOT NULL,
     key            text    COLLATE "C" NOT NULL,

@@ -80,5 +80,28 @@ SELECT printf('idempotency key %s points to nothing', k.key) FROM idempotency_ke
 WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = k.execution_id)
   AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = k.execution_id);
 
+-- Children: the counts of their steps, and that each end and each step that can go on has a note, so that no parent waits for ever.
+-- name: check_children
+SELECT printf('step %s of %s counts %s ends of children and %s completed ones, and its rows show %s and %s', s.step, s.parent_id, s.ended,
+              s.completed, m.ended, m.completed)
+FROM child_steps s
+JOIN (SELECT c.parent_id, c.step, count(c.status) AS ended, count(CASE c.status WHEN 'COMPLETED' THEN 1 END) AS completed
+      FROM children c GROUP BY c.parent_id, c.step) m ON m.parent_id = s.parent_id AND m.step = s.step
+WHERE s.ended <> m.ended OR s.completed <> m.completed
+UNION ALL
+SELECT printf('the end of child %s of %s has no note', c.child_id, c.parent_id)
+FROM children c JOIN child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
+WHERE c.position < s.started AND c.status IS NULL
+  AND NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = c.child_id)
+  AND NOT EXISTS (SELECT 1 FROM child_notes n WHERE n.parent_id = c.parent_id AND n.step = c.step AND n.position = c.position)
+UNION ALL
+SELECT printf('start step %s of %s has no note, and is new or of nothing', s.step, s.parent_id)
+FROM child_steps s
+WHERE (s.count IS NULL
+       OR NOT s.leaves AND NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = s.parent_id)
+          AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id))
+  AND NOT EXISTS (SELECT 1 FROM child_notes n WHERE n.parent_id = s.parent_id AND n.step = s.step)
+LIMIT 1000;
+
 -- name: check_integrity
 PRAGMA integrity_check(20);

@@ -102,6 +102,55 @@ WHERE status = 'FAILED' AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
 ORDER BY id LIMIT ?13;
 
+-- The children of an execution alone: ?18 parent. Index: children_of_parent.
+-- name: live_children_descending
+SELECT c.child_id FROM children c CROSS JOIN workflow_execution_queue e ON e.id = c.child_id
+WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND (CASE e.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & ?3
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR e.error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND c.child_id >= ?10 AND c.child_id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
+  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+ORDER BY c.child_id DESC LIMIT ?13;
+
+-- name: ended_children_descending
+SELECT c.child_id FROM children c CROSS JOIN workflow_executions e ON e.id = c.child_id
+WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND (CASE e.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & ?3
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR e.error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND c.child_id >= ?10 AND c.child_id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
+  AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = e.id)
+                               OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = e.id)))
+  AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = e.id))
+ORDER BY c.child_id DESC LIMIT ?13;
+
+-- name: live_children_ascending
+SELECT c.child_id FROM children c CROSS JOIN workflow_execution_queue e ON e.id = c.child_id
+WHERE c.parent_id = ?18 AND c.child_id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND (CASE e.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & ?3
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR e.error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND c.child_id >= ?10 AND c.child_id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
+  AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+ORDER BY c.child_id LIMIT ?13;
+
+-- name: ended_children_ascending
+SELECT c.child_id FROM children c CROSS JOIN workflow_executions e ON e.id = c.child_id
+WHERE c.parent_id = ?18 AND c.child_id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
+  AND (CASE e.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & ?3
+  AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
+  AND (?5 IS NULL OR lane_id >> 47 = (SELECT g.id FROM executor_groups g WHERE g.name = ?5))
+  AND (?6 IS NULL OR e.error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
+  AND created_at >= ?8 AND created_at < ?9 AND c.child_id >= ?10 AND c.child_id < ?11 AND finished_at < ?12 AND ?15 <> 1 AND ?16 IS NULL
+  AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = e.id)
+                               OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = e.id)))
+  AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = e.id))
+ORDER BY c.child_id LIMIT ?13;
+
 -- The end of a window: the last of the ?2 rows of an arm behind ?1. No row: the arm has no more than that.
 -- name: live_window_descending
 SELECT id FROM workflow_execution_queue WHERE id < ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 - 1;

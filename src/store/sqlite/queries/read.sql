@@ -168,18 +168,23 @@ WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER
 
 -- The steps that run, or wait for their next attempt.
 -- name: unfinished_steps
-SELECT step, status, attempt,
+SELECT e.step, status, attempt,
        strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
-       strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at, signal,
+       strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at,
+       CASE WHEN signal NOT LIKE 'children:%' THEN signal END AS signal,
        CASE WHEN signal LIKE 'approve:%' THEN
            (SELECT group_concat(b.value, ', ')
             FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,
-                 json_each(d.definition, '$.steps."' || step || '".approve.by') b
+                 json_each(d.definition, '$.steps."' || e.step || '".approve.by') b
             WHERE q.id = ?1) END AS approvers,
        CASE WHEN signal LIKE 'approve:%' THEN
-           (SELECT json_extract(d.definition, '$.steps."' || step || '".approve.prompt')
-            FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1) END AS prompt
-FROM workflow_node_executions WHERE execution_id = ?1 AND finished_at IS NULL ORDER BY step LIMIT 20;
+           (SELECT json_extract(d.definition, '$.steps."' || e.step || '".approve.prompt')
+            FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1) END AS prompt,
+       w.count AS children_count, w.ended AS children_ended,
+       (SELECT c.child_id FROM children c WHERE c.parent_id = ?1 AND c.step = e.step AND c.status IS NULL ORDER BY c.position LIMIT 1)
+           AS oldest_child_id
+FROM workflow_node_executions e LEFT JOIN child_steps w ON w.parent_id = e.execution_id AND w.step = e.step
+WHERE e.execution_id = ?1 AND finished_at IS NULL ORDER BY e.step LIMIT 20;
 
 -- The stuck executions, the longest first. Index: queue_stuck.
 -- name: status_stuck

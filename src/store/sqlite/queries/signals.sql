@@ -40,7 +40,8 @@ SELECT s.execution_id, q.signals + row_number() OVER (ORDER BY s.step), 'wake:' 
 FROM workflow_node_executions s CROSS JOIN workflow_execution_queue q ON q.id = s.execution_id
 WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
   AND CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-           ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal IS NOT NULL THEN 'signal'
+           ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'children:%' THEN 'child'
+                          WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END END
   AND NOT EXISTS (SELECT 1 FROM signals w
                   WHERE w.execution_id = ?1 AND w.name = 'wake:' || s.step AND w.key = CAST(s.due_at AS TEXT));
@@ -49,7 +50,8 @@ WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
 -- name: count_waits
 SELECT count(*), coalesce(sum(w.is_wanted), 0), coalesce(sum(w.is_wanted AND w.due_at IS NOT NULL), 0)
 FROM (SELECT s.due_at, CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-                            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal IS NOT NULL THEN 'signal'
+                            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'children:%' THEN 'child'
+                          WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END
                        END AS is_wanted
       FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.status = 'WAITING') w;
@@ -122,7 +124,7 @@ SELECT g.seq, g.name, g.data, g.key,
        strftime('%Y-%m-%dT%H:%M:%S', sent_at / 1000000, 'unixepoch') || printf('.%06dZ', sent_at % 1000000) AS sent_at, g.actor, g.step,
        strftime('%Y-%m-%dT%H:%M:%S', consumed_at / 1000000, 'unixepoch') || printf('.%06dZ', consumed_at % 1000000) AS consumed_at
 FROM signals g
-WHERE execution_id = ?1
+WHERE execution_id = ?1 AND name NOT LIKE 'children:%'
   AND (consumed_at IS NOT NULL OR name NOT LIKE 'wake:%'
        OR EXISTS (SELECT 1 FROM workflow_node_executions s
                   WHERE s.execution_id = ?1 AND s.step = substr(g.name, 6) AND s.status = 'WAITING' AND CAST(s.attempt AS TEXT) = g.data))

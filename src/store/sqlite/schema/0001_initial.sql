@@ -223,6 +223,58 @@ CREATE TABLE dismissals (
     at             INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+-- Start steps (store/children.h). The plan of a new one is in the variables of its step, and `count` is NULL until it was read. wanted:
+-- completed children that end the wait; waits_for_all: it needs the end of each. started: children with a position below it were
+-- enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were cancelled with the parent. is_settled: the
+-- wait is over.
+CREATE TABLE child_steps (
+    parent_id      TEXT    NOT NULL,
+    step           TEXT    NOT NULL,
+    workspace_id   INTEGER NOT NULL,
+    workflow       TEXT,
+    executor_group TEXT,
+    default_group  TEXT,
+    priority       INTEGER NOT NULL DEFAULT 0,
+    is_single      INTEGER NOT NULL DEFAULT 0,
+    waits_for_all  INTEGER NOT NULL DEFAULT 0,
+    wanted         INTEGER NOT NULL DEFAULT 0,
+    max_parallel   INTEGER NOT NULL DEFAULT 0,
+    leaves         INTEGER NOT NULL DEFAULT 0,
+    depth          INTEGER NOT NULL DEFAULT 1,
+    count          INTEGER,
+    started        INTEGER NOT NULL DEFAULT 0,
+    ended          INTEGER NOT NULL DEFAULT 0,
+    completed      INTEGER NOT NULL DEFAULT 0,
+    cancelled_to   INTEGER NOT NULL DEFAULT 0,
+    is_settled     INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (parent_id, step)
+) WITHOUT ROWID;
+
+-- The children of a start step, in the order of its items. status: how the child has ended, REFUSED = it was not enqueued, LOST = its row
+-- was gone before its end was counted.
+CREATE TABLE children (
+    parent_id      TEXT    NOT NULL,
+    step           TEXT    NOT NULL,
+    position       INTEGER NOT NULL,
+    child_id       TEXT    NOT NULL,
+    params         BLOB,
+    status         TEXT,
+    error_code     TEXT,
+    error          TEXT,
+    PRIMARY KEY (parent_id, step, position)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX children_by_id ON children (child_id);
+CREATE INDEX children_of_parent ON children (parent_id, child_id);
+
+-- The outbox of children: what has happened to a start step since it was looked at last. position: this child has ended; NULL: the step is
+-- new, can go on, or its parent has ended or was purged.
+CREATE TABLE child_notes (
+    id             INTEGER PRIMARY KEY,
+    parent_id      TEXT    NOT NULL,
+    step           TEXT    NOT NULL,
+    position       INTEGER
+);
+
 CREATE TABLE idempotency_keys (
     workspace_id   INTEGER NOT NULL,
     key            TEXT    NOT NULL,

@@ -144,7 +144,7 @@ static void assert_unread(const char *plans, int states, const char *unread)
     run(sql);
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE chosen "
-                   "(" ID_NONE ", NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ")",
+                   "(" ID_NONE ", NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ", NULL)",
                    states);
     PGresult *result = PQexec(connection, sql);
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
@@ -168,7 +168,7 @@ static void a_choice_by_state_reads_only_the_table_of_that_state(void **state)
     (void)state;
     int length = snprintf(sql, sizeof sql,
                           "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
-                          "uuid, integer, integer, text, integer, uuid) AS %s",
+                          "uuid, integer, integer, text, integer, uuid, uuid) AS %s",
                           address->texts[QUERY_BULK_IDS]);
     assert_true(length > 0 && (size_t)length < sizeof sql);
     run(sql);
@@ -213,13 +213,13 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
         {"a list of held ones",
          EXPLAIN "SELECT * FROM weir.choose_executions(" ID_LAST ", " ID_NONE ", " ID_LAST
                  ", NULL, 6, NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 100, 0,"
-                 " 0, NULL, 0)"},
+                 " 0, NULL, 0, NULL)"},
         {"a choice of held ones",
          EXPLAIN "EXECUTE chosen_by_state (" ID_NONE ", NULL, 6, NULL, NULL, NULL, NULL, 0,"
-                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ")"},
+                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ", NULL)"},
         {"a choice of ended ones",
          EXPLAIN "EXECUTE chosen_by_state (" ID_NONE ", NULL, 112, NULL, NULL, NULL, NULL, 0,"
-                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ")"},
+                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ", NULL)"},
         {"the deletion of another workspace",
          EXPLAIN "SELECT * FROM weir.remove_workspace('other', true, 1000, NULL, NULL, true)"},
     };
@@ -235,7 +235,7 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
     run(sql);
     (void)snprintf(sql, sizeof sql,
                    "PREPARE chosen_by_state (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
-                   "uuid, integer, integer, text, integer, uuid) AS %s",
+                   "uuid, integer, integer, text, integer, uuid, uuid) AS %s",
                    address->texts[QUERY_BULK_IDS]);
     run(sql);
     run("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"); /* those of schedule() */

@@ -43,6 +43,9 @@ static const struct {
     {"held_ids_*", "sorts what is held, never what waits; for people"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
     {"has_hook_events", "stops at the first row"},
+    {"has_child_notes", "the same"},
+    {"read_child_notes", "reads the oldest ones, and stops"},
+    {"child_outcomes", "sorts the steps of one child after the other"},
     {"erase_hook_events", "reads the waiting events once, when a deleted workspace is erased"},
     {"read_hook_events", "sorts the events of hooks that it returns, which are at most a thousand"},
     {"has_waiting_firings", "stops at the first row"},
@@ -50,11 +53,18 @@ static const struct {
     {"node_handler_sets", "it groups the handlers of nodes and of definitions, which are few"},
 };
 
-static const char *const large_tables[] = {"workflow_execution_queue", "workflow_executions",
-                                           "workflow_node_executions", "workflow_execution_events",
-                                           "execution_params",         "signals",
-                                           "idempotency_keys",         "hook_outbox",
-                                           "schedule_firings",         "books"};
+static const char *const large_tables[] = {"workflow_execution_queue",
+                                           "workflow_executions",
+                                           "workflow_node_executions",
+                                           "workflow_execution_events",
+                                           "execution_params",
+                                           "signals",
+                                           "idempotency_keys",
+                                           "hook_outbox",
+                                           "schedule_firings",
+                                           "books",
+                                           "children",
+                                           "child_notes"};
 
 static bool is_allowed(const char *name)
 {

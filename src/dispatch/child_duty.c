@@ -1,0 +1,61 @@
+/* The duty of children.
+ *
+ * What happens to a child or to its parent comes with news, which the scheduler reads. The store is asked then, and at once
+ * when it is known to have children: a parent waits for this. Without children no loop is woken, and the store is asked as
+ * seldom as for hooks. Beside that it is asked every CHILD_LOOK_US, in case that a note outlived the node that knew of its
+ * news. Rows that another transaction has locked are tried again after CHILD_LOCKED_US.
+ */
+#include "dispatch/child_duty.h"
+
+#include "base/error.h"
+#include "base/failpoint.h"
+#include "dispatch/wake_up.h"
+
+#define CHILD_LOOK_US (60 * MICROSECONDS_PER_SECOND)
+#define CHILD_LOCKED_US (1 * MICROSECONDS_PER_SECOND)
+enum { ADVANCES_MOST = 8 }; /* of one step: the other duties have their turn */
+
+void child_duty_expect(struct node *node)
+{
+    INVARIANT(node != NULL);
+    atomic_store(&node->shared.children_exist, true);
+}
+
+void child_duty_news(struct node *node)
+{
+    INVARIANT(node != NULL);
+    atomic_store(&node->shared.children_due, true);
+    if (atomic_load(&node->shared.children_exist)) {
+        loop_wake(node, LOOP_MAINTENANCE);
+    }
+}
+
+enum weir_status child_duty_step(struct node *node, int64_t now_us, struct weir_error *error)
+{
+    INVARIANT(node != NULL);
+    struct maintenance *m = &node->maintenance;
+    if (!atomic_load(&node->shared.schedules)) {
+        m->next_children_us = TIME_NEVER; /* a takeover counts as news */
+        return WEIR_OK;
+    }
+    bool had_news = atomic_exchange(&node->shared.children_due, false); /* before the read: later news asks again */
+    if (!had_news && now_us < m->next_children_us) {
+        return WEIR_OK;
+    }
+    enum weir_status status = WEIR_OK;
+    struct children_advance advance = {.again = true};
+    m->next_children_us = time_add(now_us, CHILD_LOCKED_US); /* of a failure */
+    for (size_t i = 0; i < ADVANCES_MOST && status == WEIR_OK && advance.again; i++) {
+        FAILPOINT("before_children");
+        status = store_advance_children(node->stores[LOOP_MAINTENANCE], &advance, error);
+        if (status == WEIR_OK && advance.started + advance.cancelled + advance.settled > 0) {
+            FAILPOINT("after_children");
+            loop_wake(node, LOOP_DISPATCH);
+        }
+    }
+    if (status == WEIR_OK) {
+        atomic_store(&node->shared.children_exist, advance.exist);
+        m->next_children_us = time_add(now_us, advance.again ? 0 : advance.waits ? CHILD_LOCKED_US : CHILD_LOOK_US);
+    }
+    return status;
+}

@@ -1,0 +1,214 @@
+/* Steps that start executions of another workflow, their children, and wait for them.
+ *
+ *   1. The inputs of the step give its plan: the workflow, the params of each child, and how the step waits. It is one JSON
+ *      text.
+ *   2. The report WAITING brings the plan to the store, in the transaction that puts the wait on record. So a node that has
+ *      lost its claim starts nothing, and a plan is there exactly when its step waits.
+ *   3. The store enqueues the children, counts their ends, and sends the parent a signal when the wait is over. A wait for
+ *      children is from here on a wait for a signal (step_signal.c): kept, parked, taken over and consumed alike.
+ *   4. The data of the signal has the output of the step, or the code and the text of its failure.
+ *
+ * Nothing here knows a child: a second start of the step after a crash finds its wait on record. Runs in the loop's thread.
+ */
+#include "engine/in_process/step_children.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/in_process/runner.h"
+#include "engine/in_process/step_phase.h"
+#include "engine/in_process/step_report.h"
+
+#define CHILDREN_INVALID_CODE "children_invalid"
+
+/* --- the plan --- */
+
+/* The params of one child, an object. */
+static enum weir_status add_child(struct step_inputs *inputs, const struct step_start *start, json_t *children)
+{
+    json_t *params = NULL;
+    enum weir_status status = start->params == NULL ? WEIR_OK : step_inputs_value(inputs, start->params, &params);
+    if (status == WEIR_OK && start->params == NULL) {
+        params = json_object();
+    }
+    if (status == WEIR_OK && params != NULL && !json_is_object(params)) {
+        status = step_inputs_refuse(inputs, CHILDREN_INVALID_CODE, "the params of a child must be an object");
+    } else if (status == WEIR_OK) {
+        return json_array_append_new(children, params) == 0 ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+    }
+    json_decref(params);
+    return status;
+}
+
+/* The params of all items. The context has each of them in turn. */
+static enum weir_status add_children(struct step_inputs *inputs, const struct step_start *start, json_t *children)
+{
+    enum weir_status status = WEIR_OK;
+    size_t count = json_array_size(inputs->items);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        inputs->item = i;
+        bool is_set = json_object_set(inputs->context, "item", json_array_get(inputs->items, i)) == 0 &&
+                      json_object_set_new(inputs->context, "index", json_integer((json_int_t)i)) == 0;
+        status = is_set ? add_child(inputs, start, children) : WEIR_OUT_OF_MEMORY;
+    }
+    (void)json_object_del(inputs->context, "item");
+    (void)json_object_del(inputs->context, "index");
+    return status;
+}
+
+static enum weir_status read_child_items(struct step_inputs *inputs, const struct template *for_each)
+{
+    json_t *items = NULL;
+    enum weir_status status = step_inputs_value(inputs, for_each, &items);
+    if (status == WEIR_OK && !json_is_array(items)) {
+        status = step_inputs_refuse(inputs, CHILDREN_INVALID_CODE, "\"for_each\" gives no list");
+    } else if (status == WEIR_OK && json_array_size(items) > (size_t)CHILDREN_OF_STEP_MOST) {
+        status = step_inputs_refuse(inputs, "children_too_many", "\"for_each\" gives more than 10000 items");
+    }
+    if (status != WEIR_OK) {
+        json_decref(items);
+        return status;
+    }
+    inputs->items = items;
+    return WEIR_OK;
+}
+
+static bool put(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0;
+}
+
+/* `children` becomes a part of the plan. */
+static enum weir_status write_plan(struct step_inputs *inputs, const struct step_start *start, json_t *children)
+{
+    json_t *plan = json_object();
+    size_t count = json_array_size(children);
+    bool waits_for_all = start->wait == START_WAITS_FOR_ALL;
+    bool is_fine =
+        plan != NULL && put(plan, "workflow", json_string(start->workflow)) &&
+        put(plan, "executor_group", start->executor_group == NULL ? json_null() : json_string(start->executor_group)) &&
+        put(plan, "priority", start->has_priority ? json_integer(start->priority) : json_null()) &&
+        put(plan, "is_single", json_integer(start->for_each == NULL)) &&
+        put(plan, "waits_for_all", json_integer(waits_for_all)) &&
+        put(plan, "wanted", json_integer(waits_for_all ? (json_int_t)count : start->wait)) &&
+        put(plan, "max_parallel", json_integer(start->max_parallel == 0 ? (json_int_t)count : start->max_parallel)) &&
+        put(plan, "leaves", json_integer(start->leaves)) && json_object_set(plan, "children", children) == 0;
+    text_clear(&inputs->input);
+    inputs->input.max = CHILDREN_PLAN_BYTES_MAX;
+    enum weir_status status = is_fine ? json_write(plan, &inputs->input, NULL) : WEIR_OUT_OF_MEMORY;
+    json_decref(plan);
+    return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY
+               ? status
+               : step_inputs_refuse(inputs, "children_too_large", "the params of all children are larger than 4 MiB");
+}
+
+enum weir_status step_children_prepare(struct step_inputs *inputs, const struct step_start *start)
+{
+    INVARIANT(inputs != NULL && start->workflow != NULL);
+    json_t *children = json_array();
+    enum weir_status status = children == NULL ? WEIR_OUT_OF_MEMORY : WEIR_OK;
+    json_decref(inputs->items); /* of an evaluation that stopped with a request */
+    inputs->items = NULL;
+    text_clear(&inputs->input);
+    if (status == WEIR_OK && start->for_each != NULL) {
+        status = read_child_items(inputs, start->for_each);
+    }
+    if (status == WEIR_OK) {
+        status = start->for_each != NULL ? add_children(inputs, start, children) : add_child(inputs, start, children);
+    }
+    size_t count = json_array_size(children);
+    if (status == WEIR_OK && start->wait > 0 && (size_t)start->wait > count) {
+        status = step_inputs_refuse(inputs, "children_too_few", "\"wait\" is larger than the number of children");
+    }
+    if (status == WEIR_OK && count > 0) {
+        status = write_plan(inputs, start, children);
+    }
+    json_decref(children);
+    return status;
+}
+
+/* --- the step --- */
+
+/* A list without items: nothing to wait for. */
+static void complete_empty(struct step_run *run)
+{
+    struct step_outcome outcome = {.output = strdup("[]"), .output_length = 2};
+    json_decref(run->output);
+    run->output = outcome.output == NULL ? NULL : json_array();
+    if (run->output == NULL) {
+        free(outcome.output);
+        engine_note_lost_report(&run->execution->runner->base);
+        return;
+    }
+    step_run_report_final(run, STEP_COMPLETED, &outcome);
+}
+
+void step_children_begin(struct step_run *run)
+{
+    INVARIANT(step_run_step(run)->kind == STEP_START && run->inputs != NULL);
+    struct text plan = run->inputs->input;
+    run->inputs->input = (struct text){.max = plan.max};
+    step_run_drop_inputs(run);
+    if (plan.length == 0) {
+        text_close(&plan);
+        complete_empty(run);
+        return;
+    }
+    int64_t timeout_us = step_run_step(run)->timeout_us;
+    step_run_report_children(run, timeout_us > 0 ? timeout_us : TIME_NEVER, plan.data); /* which the report owns now */
+}
+
+/* True: *ret_outcome is complete, and run->output is set for `.steps`. */
+static bool take_children_output(struct step_run *run, json_t *data, struct step_outcome *ret_outcome)
+{
+    struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
+    json_t *output = json_object_get(data, "output");
+    json_decref(run->output);
+    run->output = NULL;
+    if (json_write(output, &text, NULL) != WEIR_OK) {
+        text_close(&text);
+        return false;
+    }
+    run->output = json_incref(output);
+    *ret_outcome = (struct step_outcome){.output = text.data, .output_length = text.length};
+    return true;
+}
+
+bool step_children_end(struct step_run *run, struct kept_signal *kept)
+{
+    json_t *data = NULL;
+    struct step_outcome outcome = {.code = CHILDREN_INVALID_CODE,
+                                   .error = "the store's note of the children is no JSON that this node can read"};
+    INVARIANT(step_run_step(run)->kind == STEP_START && kept != NULL);
+    enum weir_status status = json_read(kept->data, kept->data_length, &data, NULL);
+    if (status == WEIR_OUT_OF_MEMORY) {
+        return false;
+    }
+    bool is_completed = json_object_get(data, "output") != NULL;
+    if (is_completed && !take_children_output(run, data, &outcome)) {
+        json_decref(data);
+        return false;
+    }
+    const char *code = json_string_value(json_object_get(data, "code"));
+    if (!is_completed && code != NULL) {
+        const char *error = json_string_value(json_object_get(data, "error"));
+        outcome = (struct step_outcome){.code = code, .error = error};
+    }
+    run->failures += !is_completed;
+    run->signal_seq = kept->seq;
+    kept_signal_free(kept);
+    step_run_report_final(run, is_completed ? STEP_COMPLETED : STEP_FAILED, &outcome);
+    json_decref(data);
+    return true;
+}
+
+void step_children_time_out(struct step_run *run)
+{
+    struct step_outcome outcome = {.code = "children_timeout", .error = "its children did not end within the timeout"};
+    INVARIANT(run->phase == PHASE_SLEEPING);
+    run->failures++;
+    step_run_report_final(run, STEP_FAILED, &outcome);
+}

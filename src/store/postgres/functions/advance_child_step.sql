@@ -1,0 +1,87 @@
+-- Does all that can be done for one start step: see advance_children().
+--   positions  of children that have ended
+--   starts, cancels  at most so many
+-- Locks: the row of the step, then those of start_children(), cancel_children() and settle_children(). Caller: advance_children().
+CREATE OR REPLACE FUNCTION :schema.advance_child_step(now_us bigint, parent uuid, of_step text, positions integer[], starts integer,
+                                                      cancels integer, OUT started integer, OUT cancelled integer, OUT settled integer,
+                                                      OUT again boolean, OUT waits boolean, OUT tried integer)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    held :schema.child_steps;
+    problem text;
+    lives boolean;
+    part record;
+    room integer;
+    failed integer;
+    is_over boolean;
+    is_completed boolean;
+BEGIN
+    started := 0; cancelled := 0; settled := 0; again := false; waits := false; tried := 0;
+    SELECT s.* INTO held FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF held.count IS NULL THEN
+        SELECT p.* INTO part FROM :schema.read_child_plan(now_us, parent, of_step) p;
+        problem := part.problem;
+        IF NOT part.is_there THEN
+            DELETE FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step;
+            RETURN;
+        END IF;
+        SELECT s.* INTO held FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step;
+    END IF;
+    WITH ended AS (
+        UPDATE :schema.children c
+        SET status = coalesce((SELECT h.status FROM :schema.workflow_executions h WHERE h.id = c.child_id), 'LOST')
+        WHERE c.parent_id = parent AND c.step = of_step AND c.position = ANY (positions) AND c.status IS NULL
+        RETURNING c.status
+    )
+    SELECT count(*) AS ends, count(*) FILTER (WHERE e.status = 'COMPLETED') AS completes INTO part FROM ended e;
+    held.ended := held.ended + part.ends;
+    held.completed := held.completed + part.completes;
+    lives := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = parent);
+    IF NOT lives AND NOT held.leaves THEN
+        SELECT c.* INTO part FROM :schema.cancel_children(held, cancels) c;
+        cancelled := part.cancelled;
+        held.cancelled_to := part.next_position;
+        waits := part.is_locked;
+        again := held.cancelled_to < held.started AND NOT waits;
+    ELSE
+        LOOP -- refused children leave room for the next ones
+            room := least(held.max_parallel - (held.started - held.ended), held.count - held.started);
+            EXIT WHEN room <= 0 OR tried >= starts;
+            SELECT s.* INTO part FROM :schema.start_children(held, least(room, starts - tried)) s;
+            tried := tried + part.started + part.refused;
+            started := started + part.started;
+            held.started := held.started + part.started + part.refused;
+            held.ended := held.ended + part.refused;
+        END LOOP;
+        again := room > 0;
+    END IF;
+    failed := held.ended - held.completed;
+    is_completed := CASE WHEN problem IS NOT NULL THEN false WHEN held.waits_for_all OR held.wanted = 0 THEN failed = 0
+                         ELSE held.completed >= held.wanted END;
+    is_over := CASE WHEN problem IS NOT NULL OR held.wanted = 0 THEN true WHEN held.waits_for_all THEN held.ended = held.count
+                    ELSE is_completed OR failed > held.count - held.wanted END;
+    IF is_over AND NOT held.is_settled THEN
+        held.is_settled := :schema.settle_children(now_us, held, is_completed, problem,
+            CASE problem WHEN 'children_too_deep'
+                         THEN '16 parents are above each other, and that is the limit; a workflow that starts itself needs an end'
+                         WHEN 'children_too_many' THEN 'the steps of one execution may start 100000 children in all' END);
+        settled := held.is_settled::integer;
+        waits := waits OR NOT held.is_settled;
+    END IF;
+    UPDATE :schema.child_steps s
+    SET started = held.started, ended = held.ended, completed = held.completed, cancelled_to = held.cancelled_to,
+        is_settled = held.is_settled
+    WHERE s.parent_id = parent AND s.step = of_step;
+    IF again OR waits THEN
+        INSERT INTO :schema.child_notes (parent_id, step) VALUES (parent, of_step);
+    ELSIF NOT lives AND (held.ended >= held.count OR NOT held.leaves)
+          AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = parent) THEN
+        DELETE FROM :schema.children c WHERE c.parent_id = parent AND c.step = of_step;
+        DELETE FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step;
+    END IF;
+END
+$$;

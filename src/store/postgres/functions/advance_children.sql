@@ -1,0 +1,47 @@
+-- The duty of children (store/children.h), a part of it in one transaction.
+--   notes   of the outbox that are taken
+--   starts  children that are enqueued at most, and that are cancelled
+-- Returns how many were started and cancelled, how many waits are over, whether more can be done at once, and whether notes are left of
+-- rows that another transaction has locked.
+--
+-- 1. The oldest notes are taken. Two nodes that do this at once take different ones.
+-- 2. Each step that they name is looked at, in the order of their keys, so that two nodes do not wait for each other.
+-- Locks: the notes, then those of advance_child_step() for each step. Caller: advance_children (queries/children.sql).
+CREATE OR REPLACE FUNCTION :schema.advance_children(notes bigint, starts bigint, OUT started bigint, OUT cancelled bigint,
+                                                    OUT settled bigint, OUT again boolean, OUT waits boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+    now_us constant bigint := :schema.store_time();
+    parents uuid[];
+    steps text[];
+    positions integer[];
+    touched record;
+    tried bigint := 0;
+    part record;
+BEGIN
+    started := 0; cancelled := 0; settled := 0; again := false; waits := false;
+    WITH taken AS (
+        DELETE FROM :schema.child_notes n
+        WHERE n.id = ANY (ARRAY(SELECT o.id FROM :schema.child_notes o ORDER BY o.id LIMIT notes FOR UPDATE SKIP LOCKED))
+        RETURNING n.parent_id, n.step, n.position
+    )
+    SELECT array_agg(t.parent_id), array_agg(t.step), array_agg(t.position) INTO parents, steps, positions FROM taken t;
+    FOR touched IN
+        SELECT t.parent_id, t.step, array_agg(t.position) FILTER (WHERE t.position IS NOT NULL) AS positions
+        FROM unnest(parents, steps, positions) t (parent_id, step, position) GROUP BY t.parent_id, t.step ORDER BY t.parent_id, t.step
+    LOOP
+        SELECT a.* INTO part
+        FROM :schema.advance_child_step(now_us, touched.parent_id, touched.step, touched.positions, (starts - tried)::integer,
+                                        (starts - cancelled)::integer) a;
+        started := started + part.started;
+        tried := tried + part.tried;
+        cancelled := cancelled + part.cancelled;
+        settled := settled + part.settled;
+        again := again OR part.again;
+        waits := waits OR part.waits;
+    END LOOP;
+    again := again OR cardinality(parents) = notes;
+END
+$$;

@@ -1,0 +1,49 @@
+-- Ends the wait of a start step: its parent gets the signal that the step waits for, with the output or the failure of the step.
+--   code, message  of the failure; code NULL: of the first child that did not complete
+-- Returns whether the wait is over: false = another transaction has locked the row of the parent. A parent that has ended gets nothing.
+-- The output has at most 1 MiB; without the outputs of the children if these are larger.
+-- Locks: the row of the parent, unless it is locked. Caller: advance_child_step().
+CREATE OR REPLACE FUNCTION :schema.settle_children(now_us bigint, held :schema.child_steps, is_completed boolean, code text, message text)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    output_most constant integer := 1048576; -- STEP_OUTPUT_BYTES_MAX in queue/limits.h
+    parent :schema.workflow_execution_queue;
+    text_of text;
+    has_outputs boolean;
+BEGIN
+    SELECT q.* INTO parent FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id);
+    END IF;
+    IF is_completed THEN
+        -- Short children are at least as long as this without their outputs.
+        SELECT coalesce(sum(octet_length(o.output)), 0) <= output_most - 100 * held.count - 32 INTO has_outputs
+        FROM :schema.children c
+        CROSS JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
+                            ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o
+        WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.status = 'COMPLETED';
+        SELECT string_agg('{"id":"' || c.child_id || '","status":"' || coalesce(c.status, 'OPEN') || '"'
+                          || CASE WHEN has_outputs THEN ',"output":' || coalesce(convert_from(o.output, 'UTF8'), 'null') ELSE '' END
+                          || '}', ',' ORDER BY c.position) INTO text_of
+        FROM :schema.children c
+        LEFT JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
+                           ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o ON has_outputs AND c.status = 'COMPLETED'
+        WHERE c.parent_id = held.parent_id AND c.step = held.step;
+        text_of := CASE WHEN held.is_single THEN '{"output":' || text_of || '}' ELSE '{"output":[' || text_of || ']}' END;
+    ELSE
+        IF code IS NULL THEN
+            SELECT CASE c.status WHEN 'REFUSED' THEN 'child_refused' WHEN 'LOST' THEN 'child_lost' ELSE 'child_failed' END,
+                   format('child %s is %s', c.child_id, c.status) || coalesce(': ' || coalesce(c.error_code, h.error_code), '')
+                   || coalesce(': ' || coalesce(c.error, h.error), '')
+            INTO code, message
+            FROM :schema.children c LEFT JOIN :schema.workflow_executions h ON h.id = c.child_id
+            WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.status <> 'COMPLETED' ORDER BY c.position LIMIT 1;
+        END IF;
+        text_of := json_build_object('code', coalesce(code, 'child_failed'), 'error', left(message, 2000));
+    END IF;
+    PERFORM :schema.put_signal(now_us, parent, 'children:' || held.step, text_of);
+    RETURN true;
+END
+$$;

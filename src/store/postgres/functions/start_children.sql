@@ -1,0 +1,31 @@
+-- Enqueues the next children of a start step, at most `most`. One whose request is refused has ended as REFUSED.
+-- Returns how many were enqueued, and how many refused. Locks: those of enqueue_set(). Caller: advance_child_step().
+CREATE OR REPLACE FUNCTION :schema.start_children(held :schema.child_steps, most integer, OUT started integer, OUT refused integer)
+LANGUAGE plpgsql VOLATILE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    owner constant text := (SELECT w.name FROM :schema.workspaces w WHERE w.id = held.workspace_id);
+    ids uuid[];
+    contents bytea[];
+    items integer;
+BEGIN
+    SELECT array_agg(n.child_id ORDER BY n.position), array_agg(n.params ORDER BY n.position), count(*) INTO ids, contents, items
+    FROM (SELECT c.child_id, c.position, c.params FROM :schema.children c
+          WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.position >= held.started ORDER BY c.position LIMIT most) n;
+    WITH answer AS (
+        SELECT held.started + s.place - 1 AS position, s.status, s.message
+        FROM :schema.enqueue_set(ids, array_fill(false, ARRAY[items]), array_fill(owner, ARRAY[items]),
+                                 array_fill(held.workflow, ARRAY[items]), contents, array_fill(NULL::text, ARRAY[items]),
+                                 array_fill(held.executor_group, ARRAY[items]), array_fill(held.priority, ARRAY[items]),
+                                 array_fill(NULL::bigint, ARRAY[items]), array_fill(held.default_group, ARRAY[items]), '{}') s
+        WHERE items > 0
+    ), ended AS (
+        UPDATE :schema.children c SET status = 'REFUSED', error_code = a.status, error = a.message
+        FROM answer a
+        WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.position = a.position AND a.status <> 'ok'
+        RETURNING 1
+    )
+    SELECT count(*) INTO refused FROM ended;
+    started := items - refused;
+END
+$$;

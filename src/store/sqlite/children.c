@@ -1,0 +1,674 @@
+/* Children on SQLite: the tables child_steps, children, and the outbox child_notes.
+ *
+ * A call of sqlite_advance_children() is one write transaction:
+ *
+ *   1. Take the oldest notes. Those of ended children are counted in their steps.
+ *   2. Look at each step that a note names: read its plan if it is new, cancel the children of an ended parent, enqueue
+ *      children up to `max_parallel`, and end the wait when it is over.
+ *   3. A step with more to do than a transaction may do gets a note again. Delete the notes that were taken.
+ *   4. A step whose parent was purged loses its rows when they are not needed any more.
+ *
+ * The wait ends by a signal of the store to the parent, which is kept, passed on and consumed as those of people are. A
+ * write transaction is alone, so the state of parent and children does not change while this file looks at it. Runs in the
+ * caller's thread.
+ */
+#include "store/sqlite/children.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "queue/signal.h"
+#include "store/sqlite/enqueue.h"
+#include "store/sqlite/signals.h"
+
+enum { ADVANCE_ARENA_BYTES = 64 * 1024 * 1024 };
+
+struct note {
+    char parent[UUID_TEXT_MAX];
+    char step[STEP_ID_MAX + 1];
+    int64_t position; /* of the child that has ended; -1 = none */
+};
+
+/* One call. */
+struct advance {
+    struct write write;
+    struct enqueue_context context;
+    struct arena arena;
+    struct note notes[CHILD_WORK_BATCH];
+    size_t note_count;
+    int64_t last_note;
+    int64_t starts_left;
+    int64_t cancels_left;
+    struct children_advance result;
+};
+
+/* A row of child_steps. */
+struct child_step {
+    const struct note *note;
+    const char *workflow;
+    const char *group;
+    const char *default_group;
+    const char *workspace; /* NULL: it was deleted */
+    int priority;
+    bool is_single;
+    bool waits_for_all;
+    bool leaves;
+    bool is_settled;
+    bool parent_lives;
+    bool parent_is_kept; /* in the history */
+    int64_t wanted;
+    int64_t max_parallel;
+    int64_t count; /* -1: the plan was not read */
+    int64_t started;
+    int64_t ended;
+    int64_t completed;
+    int64_t cancelled_to;
+    const char *problem; /* of the plan: a code, and its text */
+    const char *problem_text;
+};
+
+/* --- notes --- */
+
+enum weir_status children_plan(struct write *write, const struct record *record, struct weir_error *error)
+{
+    const struct step_record *step = record->step;
+    int64_t inserted = 0;
+    if (step == NULL || step->state != STEP_WAITING || !signal_is_of_children(step->signal)) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_run(write->connection, error, &inserted, QUERY_INSERT_CHILD_STEP, "tt", record->id, step->step);
+    if (status == WEIR_OK && inserted > 0) {
+        news_state(&write->news); /* the record alone brings no news, and the duty looks after news */
+        status = connection_run(write->connection, error, NULL, QUERY_INSERT_CHILD_NOTE, "tt", record->id, step->step);
+    }
+    return status;
+}
+
+enum weir_status children_note_ends(struct write *write, struct weir_error *error)
+{
+    int64_t any = 0;
+    enum weir_status status = connection_read_integer(write->connection, error, &any, QUERY_HAS_CHILD_STEPS, "");
+    if (status == WEIR_OK && any != 0) {
+        status = connection_run(write->connection, error, NULL, QUERY_NOTE_CHILD_ENDS, "");
+    }
+    return status == WEIR_OK && any != 0 ? connection_run(write->connection, error, NULL, QUERY_NOTE_PARENT_ENDS, "")
+                                         : status;
+}
+
+static enum weir_status take_notes(struct advance *advance, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(advance->write.connection, error, QUERY_READ_CHILD_NOTES, "i", (int64_t)CHILD_WORK_BATCH);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(advance->write.connection, statement, &status, error)) {
+        struct note *note = &advance->notes[advance->note_count++];
+        advance->last_note = sqlite3_column_int64(statement, 0);
+        text_copy(note->parent, sizeof note->parent, column_text(statement, 1));
+        text_copy(note->step, sizeof note->step, column_text(statement, 2));
+        note->position = sqlite3_column_type(statement, 3) == SQLITE_NULL ? -1 : sqlite3_column_int64(statement, 3);
+    }
+    return status;
+}
+
+/* The step is looked at again by the next call. */
+static enum weir_status note_again(struct advance *advance, const struct note *note, struct weir_error *error)
+{
+    advance->result.again = true;
+    return connection_run(advance->write.connection, error, NULL, QUERY_INSERT_CHILD_NOTE, "tt", note->parent, note->step);
+}
+
+static enum weir_status count_end(struct advance *advance, const struct note *note, struct weir_error *error)
+{
+    int64_t ended = 0;
+    struct connection *connection = advance->write.connection;
+    enum weir_status status =
+        connection_run(connection, error, &ended, QUERY_END_CHILD, "tti", note->parent, note->step, note->position);
+    return status == WEIR_OK && ended > 0 ? connection_run(connection, error, NULL, QUERY_COUNT_CHILD_END, "tti",
+                                                           note->parent, note->step, note->position)
+                                          : status;
+}
+
+/* --- the plan --- */
+
+static enum weir_status insert_children(struct advance *advance, const struct note *note, const json_t *children,
+                                        struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    struct store *store = &advance->write.store->store;
+    for (size_t i = 0; i < json_array_size(children) && status == WEIR_OK; i++) {
+        char id[UUID_TEXT_MAX];
+        struct text params = {.max = CHILDREN_PLAN_BYTES_MAX};
+        if (store->uuids != NULL) {
+            uuid_make_from(store->uuids, advance->write.now_us, id);
+        } else {
+            uuid_make(advance->write.now_us, id);
+        }
+        status = json_write(json_array_get(children, i), &params, error);
+        if (status == WEIR_OK) {
+            bool is_empty = strcmp(params.data, "{}") == 0;
+            status = connection_run(advance->write.connection, error, NULL, QUERY_INSERT_CHILD, "ttitb", note->parent,
+                                    note->step, (int64_t)i, id, is_empty ? NULL : params.data, params.length);
+        }
+        text_close(&params);
+    }
+    return status;
+}
+
+static int64_t number_of(const json_t *plan, const char *key)
+{
+    return json_integer_value(json_object_get(plan, key));
+}
+
+/* A plan beyond the limits makes no children: the wait is over with a failure. */
+static bool plan_is_within_limits(struct child_step *step, int64_t depth, int64_t count, int64_t other_children)
+{
+    if (depth > CHILD_DEPTH_MOST) {
+        step->problem = "children_too_deep";
+        step->problem_text =
+            "16 parents are above each other, and that is the limit; a workflow that starts itself needs an end";
+    } else if (count + other_children > CHILDREN_OF_PARENT_MOST) {
+        step->problem = "children_too_many";
+        step->problem_text = "the steps of one execution may start 100000 children in all";
+    }
+    return step->problem == NULL;
+}
+
+static enum weir_status read_plan(struct advance *advance, struct child_step *step, struct weir_error *error)
+{
+    struct connection *connection = advance->write.connection;
+    const struct note *note = step->note;
+    json_t *plan = NULL;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_CHILD_PLAN, "tt", note->parent, note->step);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, statement, &status, error)) {
+        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+    }
+    status = json_read((const char *)sqlite3_column_blob(statement, 0), (size_t)sqlite3_column_bytes(statement, 0), &plan,
+                       error);
+    int64_t depth = sqlite3_column_int64(statement, 1);
+    int64_t others = sqlite3_column_int64(statement, 2);
+    (void)sqlite3_reset(statement);
+    const json_t *children = json_object_get(plan, "children");
+    const json_t *priority = json_object_get(plan, "priority");
+    bool is_fine = status == WEIR_OK && plan_is_within_limits(step, depth, (int64_t)json_array_size(children), others);
+    if (status == WEIR_OK) {
+        statement =
+            connection_bind(connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiii", note->parent, note->step,
+                            json_string_value(json_object_get(plan, "workflow")),
+                            json_string_value(json_object_get(plan, "executor_group")),
+                            (int64_t)json_integer_value(priority), number_of(plan, "is_single"),
+                            number_of(plan, "waits_for_all"), number_of(plan, "wanted"), number_of(plan, "max_parallel"),
+                            number_of(plan, "leaves"), depth, is_fine ? (int64_t)json_array_size(children) : 0);
+        status = statement == NULL ? statement_failure(error) : WEIR_OK;
+    }
+    if (status == WEIR_OK) {
+        if (!json_is_integer(priority)) {
+            (void)sqlite3_bind_null(statement, 5);
+        }
+        (void)connection_step(connection, statement, &status, error);
+    }
+    if (status == WEIR_OK && is_fine) {
+        status = insert_children(advance, note, children, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_DROP_CHILD_PLAN, "tt", note->parent, note->step);
+    }
+    json_decref(plan);
+    return status;
+}
+
+/* WEIR_NOT_FOUND: the step has no row any more. */
+static enum weir_status read_child_step(struct advance *advance, struct child_step *step, struct weir_error *error)
+{
+    bool failed = false;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *s = connection_bind(advance->write.connection, error, QUERY_READ_CHILD_STEP, "tt", step->note->parent,
+                                      step->note->step);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(advance->write.connection, s, &status, error)) {
+        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+    }
+    step->workflow = column_copy(s, 0, &advance->arena, &failed);
+    step->group = column_copy(s, 1, &advance->arena, &failed);
+    step->default_group = column_copy(s, 2, &advance->arena, &failed);
+    step->priority = sqlite3_column_int(s, 3);
+    step->is_single = sqlite3_column_int(s, 4) != 0;
+    step->waits_for_all = sqlite3_column_int(s, 5) != 0;
+    step->wanted = sqlite3_column_int64(s, 6);
+    step->max_parallel = sqlite3_column_int64(s, 7);
+    step->leaves = sqlite3_column_int(s, 8) != 0;
+    step->count = sqlite3_column_type(s, 9) == SQLITE_NULL ? -1 : sqlite3_column_int64(s, 9);
+    step->started = sqlite3_column_int64(s, 10);
+    step->ended = sqlite3_column_int64(s, 11);
+    step->completed = sqlite3_column_int64(s, 12);
+    step->cancelled_to = sqlite3_column_int64(s, 13);
+    step->is_settled = sqlite3_column_int(s, 14) != 0;
+    step->workspace = column_copy(s, 15, &advance->arena, &failed);
+    step->parent_lives = sqlite3_column_int(s, 16) != 0;
+    step->parent_is_kept = sqlite3_column_int(s, 17) != 0;
+    (void)sqlite3_reset(s);
+    return failed ? error_out_of_memory(error) : WEIR_OK;
+}
+
+/* --- starts --- */
+
+struct next_child {
+    int64_t position;
+    char id[UUID_TEXT_MAX];
+    const char *params;
+    size_t params_length;
+};
+
+static enum weir_status read_next_children(struct advance *advance, const struct child_step *step, int64_t most,
+                                           struct next_child *next, size_t *ret_count, struct weir_error *error)
+{
+    bool failed = false;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *s = connection_bind(advance->write.connection, error, QUERY_NEXT_CHILDREN, "ttii", step->note->parent,
+                                      step->note->step, step->started, most);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(advance->write.connection, s, &status, error)) {
+        struct next_child *child = &next[(*ret_count)++];
+        child->position = sqlite3_column_int64(s, 0);
+        text_copy(child->id, sizeof child->id, column_text(s, 1));
+        child->params_length = (size_t)sqlite3_column_bytes(s, 2);
+        child->params = column_copy(s, 2, &advance->arena, &failed);
+    }
+    return failed ? error_out_of_memory(error) : status;
+}
+
+/* A refusal of the request, as for a workflow that does not exist, is the end of the child. */
+static enum weir_status enqueue_child(struct advance *advance, struct child_step *step, const struct next_child *child,
+                                      struct weir_error *error)
+{
+    struct enqueue_result result = {.status = WEIR_OK};
+    size_t valid = 0;
+    struct enqueue_request request = {.workspace = step->workspace == NULL ? "" : step->workspace,
+                                      .workflow = step->workflow,
+                                      .id = child->id,
+                                      .params = child->params,
+                                      .params_length = child->params_length,
+                                      .group = step->group,
+                                      .default_group = step->default_group,
+                                      .priority = step->priority};
+    enum weir_status status = enqueue_requests_check(&request, 1, &result, &valid, error);
+    if (status == WEIR_OK && result.status == WEIR_OK) {
+        status = enqueue_request(&advance->context, &request, &result, error);
+    }
+    step->started++;
+    advance->result.started += status == WEIR_OK && result.status == WEIR_OK;
+    if (status == WEIR_OK && result.status != WEIR_OK) {
+        step->ended++;
+        status = connection_run(advance->write.connection, error, NULL, QUERY_REFUSE_CHILD, "ttitt", step->note->parent,
+                                step->note->step, child->position, weir_status_name(result.status), result.error.message);
+    }
+    return status;
+}
+
+/* Enqueues the next children, as far as max_parallel and the transaction allow. *ret_again: refused ones have left room. */
+static enum weir_status start_part(struct advance *advance, struct child_step *step, bool *ret_again,
+                                   struct weir_error *error)
+{
+    int64_t wanted = step->max_parallel - (step->started - step->ended);
+    int64_t left = step->count - step->started;
+    int64_t most = wanted < left ? wanted : left;
+    size_t count = 0;
+    *ret_again = false;
+    if (most <= 0) {
+        return WEIR_OK;
+    }
+    bool is_cut = most > advance->starts_left;
+    most = is_cut ? advance->starts_left : most;
+    struct next_child *next = arena_allocate(&advance->arena, ((size_t)most + 1) * sizeof *next);
+    if (next == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = read_next_children(advance, step, most, next, &count, error);
+    int64_t ended = step->ended;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = enqueue_child(advance, step, &next[i], error);
+    }
+    advance->starts_left -= (int64_t)count;
+    *ret_again = step->ended > ended && step->started < step->count && advance->starts_left > 0;
+    bool is_left = is_cut || (step->ended > ended && step->started < step->count && advance->starts_left <= 0);
+    return status == WEIR_OK && is_left ? note_again(advance, step->note, error) : status;
+}
+
+static enum weir_status start_children(struct advance *advance, struct child_step *step, struct weir_error *error)
+{
+    bool again = true;
+    enum weir_status status = WEIR_OK;
+    while (again && status == WEIR_OK) {
+        status = start_part(advance, step, &again, error);
+    }
+    return status;
+}
+
+/* --- the end of the parent --- */
+
+static enum weir_status cancel_child(struct advance *advance, const char *id, struct weir_error *error)
+{
+    struct write *write = &advance->write;
+    struct ending ending = {.id = id, .state = ITEM_CANCELLED};
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *s = connection_bind(write->connection, error, QUERY_FIND_ITEM, "t", id);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(write->connection, s, &status, error)) {
+        return status; /* it has ended, and its note is on its way */
+    }
+    bool is_held = sqlite3_column_int(s, 4) == 2;
+    bool was_asked = sqlite3_column_type(s, 5) != SQLITE_NULL;
+    bool has_run = sqlite3_column_int(s, 8) > 0;
+    (void)sqlite3_reset(s);
+    if (is_held && was_asked) {
+        return WEIR_OK;
+    }
+    advance->result.cancelled++;
+    status = event_history_add(write->connection, id, write->now_us, "cancel", 0, 0, NULL, "its parent has ended",
+                               is_held   ? "passed on to its engine"
+                               : has_run ? "it was waiting"
+                                         : "it had not started",
+                               error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    return is_held ? connection_run(write->connection, error, NULL, QUERY_ASK_CANCEL, "ti", id, write->now_us)
+                   : item_end(write, &ending, error);
+}
+
+/* Cancels the children that have begun, in parts. The others are never enqueued. */
+static enum weir_status cancel_children(struct advance *advance, struct child_step *step, struct weir_error *error)
+{
+    int64_t most = advance->cancels_left;
+    size_t count = 0;
+    struct next_child *living = arena_allocate(&advance->arena, ((size_t)most + 1) * sizeof *living);
+    enum weir_status status = WEIR_OK;
+    if (living == NULL) {
+        return error_out_of_memory(error);
+    }
+    sqlite3_stmt *s = connection_bind(advance->write.connection, error, QUERY_LIVING_CHILDREN, "ttiii", step->note->parent,
+                                      step->note->step, step->cancelled_to, step->started, most);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(advance->write.connection, s, &status, error)) {
+        living[count].position = sqlite3_column_int64(s, 0);
+        text_copy(living[count].id, sizeof living[count].id, column_text(s, 1));
+        count++;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = cancel_child(advance, living[i].id, error);
+        step->cancelled_to = living[i].position + 1;
+    }
+    advance->cancels_left -= (int64_t)count;
+    if (status == WEIR_OK && (int64_t)count == most) {
+        return note_again(advance, step->note, error);
+    }
+    step->cancelled_to = step->started;
+    return status;
+}
+
+/* --- the end of the wait --- */
+
+/* Adds "id" and "status", and the output while they fit. */
+static enum weir_status add_outcome(struct text *text, sqlite3_stmt *s, bool has_outputs)
+{
+    const char *state = column_text(s, 1);
+    enum weir_status status =
+        text_format(text, "{\"id\":\"%s\",\"status\":\"%s\"", column_text(s, 0), state == NULL ? "OPEN" : state);
+    const char *output = has_outputs ? (const char *)sqlite3_column_blob(s, 2) : NULL;
+    if (status == WEIR_OK && output != NULL) {
+        status = text_add_string(text, ",\"output\":");
+        status = status == WEIR_OK ? text_add(text, output, (size_t)sqlite3_column_bytes(s, 2)) : status;
+    } else if (status == WEIR_OK && has_outputs) {
+        status = text_add_string(text, ",\"output\":null");
+    }
+    return status == WEIR_OK ? text_add_string(text, "}") : status;
+}
+
+/* Writes the output of the step. WEIR_INVALID_ARGUMENT or another permanent status: it is too long. */
+static enum weir_status write_outcomes(struct advance *advance, const struct child_step *step, bool has_outputs,
+                                       struct text *text, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    enum weir_status written = text_add_string(text, step->is_single ? "{\"output\":" : "{\"output\":[");
+    bool is_first = true;
+    sqlite3_stmt *s =
+        connection_bind(advance->write.connection, error, QUERY_CHILD_OUTCOMES, "tt", step->note->parent, step->note->step);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    while (written == WEIR_OK && connection_step(advance->write.connection, s, &status, error)) {
+        written = is_first ? WEIR_OK : text_add_string(text, ",");
+        written = written == WEIR_OK ? add_outcome(text, s, has_outputs) : written;
+        is_first = false;
+    }
+    (void)sqlite3_reset(s);
+    if (status == WEIR_OK && written == WEIR_OK) {
+        written = text_add_string(text, step->is_single ? "}" : "]}");
+    }
+    return status == WEIR_OK ? written : status;
+}
+
+/* The code and the text of the failure. `code` NULL: of the first child that did not complete. */
+static enum weir_status write_failure(struct advance *advance, const struct child_step *step, struct text *text,
+                                      struct weir_error *error)
+{
+    struct connection *connection = advance->write.connection;
+    const char *code = step->problem;
+    char message[ERROR_TEXT_MAX] = "";
+    enum weir_status status = WEIR_OK;
+    text_copy(message, sizeof message, code == NULL ? "" : step->problem_text);
+    if (code == NULL) {
+        sqlite3_stmt *s =
+            connection_bind(connection, error, QUERY_FIRST_FAILED_CHILD, "tt", step->note->parent, step->note->step);
+        if (s == NULL) {
+            return statement_failure(error);
+        }
+        if (connection_step(connection, s, &status, error)) {
+            const char *state = column_text(s, 1);
+            const char *its_code = column_text(s, 2);
+            const char *its_error = column_text(s, 3);
+            code = strcmp(state, "REFUSED") == 0 ? "child_refused"
+                   : strcmp(state, "LOST") == 0  ? "child_lost"
+                                                 : "child_failed";
+            (void)snprintf(message, sizeof message, "child %s is %s%s%s%s%s", column_text(s, 0), state,
+                           its_code == NULL ? "" : ": ", its_code == NULL ? "" : its_code, its_error == NULL ? "" : ": ",
+                           its_error == NULL ? "" : its_error);
+            (void)sqlite3_reset(s);
+        }
+    }
+    text_make_safe(message);
+    json_t *failure = json_pack("{s:s, s:s}", "code", code == NULL ? "child_failed" : code, "error", message);
+    status = status == WEIR_OK ? failure == NULL ? error_out_of_memory(error) : json_write(failure, text, error) : status;
+    json_decref(failure);
+    return status;
+}
+
+/* Ends the wait: the parent gets the signal that its step waits for. */
+static enum weir_status settle(struct advance *advance, struct child_step *step, bool is_completed,
+                               struct weir_error *error)
+{
+    struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
+    char name[SIGNAL_KEPT_NAME_MAX + 1];
+    (void)snprintf(name, sizeof name, CHILDREN_SIGNAL "%s", step->note->step);
+    step->is_settled = true;
+    if (!step->parent_lives) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        is_completed ? write_outcomes(advance, step, true, &text, error) : write_failure(advance, step, &text, error);
+    if (is_completed && status != WEIR_OK && weir_status_kind(status) == WEIR_KIND_PERMANENT) {
+        text_clear(&text);
+        status = write_outcomes(advance, step, false, &text, error);
+    }
+    if (status == WEIR_OK) {
+        status = signal_put(&advance->write, step->note->parent, name, text.data, error);
+        advance->result.settled += status == WEIR_OK;
+    }
+    text_close(&text);
+    return status;
+}
+
+/* Whether the wait is over, and how. */
+static bool wait_is_over(const struct child_step *step, bool *ret_is_completed)
+{
+    int64_t failed = step->ended - step->completed;
+    *ret_is_completed = false;
+    if (step->problem != NULL) {
+        return true;
+    }
+    if (step->waits_for_all) {
+        *ret_is_completed = failed == 0;
+        return step->ended == step->count;
+    }
+    if (step->wanted == 0) { /* what was refused at once is a mistake of the definition */
+        *ret_is_completed = failed == 0;
+        return true;
+    }
+    *ret_is_completed = step->completed >= step->wanted;
+    return *ret_is_completed || failed > step->count - step->wanted;
+}
+
+/* --- all of it --- */
+
+/* Step 2 of the file comment. */
+static enum weir_status work_on_step(struct advance *advance, struct child_step *step, struct weir_error *error)
+{
+    bool is_completed = false;
+    enum weir_status status = WEIR_OK;
+    bool is_closed = !step->parent_lives && !step->leaves;
+    if (is_closed) {
+        status = cancel_children(advance, step, error);
+    } else {
+        status = start_children(advance, step, error);
+    }
+    if (status == WEIR_OK && !step->is_settled && wait_is_over(step, &is_completed)) {
+        status = settle(advance, step, is_completed, error);
+    }
+    bool is_done = is_closed ? step->cancelled_to >= step->started : step->ended >= step->count;
+    if (status == WEIR_OK && !step->parent_lives && !step->parent_is_kept && is_done) {
+        status = connection_run(advance->write.connection, error, NULL, QUERY_DELETE_CHILDREN, "tt", step->note->parent,
+                                step->note->step);
+        return status == WEIR_OK ? connection_run(advance->write.connection, error, NULL, QUERY_DELETE_CHILD_STEP, "tt",
+                                                  step->note->parent, step->note->step)
+                                 : status;
+    }
+    return status == WEIR_OK
+               ? connection_run(advance->write.connection, error, NULL, QUERY_MOVE_CHILD_STEP, "ttiiii", step->note->parent,
+                                step->note->step, step->started, step->ended, step->cancelled_to, (int64_t)step->is_settled)
+               : status;
+}
+
+static enum weir_status look_at_step(struct advance *advance, const struct note *note, struct weir_error *error)
+{
+    struct child_step step = {.note = note};
+    enum weir_status status = read_child_step(advance, &step, error);
+    if (status == WEIR_OK && step.count < 0) {
+        status = read_plan(advance, &step, error);
+        if (status == WEIR_NOT_FOUND) { /* the parent was purged before */
+            return connection_run(advance->write.connection, error, NULL, QUERY_DELETE_CHILD_STEP, "tt", note->parent,
+                                  note->step);
+        }
+        status = status == WEIR_OK ? read_child_step(advance, &step, error) : status;
+    }
+    if (status == WEIR_NOT_FOUND) {
+        return WEIR_OK;
+    }
+    return status == WEIR_OK ? work_on_step(advance, &step, error) : status;
+}
+
+static int compare_notes(const void *a, const void *b)
+{
+    const struct note *x = a;
+    const struct note *y = b;
+    int order = strcmp(x->parent, y->parent);
+    return order != 0 ? order : strcmp(x->step, y->step);
+}
+
+/* Steps 1 to 3. */
+static enum weir_status work_on_notes(struct advance *advance, struct weir_error *error)
+{
+    enum weir_status status = take_notes(advance, error);
+    for (size_t i = 0; i < advance->note_count && status == WEIR_OK; i++) {
+        status = advance->notes[i].position < 0 ? WEIR_OK : count_end(advance, &advance->notes[i], error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(advance->write.connection, error, NULL, QUERY_DELETE_CHILD_NOTES, "i", advance->last_note);
+    }
+    qsort(advance->notes, advance->note_count, sizeof *advance->notes, compare_notes);
+    for (size_t i = 0; i < advance->note_count && status == WEIR_OK; i++) {
+        if (i == 0 || compare_notes(&advance->notes[i - 1], &advance->notes[i]) != 0) {
+            status = look_at_step(advance, &advance->notes[i], error);
+        }
+    }
+    advance->result.again = advance->result.again || advance->note_count == CHILD_WORK_BATCH;
+    return status;
+}
+
+static enum weir_status advance_all(struct store *store, struct advance *advance, struct weir_error *error)
+{
+    enum weir_status status = write_open(store, &advance->write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    advance->context = (struct enqueue_context){.connection = advance->write.connection,
+                                                .news = &advance->write.news,
+                                                .uuids = store->uuids,
+                                                .now_us = advance->write.now_us,
+                                                .wall_us = advance->write.now_us};
+    return write_end(&advance->write, work_on_notes(advance, error), error);
+}
+
+enum weir_status sqlite_advance_children(struct store *store, struct children_advance *ret_advance,
+                                         struct weir_error *error)
+{
+    INVARIANT(store != NULL && ret_advance != NULL);
+    struct connection *reader;
+    int64_t exist = 0;
+    int64_t any = 0;
+    enum weir_status status = store_reader(store, &reader, error);
+    if (status == WEIR_OK) {
+        status = connection_read_integer(reader, error, &exist, QUERY_HAS_CHILD_STEPS, "");
+    }
+    if (status == WEIR_OK && exist != 0) {
+        status = connection_read_integer(reader, error, &any, QUERY_HAS_CHILD_NOTES, "");
+    }
+    if (status != WEIR_OK || any == 0) {
+        if (status == WEIR_OK) {
+            *ret_advance = (struct children_advance){.exist = exist != 0};
+        }
+        return status;
+    }
+    struct advance *advance = calloc(1, sizeof *advance);
+    if (advance == NULL) {
+        return error_out_of_memory(error);
+    }
+    advance->starts_left = CHILD_STARTS_BATCH;
+    advance->cancels_left = CHILD_STARTS_BATCH;
+    arena_init(&advance->arena, ADVANCE_ARENA_BYTES);
+    status = advance_all(store, advance, error);
+    advance->result.exist = true;
+    if (status == WEIR_OK) {
+        *ret_advance = advance->result;
+    }
+    arena_close(&advance->arena);
+    free(advance);
+    return status;
+}

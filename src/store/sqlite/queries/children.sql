@@ -1,0 +1,129 @@
+-- Children of executions: their steps, their rows and the outbox (store/children.h).
+
+-- name: has_child_steps
+SELECT EXISTS (SELECT 1 FROM child_steps);
+
+-- name: has_child_notes
+SELECT EXISTS (SELECT 1 FROM child_notes);
+
+-- A step that waits for children is on record for the first time.
+-- name: insert_child_step
+INSERT INTO child_steps (parent_id, step, workspace_id) SELECT ?1, ?2, q.workspace_id FROM workflow_execution_queue q WHERE q.id = ?1
+ON CONFLICT DO NOTHING;
+
+-- name: insert_child_note
+INSERT INTO child_notes (parent_id, step) VALUES (?1, ?2);
+
+-- Of a set of ends, before the deletion of their rows; `parameter_rows` has their numbers. Index: children_by_id.
+-- name: note_child_ends
+INSERT INTO child_notes (parent_id, step, position)
+SELECT c.parent_id, c.step, c.position
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number CROSS JOIN children c ON c.child_id = q.id;
+
+-- name: note_parent_ends
+INSERT INTO child_notes (parent_id, step)
+SELECT s.parent_id, s.step
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number CROSS JOIN child_steps s ON s.parent_id = q.id;
+
+-- A parent is purged: the duty removes its rows when its children need them no longer.
+-- name: purge_children
+INSERT INTO child_notes (parent_id, step) SELECT s.parent_id, s.step FROM child_steps s WHERE s.parent_id = ?1;
+
+-- name: read_child_notes
+SELECT id, parent_id, step, position FROM child_notes ORDER BY id LIMIT ?1;
+
+-- name: delete_child_notes
+DELETE FROM child_notes WHERE id <= ?1;
+
+-- A child whose row was purged or erased since counts as lost.
+-- name: end_child
+UPDATE children SET status = coalesce((SELECT h.status FROM workflow_executions h WHERE h.id = child_id), 'LOST')
+WHERE parent_id = ?1 AND step = ?2 AND position = ?3 AND status IS NULL;
+
+-- name: count_child_end
+UPDATE child_steps
+SET ended = ended + 1,
+    completed = completed + (SELECT c.status = 'COMPLETED' FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position = ?3)
+WHERE parent_id = ?1 AND step = ?2;
+
+-- The last two columns: whether the parent lives, and whether it is in the history.
+-- name: read_child_step
+SELECT s.workflow, s.executor_group, s.default_group, s.priority, s.is_single, s.waits_for_all, s.wanted, s.max_parallel, s.leaves, s.count,
+       s.started, s.ended, s.completed, s.cancelled_to, s.is_settled, (SELECT w.name FROM workspaces w WHERE w.id = s.workspace_id),
+       EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = s.parent_id),
+       EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id)
+FROM child_steps s WHERE s.parent_id = ?1 AND s.step = ?2;
+
+-- The plan of a step, and the depth of its children.
+-- name: read_child_plan
+SELECT e.variables,
+       1 + coalesce((SELECT s.depth FROM children c JOIN child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
+                     WHERE c.child_id = ?1), 0),
+       coalesce((SELECT sum(s.count) FROM child_steps s WHERE s.parent_id = ?1), 0)
+FROM workflow_node_executions e WHERE e.execution_id = ?1 AND e.step = ?2 AND e.variables IS NOT NULL;
+
+-- ?3 to ?11 of the plan, ?12 depth, ?13 number of children. What the plan leaves open comes from the parent.
+-- name: fill_child_step
+UPDATE child_steps
+SET workflow = ?3, executor_group = ?4, is_single = ?6, waits_for_all = ?7, wanted = ?8, max_parallel = ?9, leaves = ?10, depth = ?11,
+    count = ?12,
+    priority = coalesce(?5, (SELECT p.priority FROM workflow_execution_queue p WHERE p.id = ?1),
+                        (SELECT p.priority FROM workflow_executions p WHERE p.id = ?1), 0),
+    default_group = (SELECT g.name FROM executor_groups g
+                     WHERE g.id = coalesce((SELECT p.lane_id FROM workflow_execution_queue p WHERE p.id = ?1),
+                                           (SELECT p.lane_id FROM workflow_executions p WHERE p.id = ?1)) >> 47)
+WHERE parent_id = ?1 AND step = ?2;
+
+-- The rows have the plan now, and a claim need not carry it.
+-- name: drop_child_plan
+UPDATE workflow_node_executions SET variables = NULL WHERE execution_id = ?1 AND step = ?2;
+
+-- name: insert_child
+INSERT INTO children (parent_id, step, position, child_id, params) VALUES (?1, ?2, ?3, ?4, ?5);
+
+-- name: next_children
+SELECT position, child_id, params FROM children WHERE parent_id = ?1 AND step = ?2 AND position >= ?3 ORDER BY position LIMIT ?4;
+
+-- name: refuse_child
+UPDATE children SET status = 'REFUSED', error_code = ?4, error = ?5 WHERE parent_id = ?1 AND step = ?2 AND position = ?3;
+
+-- ?3 started, ?4 ended, ?5 cancelled up to, ?6 settled
+-- name: move_child_step
+UPDATE child_steps SET started = ?3, ended = ?4, cancelled_to = ?5, is_settled = ?6 WHERE parent_id = ?1 AND step = ?2;
+
+-- name: living_children
+SELECT c.position, c.child_id FROM children c
+WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position >= ?3 AND c.position < ?4 AND c.status IS NULL ORDER BY c.position LIMIT ?5;
+
+-- The result of a child is the output of its last step.
+-- name: child_outcomes
+SELECT c.child_id, c.status,
+       CASE WHEN c.status = 'COMPLETED'
+            THEN (SELECT o.output
+                  FROM (SELECT s.started_at AS at, s.step, s.output FROM workflow_node_executions s WHERE s.execution_id = c.child_id
+                        UNION ALL
+                        SELECT h.step_started_at, h.step, h.step_output FROM workflow_executions h
+                        WHERE h.id = c.child_id AND h.step IS NOT NULL) o
+                  ORDER BY o.at DESC, o.step DESC LIMIT 1) END
+FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 ORDER BY c.position;
+
+-- name: first_failed_child
+SELECT c.child_id, c.status, coalesce(c.error_code, h.error_code), coalesce(c.error, h.error)
+FROM children c LEFT JOIN workflow_executions h ON h.id = c.child_id
+WHERE c.parent_id = ?1 AND c.step = ?2 AND c.status IS NOT NULL AND c.status <> 'COMPLETED' ORDER BY c.position LIMIT 1;
+
+-- name: delete_children
+DELETE FROM children WHERE parent_id = ?1 AND step = ?2;
+
+-- name: delete_child_step
+DELETE FROM child_steps WHERE parent_id = ?1 AND step = ?2;
+
+-- The children of each step by their ends, for people.
+-- name: read_child_rows
+SELECT s.step, s.workflow, s.count, s.started - s.ended AS open, s.count - s.started AS not_started, s.completed,
+       s.ended - s.completed AS not_completed, CASE WHEN s.leaves <> 0 THEN 'true' ELSE 'false' END AS leaves
+FROM child_steps s WHERE s.parent_id = ?1 AND s.count IS NOT NULL ORDER BY s.step;
+
+-- The parent of a child, at most one.
+-- name: read_parent_rows
+SELECT c.parent_id AS id, c.step, c.position AS "index" FROM children c WHERE c.child_id = ?1;

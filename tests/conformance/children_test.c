@@ -1,0 +1,493 @@
+/* Children: planned with the wait of their parent, started once, counted once, and cancelled with it. */
+#include "base/json.h"
+#include "conformance/scene.h"
+
+/* The parents are of the workflow "hello", and so are the children. */
+struct planned {
+    int count;
+    int wanted; /* -1: waits for all */
+    int max_parallel;
+    bool leaves;
+    bool is_single;
+    const char *workflow; /* NULL: "hello" */
+};
+
+/* malloc'ed: the record owns its variables, and the test frees them. */
+static char *plan_text(const struct planned *planned)
+{
+    struct text text = {.max = 8 * 1024 * 1024};
+    assert_int_equal(text_format(&text,
+                                 "{\"workflow\":\"%s\",\"executor_group\":null,\"priority\":null,\"is_single\":%d,"
+                                 "\"waits_for_all\":%d,\"wanted\":%d,\"max_parallel\":%d,\"leaves\":%d,\"children\":[",
+                                 planned->workflow == NULL ? "hello" : planned->workflow, planned->is_single,
+                                 planned->wanted < 0, planned->wanted < 0 ? planned->count : planned->wanted,
+                                 planned->max_parallel == 0 ? planned->count : planned->max_parallel, planned->leaves),
+                     WEIR_OK);
+    for (int i = 0; i < planned->count; i++) {
+        assert_int_equal(text_format(&text, "%s{\"n\":%d}", i == 0 ? "" : ",", i), WEIR_OK);
+    }
+    assert_int_equal(text_add_string(&text, "]}"), WEIR_OK);
+    return text.data;
+}
+
+static struct step_record wait_of(char *plan)
+{
+    struct step_record step = {
+        .step = "go", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = TIME_NEVER, .variables = plan};
+    text_copy(step.signal, sizeof step.signal, "$go");
+    return step;
+}
+
+static enum weir_status record_plan(struct scene *scene, const struct claimed_item *item, const struct planned *planned)
+{
+    char *plan = plan_text(planned);
+    struct step_record step = wait_of(plan);
+    struct record record = scene_record_of(RECORD_STEP, item);
+    record.step = &step;
+    enum weir_status status = scene_record_full(scene, scene->node, record);
+    free(plan);
+    return status;
+}
+
+static void park_parent(struct scene *scene, const struct claimed_item *item)
+{
+    struct record park = scene_record_of(RECORD_PARKED, item);
+    park.delay_us = TIME_NEVER;
+    park.waiting_for = WAIT_CHILD;
+    park.signals_seen = item->signals_seen;
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, item), WEIR_OK);
+    assert_int_equal(scene_record_full(scene, scene->node, park), WEIR_OK);
+}
+
+/* Until nothing is left to do. */
+static struct children_advance advance(struct scene *scene)
+{
+    struct children_advance all = {.started = 0};
+    struct children_advance part = {.again = true};
+    while (part.again) {
+        part = (struct children_advance){.again = false};
+        scene_ok(scene, store_advance_children(scene->store, &part, &scene->error));
+        all.started += part.started;
+        all.cancelled += part.cancelled;
+        all.settled += part.settled;
+        all.exist = part.exist;
+        assert_true(part.started <= CHILD_STARTS_BATCH && part.cancelled <= CHILD_STARTS_BATCH);
+    }
+    assert_false(part.waits);
+    return all;
+}
+
+static struct claimed_item begin(struct scene *scene, const struct planned *planned)
+{
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &item, planned), WEIR_OK);
+    park_parent(scene, &item);
+    return item;
+}
+
+static int64_t pending(struct scene *scene)
+{
+    return scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'PENDING'");
+}
+
+static void end_with(struct scene *scene, const struct claimed_item *item, enum record_kind kind, const char *output)
+{
+    char copy[64];
+    struct step_record step = {.step = "say", .state = STEP_COMPLETED, .attempt = 1, .exit_code = 0};
+    struct record record = scene_record_of(kind, item);
+    if (output != NULL) {
+        text_copy(copy, sizeof copy, output);
+        step.output = copy;
+        step.output_length = strlen(copy);
+        record.step = &step;
+    }
+    if (kind == RECORD_FAILED) {
+        record.error_code = "exit_code";
+        record.error = "it ended with 3";
+    }
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+}
+
+/* The children end one after the other; the workspace has one slot. */
+static void end_children(struct scene *scene, int count, enum record_kind kind)
+{
+    for (int i = 0; i < count; i++) {
+        struct claimed_item child = scene_claim_one(scene);
+        end_with(scene, &child, kind, kind == RECORD_COMPLETED ? "7" : NULL);
+        (void)advance(scene);
+    }
+}
+
+/* Claims the parent, which a signal has woken, and returns the data of the signal. */
+static json_t *claim_outcome(struct scene *scene, const struct claimed_item *parent)
+{
+    json_t *data = NULL;
+    struct claimed_item item = scene_claim_one(scene);
+    assert_string_equal(item.id, parent->id);
+    assert_int_equal(item.signal_count, 1);
+    assert_string_equal(item.signals[0].name, "$go");
+    assert_int_equal(item.step_count, 1);
+    assert_null(item.steps[0].variables); /* the plan goes no further */
+    assert_int_equal(json_read(item.signals[0].data, item.signals[0].data_length, &data, NULL), WEIR_OK);
+    return data;
+}
+
+static void assert_failure(struct scene *scene, const struct claimed_item *parent, const char *code, const char *words)
+{
+    json_t *data = claim_outcome(scene, parent);
+    assert_string_equal(json_text_at(data, "code"), code);
+    if (strstr(json_text_at(data, "error"), words) == NULL) {
+        fail_msg("\"%s\" has not the words \"%s\"", json_text_at(data, "error"), words);
+    }
+    json_decref(data);
+}
+
+static void a_plan_starts_its_children_once(void **state)
+{
+    struct scene *scene = *state;
+    const struct planned planned = {.count = 3, .wanted = -1};
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK); /* a lost answer */
+    assert_int_equal(advance(scene).started, 3);
+    assert_int_equal(pending(scene), 3);
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    struct children_advance again = advance(scene);
+    assert_int_equal(again.started, 0);
+    assert_true(again.exist);
+    assert_int_equal(pending(scene), 3);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE workspace = 'free-co'"), 4);
+}
+
+static void a_lost_claim_plans_nothing(void **state)
+{
+    struct scene *scene = *state;
+    const struct planned planned = {.count = 3, .wanted = -1};
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &parent), WEIR_OK);
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_STALE_FENCE);
+    struct claimed_item again = scene_claim_one(scene);
+    assert_int_equal(advance(scene).started, 0);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &again), WEIR_OK);
+    assert_int_equal(record_plan(scene, &again, &planned), WEIR_EXECUTION_NOT_FOUND);
+    assert_false(advance(scene).exist);
+}
+
+/* Living and ended ones, for lists, counts and acts. */
+static void a_filter_chooses_the_children_of_a_parent(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 3, .wanted = -1});
+    (void)advance(scene);
+    end_children(scene, 1, RECORD_COMPLETED);
+    scene_pause_workspace(scene, "pro-co", true);
+    (void)scene_enqueue(scene, "pro-co");
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.parent = parent.id}, .count = true};
+    json_t *page = NULL;
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 3);
+    assert_int_equal(json_number_at(page, "count"), 3);
+    json_decref(page);
+    struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &options.filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.matched, 3);
+    assert_int_equal(result.changed, 2);
+    (void)advance(scene);
+    assert_failure(scene, &parent, "child_failed", "is CANCELLED");
+}
+
+static void the_last_end_wakes_its_parent(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 2, .wanted = -1});
+    assert_int_equal(advance(scene).started, 2);
+    assert_string_equal(scene_status_of(scene, parent.id), "WAITING");
+    end_children(scene, 1, RECORD_COMPLETED);
+    assert_string_equal(scene_status_of(scene, parent.id), "WAITING");
+    end_children(scene, 1, RECORD_COMPLETED);
+    assert_string_equal(scene_status_of(scene, parent.id), "PENDING");
+    json_t *data = claim_outcome(scene, &parent);
+    const json_t *output = json_object_get(data, "output");
+    assert_int_equal(json_array_size(output), 2);
+    assert_string_equal(json_text_at(json_array_get(output, 0), "status"), "COMPLETED");
+    assert_int_equal(json_number_at(json_array_get(output, 1), "output"), 7);
+    json_decref(data);
+}
+
+static void a_held_parent_gets_the_end_as_a_request(void **state)
+{
+    struct scene *scene = *state;
+    scene_cap(scene, "free-co", 2);
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    const struct planned planned = {.count = 1, .wanted = -1, .is_single = true};
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    (void)advance(scene);
+    end_children(scene, 1, RECORD_COMPLETED);
+    struct node_request *requests = scene_take_requests(scene, scene->node, 1);
+    assert_string_equal(requests[0].id, parent.id);
+    json_t *data = NULL;
+    assert_int_equal(json_read(requests[0].signals[0].data, requests[0].signals[0].data_length, &data, NULL), WEIR_OK);
+    assert_int_equal(json_number_at(json_object_get(data, "output"), "output"), 7);
+    json_decref(data);
+    park_parent(scene, &parent); /* which had seen no signal */
+    assert_string_equal(scene_status_of(scene, parent.id), "PENDING");
+}
+
+static void no_more_children_run_than_max_parallel(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 5, .wanted = -1, .max_parallel = 2});
+    for (int left = 5; left > 0; left--) {
+        (void)advance(scene);
+        assert_int_equal(pending(scene), left > 2 ? 2 : left);
+        end_children(scene, 1, RECORD_COMPLETED);
+    }
+    json_decref(claim_outcome(scene, &parent));
+}
+
+static void a_child_that_fails_fails_the_wait(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 2, .wanted = -1});
+    (void)advance(scene);
+    end_children(scene, 1, RECORD_FAILED);
+    assert_string_equal(scene_status_of(scene, parent.id), "WAITING"); /* for the end of the other one */
+    end_children(scene, 1, RECORD_COMPLETED);
+    assert_failure(scene, &parent, "child_failed", "is FAILED: exit_code: it ended with 3");
+}
+
+static void a_request_that_is_refused_fails_the_wait(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent =
+        begin(scene, &(struct planned){.count = 1001, .wanted = -1, .max_parallel = 1, .workflow = "nowhere"});
+    assert_int_equal(advance(scene).started, 0);
+    assert_failure(scene, &parent, "child_refused", "nowhere");
+}
+
+static void a_wait_for_some_ends_early(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 3, .wanted = 1, .leaves = true});
+    (void)advance(scene);
+    end_children(scene, 1, RECORD_FAILED);
+    assert_string_equal(scene_status_of(scene, parent.id), "WAITING");
+    end_children(scene, 1, RECORD_COMPLETED);
+    json_t *data = claim_outcome(scene, &parent); /* it was enqueued before the third child */
+    const json_t *output = json_object_get(data, "output");
+    assert_string_equal(json_text_at(json_array_get(output, 0), "status"), "FAILED");
+    assert_string_equal(json_text_at(json_array_get(output, 1), "status"), "COMPLETED");
+    assert_string_equal(json_text_at(json_array_get(output, 2), "status"), "OPEN");
+    json_decref(data);
+}
+
+static void a_wait_that_cannot_be_met_fails_at_once(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 3, .wanted = 2});
+    (void)advance(scene);
+    end_children(scene, 1, RECORD_FAILED);
+    assert_string_equal(scene_status_of(scene, parent.id), "WAITING");
+    end_children(scene, 1, RECORD_FAILED);
+    assert_failure(scene, &parent, "child_failed", "is FAILED");
+}
+
+static void a_wait_for_none_ends_with_the_ids(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 3, .wanted = 0, .max_parallel = 1});
+    struct children_advance done = advance(scene);
+    assert_int_equal(done.started, 1);
+    assert_int_equal(done.settled, 1);
+    json_t *data = claim_outcome(scene, &parent);
+    assert_int_equal(json_array_size(json_object_get(data, "output")), 3);
+    json_decref(data);
+}
+
+static void the_end_of_a_parent_cancels_its_children(void **state)
+{
+    struct scene *scene = *state;
+    scene_cap(scene, "free-co", 2);
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    const struct planned planned = {.count = 4, .wanted = -1, .max_parallel = 3};
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    (void)advance(scene);
+    struct claimed_item child = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &parent), WEIR_OK);
+    assert_int_equal(advance(scene).cancelled, 3);
+    assert_int_equal(pending(scene), 0);
+    struct node_request *requests = scene_take_requests(scene, scene->node, 1);
+    assert_string_equal(requests[0].id, child.id);
+    assert_true(requests[0].cancels);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &child), WEIR_OK);
+    struct children_advance rest = advance(scene);
+    assert_int_equal(rest.started + rest.cancelled + rest.settled, 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'CANCELLED'"), 3);
+}
+
+static void purge(struct scene *scene, const char *id)
+{
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.id = id};
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+}
+
+static void children_that_are_left_need_no_parent(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    const struct planned planned = {.count = 3, .wanted = 0, .max_parallel = 1, .leaves = true};
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    (void)advance(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &parent), WEIR_OK);
+    assert_int_equal(advance(scene).cancelled, 0);
+    purge(scene, parent.id);
+    (void)advance(scene);
+    end_children(scene, 3, RECORD_COMPLETED);
+    assert_false(advance(scene).exist);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'COMPLETED'"), 3);
+}
+
+static void a_purged_parent_leaves_nothing(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    const struct planned planned = {.count = 700, .wanted = -1};
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    (void)advance(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &parent), WEIR_OK);
+    purge(scene, parent.id); /* before the duty knows of its end */
+    assert_int_equal(advance(scene).cancelled, 700);
+    assert_false(advance(scene).exist);
+    assert_int_equal(pending(scene), 0);
+    (void)scene_enqueue(scene, "free-co");
+    parent = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &parent), WEIR_OK);
+    purge(scene, parent.id); /* before its plan was read */
+    assert_int_equal(advance(scene).started, 0);
+    assert_false(advance(scene).exist);
+    (void)scene_enqueue(scene, "free-co");
+    parent = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    (void)advance(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &parent), WEIR_OK);
+    assert_true(advance(scene).exist);
+    purge(scene, parent.id); /* when nothing else is to do */
+    (void)advance(scene);
+    assert_false(advance(scene).exist);
+}
+
+static void a_child_that_is_purged_first_is_lost(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 1, .wanted = -1});
+    (void)advance(scene);
+    struct claimed_item child = scene_claim_one(scene);
+    end_with(scene, &child, RECORD_COMPLETED, "7");
+    purge(scene, child.id);
+    (void)advance(scene);
+    assert_failure(scene, &parent, "child_lost", child.id);
+}
+
+static void parents_are_limited_in_depth(void **state)
+{
+    struct scene *scene = *state;
+    const struct planned planned = {.count = 1, .wanted = -1};
+    struct claimed_item parent = {.fence = 0};
+    (void)scene_enqueue(scene, "free-co");
+    for (int depth = 0; depth <= CHILD_DEPTH_MOST; depth++) {
+        parent = scene_claim_one(scene);
+        assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+        park_parent(scene, &parent);
+        assert_int_equal(advance(scene).started, depth < CHILD_DEPTH_MOST);
+    }
+    assert_failure(scene, &parent, "children_too_deep", "16 parents");
+}
+
+static void ten_thousand_children_start_in_parts(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = CHILDREN_OF_STEP_MOST, .wanted = -1});
+    assert_int_equal(advance(scene).started, CHILDREN_OF_STEP_MOST);
+    assert_int_equal(pending(scene), CHILDREN_OF_STEP_MOST);
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.id = parent.id};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(advance(scene).cancelled, CHILDREN_OF_STEP_MOST);
+    assert_int_equal(pending(scene), 0);
+}
+
+static void outputs_that_are_too_large_are_left_out(void **state)
+{
+    struct scene *scene = *state;
+    enum { LARGE = 600 * 1024 };
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 2, .wanted = -1});
+    char *output = malloc(LARGE);
+    (void)advance(scene);
+    memset(output, 'x', LARGE);
+    output[0] = '"';
+    output[LARGE - 1] = '"';
+    for (int i = 0; i < 2; i++) {
+        struct claimed_item child = scene_claim_one(scene);
+        struct step_record step = {
+            .step = "say", .state = STEP_COMPLETED, .attempt = 1, .exit_code = 0, .output = output, .output_length = LARGE};
+        struct record record = scene_record_of(RECORD_COMPLETED, &child);
+        record.step = &step;
+        assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+        (void)advance(scene);
+    }
+    free(output);
+    json_t *data = claim_outcome(scene, &parent);
+    const json_t *first = json_array_get(json_object_get(data, "output"), 0);
+    assert_string_equal(json_text_at(first, "status"), "COMPLETED");
+    assert_null(json_object_get(first, "output"));
+    json_decref(data);
+}
+
+static void a_deleted_workspace_ends_children_and_parents(void **state)
+{
+    struct scene *scene = *state;
+    (void)begin(scene, &(struct planned){.count = 3, .wanted = -1, .max_parallel = 2});
+    (void)advance(scene);
+    struct workspace_deletion deletion = {.name = "free-co", .fails_waiting = true};
+    struct deletion_result counts = {.failed = 0};
+    scene_ok(scene, store_delete_workspace(scene->store, &deletion, &counts, &scene->error));
+    (void)advance(scene);
+    assert_int_equal(pending(scene), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'FAILED'"), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_plan_starts_its_children_once),
+        SCENE_TEST(a_lost_claim_plans_nothing),
+        SCENE_TEST(a_filter_chooses_the_children_of_a_parent),
+        SCENE_TEST(the_last_end_wakes_its_parent),
+        SCENE_TEST(a_held_parent_gets_the_end_as_a_request),
+        SCENE_TEST(no_more_children_run_than_max_parallel),
+        SCENE_TEST(a_child_that_fails_fails_the_wait),
+        SCENE_TEST(a_request_that_is_refused_fails_the_wait),
+        SCENE_TEST(a_wait_for_some_ends_early),
+        SCENE_TEST(a_wait_that_cannot_be_met_fails_at_once),
+        SCENE_TEST(a_wait_for_none_ends_with_the_ids),
+        SCENE_TEST(the_end_of_a_parent_cancels_its_children),
+        SCENE_TEST(children_that_are_left_need_no_parent),
+        SCENE_TEST(a_purged_parent_leaves_nothing),
+        SCENE_TEST(a_child_that_is_purged_first_is_lost),
+        SCENE_TEST(parents_are_limited_in_depth),
+        SCENE_TEST(ten_thousand_children_start_in_parts),
+        SCENE_TEST(outputs_that_are_too_large_are_left_out),
+        SCENE_TEST(a_deleted_workspace_ends_children_and_parents),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
