@@ -53,6 +53,8 @@ def _scene(weir):
         'strict': _start(for_each='${.input.names}', params={'name': '${.item}', 'waits': True}),
         'lost': {'go': {'start': 'nowhere'}},
         'hasty': {'go': {'start': {'workflow': 'child', 'params': {'name': 'x', 'waits': True}}, 'timeout': '1500ms'}},
+        'late': {'go': {'start': {'workflow': 'child', 'params': {'name': 'x'}}},
+                 'end': {'needs': ['go'], 'exec': ['false']}},
         'endless': {'go': {'start': 'endless'}}}
     for name, steps in definitions.items():
         weir.write(f'{name}.json', json.dumps({'name': name, 'steps': steps}))
@@ -219,6 +221,18 @@ def a_node_that_is_killed_starts_no_child_twice(weir):
             assert len(_children(weir)) == begun, place
             other.send_signal(signal.SIGTERM)
             other.wait()
+    _no_problems(weir)
+
+
+def a_retry_starts_children_anew_unless_they_are_kept(weir):
+    _scene(weir)
+    _node(weir)
+    failed = weir.ended(_run(weir, 'late'))
+    assert failed['error_code'] == 'exit_1' and len(_children(weir)) == 1, failed
+    kept = weir.ended(weir.good('retry', failed['id'], '--keep-finished').out.strip())
+    assert kept['error_code'] == 'exit_1' and len(_children(weir)) == 1 and kept['children'] == [], kept
+    anew = weir.ended(weir.good('retry', kept['id']).out.strip())
+    assert anew['error_code'] == 'exit_1' and len(_children(weir)) == 2, anew
     _no_problems(weir)
 
 
