@@ -34,7 +34,7 @@ static struct step_record wait_of(char *plan)
 {
     struct step_record step = {
         .step = "go", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = TIME_NEVER, .variables = plan};
-    text_copy(step.signal, sizeof step.signal, "$go");
+    text_copy(step.signal, sizeof step.signal, "children:go");
     return step;
 }
 
@@ -126,7 +126,7 @@ static json_t *claim_outcome(struct scene *scene, const struct claimed_item *par
     struct claimed_item item = scene_claim_one(scene);
     assert_string_equal(item.id, parent->id);
     assert_int_equal(item.signal_count, 1);
-    assert_string_equal(item.signals[0].name, "$go");
+    assert_string_equal(item.signals[0].name, "children:go");
     assert_int_equal(item.step_count, 1);
     assert_null(item.steps[0].variables); /* the plan goes no further */
     assert_int_equal(json_read(item.signals[0].data, item.signals[0].data_length, &data, NULL), WEIR_OK);

@@ -179,7 +179,7 @@ static void a_wait_for_a_signal_ends_only_by_its_kind_and_with_a_timeout(void **
     struct step_record ask = waiting_step("ask", "", "approved", AN_HOUR);
     struct claimed_item item = claim_and_wait(scene, &ask);
     park(scene, &item, WAIT_SIGNAL, AN_HOUR);
-    refuse_wake(scene, item.id, NULL, "a wake does not send them");
+    refuse_wake(scene, item.id, NULL, "a wake does not bring them");
     assert_woken(scene, item.id, "signal");
     struct claimed_item again = scene_claim_one(scene);
     assert_string_equal(again.signals[0].name, "wake:ask");

@@ -13,7 +13,7 @@ static void a_start_step_is_read_and_written(void **state)
     struct definition *definition = read_fine(source);
     const struct step *step = &definition->steps[1];
     assert_int_equal(step->kind, STEP_START);
-    assert_string_equal(step_awaits(step), "$t");
+    assert_string_equal(step_awaits(step), "children:t");
     assert_int_equal(step->start.wait, 1);
     assert_int_equal(definition->steps[0].start.wait, START_WAITS_FOR_ALL);
     assert_false(definition->steps[0].hold_slot);

@@ -21,8 +21,7 @@ LANGUAGE sql STABLE AS $$
            AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
            AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807 AND $14 <> 1
            AND ($15 = 0 OR ($15 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false))
-           AND ($16 IS NULL OR q.waiting_for = $16) AND $17 <> 1
-           AND $18 IS NULL AND $5 & 9 <> 0
+           AND ($16 IS NULL OR q.waiting_for = $16) AND $17 <> 1 AND $18 IS NULL AND $5 & 9 <> 0
          ORDER BY q.id DESC LIMIT $13)
         UNION ALL
         (SELECT q.id FROM :schema.workflow_execution_queue q
@@ -76,7 +75,7 @@ LANGUAGE sql STABLE AS $$
            AND ($8 IS NULL OR q.error_code = $8) AND ($9 IS NULL OR q.idempotency_key = $9)
            AND q.created_at >= $10 AND q.created_at < $11 AND $12 = 9223372036854775807 AND $14 <> 1
            AND ($15 = 0 OR ($15 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false))
-           AND ($16 IS NULL OR q.waiting_for = $16) AND $17 <> 1
+           AND ($16 IS NULL OR q.waiting_for = $16) AND $17 <> 1 AND $18 IS NOT NULL AND $5 & 15 <> 0
          ORDER BY q.id DESC LIMIT $13)
         UNION ALL
         (SELECT h.id FROM :schema.workflow_executions h
@@ -86,7 +85,7 @@ LANGUAGE sql STABLE AS $$
            AND (CASE h.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & $5 <> 0
            AND ($6 IS NULL OR h.definition_id IN (SELECT d.id FROM :schema.workflow_definitions d WHERE d.name = $6))
            AND ($7 IS NULL OR h.lane_id >> 47 = (SELECT g.id FROM :schema.executor_groups g WHERE g.name = $7))
-           AND ($8 IS NULL OR h.error_code = $8) AND ($9 IS NULL OR h.idempotency_key = $9)
+           AND ($8 IS NULL OR h.error_code = $8) AND ($9 IS NULL OR h.idempotency_key = $9) AND $18 IS NOT NULL AND $5 & 112 <> 0
            AND h.created_at >= $10 AND h.created_at < $11 AND h.finished_at < $12 AND $15 <> 1 AND $16 IS NULL
            AND ($14 = 0 OR ($14 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                         OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))

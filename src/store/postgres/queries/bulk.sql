@@ -73,6 +73,7 @@ UNION ALL
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
    AND $16 <> 1
+   AND $18::uuid IS NOT NULL AND $3 & 15 <> 0
  ORDER BY q.id LIMIT $11)
 UNION ALL
 (SELECT h.id FROM :schema.workflow_executions h
@@ -87,6 +88,7 @@ UNION ALL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
    AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+   AND $18::uuid IS NOT NULL AND $3 & 112 <> 0
  ORDER BY h.id LIMIT $11)
 ORDER BY 1 LIMIT $11;
 

@@ -42,7 +42,7 @@ static void a_plan_names_workflow_and_params(void **state)
     (void)state;
     const struct report *report =
         await_plan(DEFINITION("{\"workflow\":\"c\",\"params\":{\"n\":\"${.input.n}\"},\"priority\":5}"), "{\"n\":7}");
-    assert_string_equal(report->step.signal, "$go");
+    assert_string_equal(report->step.signal, "children:go");
     assert_true(report->step.due_in_us == TIME_NEVER);
     assert_string_equal(report->step.variables,
                         "{\"workflow\":\"c\",\"executor_group\":null,\"priority\":5,\"is_single\":1,\"waits_for_all\":1,"
@@ -115,8 +115,8 @@ static void an_execution_that_waits_for_children_is_parked(void **state)
 static void restart(const char *definition, const char *data, int64_t due_in_us)
 {
     struct step_record step = {
-        .step = "go", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = due_in_us, .signal = "$go"};
-    struct signal_record signal = {.seq = 4, .name = "$go", .data = data, .data_length = strlen(data)};
+        .step = "go", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = due_in_us, .signal = "children:go"};
+    struct signal_record signal = {.seq = 4, .name = "children:go", .data = data, .data_length = strlen(data)};
     struct engine_start start = engine_fixture_start_of(1, definition, "{}");
     start.steps = &step;
     start.step_count = 1;

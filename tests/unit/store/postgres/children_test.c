@@ -31,7 +31,7 @@ static struct claimed_item begin_parent(struct scene *scene)
                                .exit_code = -1,
                                .due_in_us = TIME_NEVER,
                                .variables = plan,
-                               .signal = "$go"};
+                               .signal = "children:go"};
     struct claimed_item parent = claim_one(scene, enqueue_for(scene, "acme", NULL));
     struct record record = record_of(RECORD_STEP, &parent);
     struct record_summary summary;

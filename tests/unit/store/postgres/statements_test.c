@@ -263,7 +263,7 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
 {
 #define LIST(states, dismissed)                                                                                            \
     EXPLAIN "SELECT * FROM weir.choose_executions(" ID_LAST ", " ID_NONE ", " ID_LAST ", NULL, " states                    \
-            ", NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 100, 0, 0, NULL, " dismissed ")"
+            ", NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 100, 0, 0, NULL, " dismissed ", NULL)"
     static const char *const choices[] = {
         LIST("127", "0"),
         LIST("1", "0"),
