@@ -466,6 +466,144 @@ static void a_deleted_workspace_ends_children_and_parents(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'FAILED'"), 3);
 }
 
+/* --- plans that are no good, and much work --- */
+
+/* A claimed execution that waits for the children of a plan, written by hand. */
+static struct claimed_item begin_with(struct scene *scene, const char *workspace, const char *plan)
+{
+    char *copy = strdup(plan);
+    struct step_record step = wait_of(copy);
+    (void)scene_enqueue(scene, workspace);
+    struct claimed_item item = scene_claim_one(scene);
+    struct record record = scene_record_of(RECORD_STEP, &item);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    free(copy);
+    return item;
+}
+
+#define PLAN_HEAD                                                                                                          \
+    "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":1,\"waits_for_all\":1,"                    \
+    "\"wanted\":1,\"max_parallel\":1,\"leaves\":0,\"children\":"
+
+static void a_plan_that_cannot_be_read_stops_no_other(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const plans[] = {"[[[[", PLAN_HEAD "7}", "{\"children\":[{}]}", "{\"wanted\":\"x\",\"children\":[]}",
+                                        "{\"wanted\":null,\"max_parallel\":null,\"children\":[{}]}"};
+    enum { COUNT = sizeof plans / sizeof plans[0] };
+    struct claimed_item bad[COUNT];
+    scene_cap(scene, "free-co", 2 * COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        bad[i] = begin_with(scene, "free-co", plans[i]);
+        park_parent(scene, &bad[i]);
+    }
+    (void)begin_with(scene, "pro-co", PLAN_HEAD "[{}]}");
+    struct children_advance all = advance(scene);
+    assert_int_equal(all.started, 1);
+    assert_int_equal(all.settled, COUNT);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals WHERE data LIKE '%%children_invalid%%'"), COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_string_equal(scene_status_of(scene, bad[i].id), "PENDING");
+    }
+}
+
+/* A plan that nests its params to the limit of an input is read, too. */
+static void params_may_be_as_deep_as_an_input(void **state)
+{
+    struct scene *scene = *state;
+    char plan[1024] = PLAN_HEAD "[{\"a\":";
+    for (int i = 0; i < 62; i++) {
+        strcat(plan, "[");
+    }
+    for (int i = 0; i < 62; i++) {
+        strcat(plan, "]");
+    }
+    strcat(plan, "}]}");
+    (void)begin_with(scene, "free-co", plan);
+    assert_int_equal(advance(scene).started, 1);
+}
+
+static void params_that_are_too_large_fail_the_wait(void **state)
+{
+    struct scene *scene = *state;
+    struct text plan = {.max = 2 * PARAMS_BYTES_MAX};
+    assert_int_equal(text_add_string(&plan, PLAN_HEAD "[{\"a\":\""), WEIR_OK);
+    for (int i = 0; i < PARAMS_BYTES_MAX / 16; i++) {
+        assert_int_equal(text_add_string(&plan, "0123456789abcdef"), WEIR_OK);
+    }
+    assert_int_equal(text_add_string(&plan, "\"}]}"), WEIR_OK);
+    struct claimed_item parent = begin_with(scene, "free-co", plan.data);
+    park_parent(scene, &parent);
+    assert_int_equal(advance(scene).started, 0);
+    assert_failure(scene, &parent, "children_too_large", "1 MiB");
+    text_close(&plan);
+}
+
+static void one_call_reads_a_bounded_number_of_plans(void **state)
+{
+    struct scene *scene = *state;
+    const struct planned planned = {.count = CHILD_PLAN_BATCH, .wanted = -1, .max_parallel = 1};
+    struct children_advance part = {.again = false};
+    enum { PARENTS = 4 };
+    scene_cap(scene, "free-co", PARENTS);
+    for (int i = 0; i < PARENTS; i++) {
+        (void)scene_enqueue(scene, "free-co");
+        struct claimed_item item = scene_claim_one(scene);
+        assert_int_equal(record_plan(scene, &item, &planned), WEIR_OK);
+    }
+    scene_ok(scene, store_advance_children(scene->store, &part, &scene->error));
+    assert_true(part.again);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM children"), CHILD_PLAN_BATCH);
+    (void)advance(scene);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM children"), PARENTS * CHILD_PLAN_BATCH);
+    assert_int_equal(pending(scene), PARENTS);
+}
+
+/* Two steps of one parent, with more children than one call cancels. */
+static void all_steps_of_a_parent_are_cancelled_in_parts(void **state)
+{
+    struct scene *scene = *state;
+    enum { COUNT = CHILD_STARTS_BATCH + 100 };
+    const struct planned planned = {.count = COUNT, .wanted = -1};
+    struct claimed_item parent = {.fence = 0};
+    (void)scene_enqueue(scene, "free-co");
+    parent = scene_claim_one(scene);
+    for (int i = 0; i < 2; i++) {
+        char *plan = plan_text(&planned);
+        struct step_record step = wait_of(plan);
+        text_copy(step.step, sizeof step.step, i == 0 ? "go" : "on");
+        text_copy(step.signal, sizeof step.signal, i == 0 ? "children:go" : "children:on");
+        struct record record = scene_record_of(RECORD_STEP, &parent);
+        record.step = &step;
+        assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+        free(plan);
+    }
+    assert_int_equal(advance(scene).started, 2 * COUNT);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM children WHERE params IS NOT NULL"), 0);
+    assert_int_equal(scene_record(scene, RECORD_FAILED, &parent), WEIR_OK);
+    assert_int_equal(advance(scene).cancelled, 2 * COUNT);
+    assert_int_equal(pending(scene), 0);
+}
+
+static void a_child_that_is_purged_before_the_wait_ends_is_shown_as_lost(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 2, .wanted = -1});
+    (void)advance(scene);
+    struct claimed_item child = scene_claim_one(scene);
+    end_with(scene, &child, RECORD_COMPLETED, "7");
+    (void)advance(scene);
+    purge(scene, child.id);
+    end_children(scene, 1, RECORD_COMPLETED);
+    json_t *data = claim_outcome(scene, &parent);
+    const json_t *list = json_object_get(data, "output");
+    size_t lost = strcmp(json_text_at(json_array_get(list, 0), "id"), child.id) == 0 ? 0 : 1;
+    assert_string_equal(json_text_at(json_array_get(list, lost), "status"), "LOST");
+    assert_string_equal(json_text_at(json_array_get(list, 1 - lost), "status"), "COMPLETED");
+    json_decref(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +626,12 @@ int main(void)
         SCENE_TEST(ten_thousand_children_start_in_parts),
         SCENE_TEST(outputs_that_are_too_large_are_left_out),
         SCENE_TEST(a_deleted_workspace_ends_children_and_parents),
+        SCENE_TEST(a_plan_that_cannot_be_read_stops_no_other),
+        SCENE_TEST(params_may_be_as_deep_as_an_input),
+        SCENE_TEST(params_that_are_too_large_fail_the_wait),
+        SCENE_TEST(one_call_reads_a_bounded_number_of_plans),
+        SCENE_TEST(all_steps_of_a_parent_are_cancelled_in_parts),
+        SCENE_TEST(a_child_that_is_purged_before_the_wait_ends_is_shown_as_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,17 @@
 #include "engine/in_process/step_report.h"
 
 #define CHILDREN_INVALID_CODE "children_invalid"
+enum { PLAN_LEVELS = 2 }; /* the params of a child lie so deep in the plan */
 
 /* --- the plan --- */
+
+static bool params_fit(const json_t *params)
+{
+    struct text text = {.max = PARAMS_BYTES_MAX};
+    enum weir_status status = params == NULL ? WEIR_OK : json_write(params, &text, NULL);
+    text_close(&text);
+    return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY;
+}
 
 /* The params of one child, an object. */
 static enum weir_status add_child(struct step_inputs *inputs, const struct step_start *start, json_t *children)
@@ -36,6 +45,8 @@ static enum weir_status add_child(struct step_inputs *inputs, const struct step_
     }
     if (status == WEIR_OK && params != NULL && !json_is_object(params)) {
         status = step_inputs_refuse(inputs, CHILDREN_INVALID_CODE, "the params of a child must be an object");
+    } else if (status == WEIR_OK && !params_fit(params)) {
+        status = step_inputs_refuse(inputs, "children_too_large", "the params of a child are larger than 1 MiB");
     } else if (status == WEIR_OK) {
         return json_array_append_new(children, params) == 0 ? WEIR_OK : WEIR_OUT_OF_MEMORY;
     }
@@ -81,6 +92,15 @@ static bool put(json_t *object, const char *key, json_t *value)
     return json_object_set_new(object, key, value) == 0;
 }
 
+/* The store reads the plan with these bounds, on behalf of all tenants. */
+static enum weir_status check_plan(const struct text *text)
+{
+    json_t *plan = NULL;
+    enum weir_status status = json_read_below(text->data, text->length, PLAN_LEVELS, &plan, NULL);
+    json_decref(plan);
+    return status;
+}
+
 /* `children` becomes a part of the plan. */
 static enum weir_status write_plan(struct step_inputs *inputs, const struct step_start *start, json_t *children)
 {
@@ -100,9 +120,13 @@ static enum weir_status write_plan(struct step_inputs *inputs, const struct step
     inputs->input.max = CHILDREN_PLAN_BYTES_MAX;
     enum weir_status status = is_fine ? json_write(plan, &inputs->input, NULL) : WEIR_OUT_OF_MEMORY;
     json_decref(plan);
+    if (status == WEIR_OK) {
+        status = check_plan(&inputs->input);
+    }
     return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY
                ? status
-               : step_inputs_refuse(inputs, "children_too_large", "the params of all children are larger than 4 MiB");
+               : step_inputs_refuse(inputs, "children_too_large",
+                                    "the params of all children are larger than 4 MiB, or have too many values or levels");
 }
 
 enum weir_status step_children_prepare(struct step_inputs *inputs, const struct step_start *start)
@@ -161,20 +185,49 @@ void step_children_begin(struct step_run *run)
     step_run_report_children(run, timeout_us > 0 ? timeout_us : TIME_NEVER, plan.data); /* which the report owns now */
 }
 
-/* True: *ret_outcome is complete, and run->output is set for `.steps`. */
-static bool take_children_output(struct step_run *run, json_t *data, struct step_outcome *ret_outcome)
+/* The output lies so deep in the data of the signal, and those of the children two levels deeper, in a list of objects. */
+enum { OUTPUT_LEVELS = 1, CHILD_OUTPUT_LEVELS = 3 };
+static const char output_begins[] = "{\"output\":";
+
+/* Writes the list, or the one child, without the outputs of the children. */
+static enum weir_status strip_outputs(json_t *output, struct text *text)
+{
+    for (size_t i = 0; i < json_array_size(output); i++) {
+        (void)json_object_del(json_array_get(output, i), "output");
+    }
+    if (json_is_object(output)) {
+        (void)json_object_del(output, "output");
+    }
+    return json_write(output, text, NULL);
+}
+
+/* The output of the step, and run->output for `.steps`. Its text is that of the store: a number that is written anew may be
+ * longer. Outputs of children that are nested too deeply to lie in a list are left out. WEIR_OUT_OF_MEMORY, or another
+ * failure: the data has no output that can be read. */
+static enum weir_status take_children_output(struct step_run *run, const struct kept_signal *kept, json_t *data,
+                                             struct step_outcome *ret_outcome)
 {
     struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
+    const size_t head = sizeof output_begins - 1;
+    json_t *deep = NULL;
     json_t *output = json_object_get(data, "output");
-    json_decref(run->output);
-    run->output = NULL;
-    if (json_write(output, &text, NULL) != WEIR_OK) {
-        text_close(&text);
-        return false;
+    enum weir_status status;
+    if (output != NULL && kept->data_length > head + 1 && memcmp(kept->data, output_begins, head) == 0) {
+        status = text_add(&text, kept->data + head, kept->data_length - head - 1);
+    } else {
+        status = json_read_below(kept->data, kept->data_length, CHILD_OUTPUT_LEVELS, &deep, NULL);
+        output = json_object_get(deep, "output");
+        status = status != WEIR_OK ? status : output == NULL ? WEIR_FAILED : strip_outputs(output, &text);
     }
-    run->output = json_incref(output);
-    *ret_outcome = (struct step_outcome){.output = text.data, .output_length = text.length};
-    return true;
+    if (status == WEIR_OK) {
+        json_decref(run->output);
+        run->output = json_incref(output);
+        *ret_outcome = (struct step_outcome){.output = text.data, .output_length = text.length};
+    } else {
+        text_close(&text);
+    }
+    json_decref(deep);
+    return status;
 }
 
 bool step_children_end(struct step_run *run, struct kept_signal *kept)
@@ -183,20 +236,20 @@ bool step_children_end(struct step_run *run, struct kept_signal *kept)
     struct step_outcome outcome = {.code = CHILDREN_INVALID_CODE,
                                    .error = "the store's note of the children is no JSON that this node can read"};
     INVARIANT(step_run_step(run)->kind == STEP_START && kept != NULL);
-    enum weir_status status = json_read(kept->data, kept->data_length, &data, NULL);
-    if (status == WEIR_OUT_OF_MEMORY) {
-        return false;
+    enum weir_status status = json_read_below(kept->data, kept->data_length, OUTPUT_LEVELS, &data, NULL);
+    const char *code = json_string_value(json_object_get(data, "code"));
+    if (status != WEIR_OUT_OF_MEMORY && code != NULL) {
+        const char *error = json_string_value(json_object_get(data, "error"));
+        outcome = (struct step_outcome){.code = code, .error = error};
+        status = WEIR_FAILED;
+    } else if (status != WEIR_OUT_OF_MEMORY) {
+        status = take_children_output(run, kept, data, &outcome);
     }
-    bool is_completed = json_object_get(data, "output") != NULL;
-    if (is_completed && !take_children_output(run, data, &outcome)) {
+    if (status == WEIR_OUT_OF_MEMORY) {
         json_decref(data);
         return false;
     }
-    const char *code = json_string_value(json_object_get(data, "code"));
-    if (!is_completed && code != NULL) {
-        const char *error = json_string_value(json_object_get(data, "error"));
-        outcome = (struct step_outcome){.code = code, .error = error};
-    }
+    bool is_completed = status == WEIR_OK;
     run->failures += !is_completed;
     run->signal_seq = kept->seq;
     kept_signal_free(kept);

@@ -24,7 +24,11 @@
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/signals.h"
 
-enum { ADVANCE_ARENA_BYTES = 64 * 1024 * 1024 };
+enum {
+    ADVANCE_ARENA_BYTES = 16 * 1024 * 1024, /* for one step at a time */
+    PLAN_LEVELS = 2,                        /* the params of a child lie so deep in its plan */
+    PLAN_PART_BYTES = 4096
+};
 
 struct note {
     char parent[UUID_TEXT_MAX];
@@ -42,6 +46,8 @@ struct advance {
     int64_t last_note;
     int64_t starts_left;
     int64_t cancels_left;
+    int64_t plan_left;   /* of CHILD_PLAN_BATCH */
+    int64_t bytes_left;  /* of params that are enqueued */
     struct children_advance result;
 };
 
@@ -66,8 +72,7 @@ struct child_step {
     int64_t ended;
     int64_t completed;
     int64_t cancelled_to;
-    const char *problem; /* of the plan: a code, and its text */
-    const char *problem_text;
+    const char *problem; /* of the plan: a code */
 };
 
 /* --- notes --- */
@@ -166,65 +171,108 @@ static int64_t number_of(const json_t *plan, const char *key)
     return json_integer_value(json_object_get(plan, key));
 }
 
-/* A plan beyond the limits makes no children: the wait is over with a failure. */
-static bool plan_is_within_limits(struct child_step *step, int64_t depth, int64_t count, int64_t other_children)
+static bool params_are_within_limits(const json_t *children)
 {
-    if (depth > CHILD_DEPTH_MOST) {
-        step->problem = "children_too_deep";
-        step->problem_text =
-            "16 parents are above each other, and that is the limit; a workflow that starts itself needs an end";
-    } else if (count + other_children > CHILDREN_OF_PARENT_MOST) {
-        step->problem = "children_too_many";
-        step->problem_text = "the steps of one execution may start 100000 children in all";
+    for (size_t i = 0; i < json_array_size(children); i++) {
+        struct text params = {.max = PARAMS_BYTES_MAX};
+        bool is_fine = json_write(json_array_get(children, i), &params, NULL) == WEIR_OK;
+        text_close(&params);
+        if (!is_fine) {
+            return false;
+        }
     }
-    return step->problem == NULL;
+    return true;
 }
 
-static enum weir_status read_plan(struct advance *advance, struct child_step *step, struct weir_error *error)
+/* The code of the failure of a plan that makes no children, or NULL. */
+static const char *problem_of_plan(const json_t *plan, int64_t depth, int64_t other_children)
+{
+    const json_t *children = json_object_get(plan, "children");
+    bool is_readable = json_is_array(children) && json_is_integer(json_object_get(plan, "wanted")) &&
+                       json_is_integer(json_object_get(plan, "max_parallel"));
+    return !is_readable                                                                            ? "children_invalid"
+           : depth > CHILD_DEPTH_MOST                                                              ? "children_too_deep"
+           : (int64_t)json_array_size(children) + other_children > (int64_t)CHILDREN_OF_PARENT_MOST ? "children_too_many"
+           : !params_are_within_limits(children)                                                   ? "children_too_large"
+                                                                                                   : NULL;
+}
+
+static const char *text_of_problem(const char *problem)
+{
+    return strcmp(problem, "children_too_deep") == 0
+               ? "16 parents are above each other, and that is the limit; a workflow that starts itself needs an end"
+           : strcmp(problem, "children_too_many") == 0  ? "the steps of one execution may start 100000 children in all"
+           : strcmp(problem, "children_too_large") == 0 ? "the params of a child are larger than 1 MiB"
+                                                        : "the plan of the children cannot be read";
+}
+
+struct plan_row {
+    json_t *plan; /* NULL: it cannot be read */
+    int64_t depth;
+    int64_t others; /* children of other steps of the parent */
+};
+
+/* WEIR_NOT_FOUND: it is not there. A plan that was altered is no failure of the store. */
+static enum weir_status read_plan_row(struct advance *advance, const struct note *note, struct plan_row *row,
+                                      struct weir_error *error)
 {
     struct connection *connection = advance->write.connection;
-    const struct note *note = step->note;
-    json_t *plan = NULL;
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_CHILD_PLAN, "tt", note->parent, note->step);
-    if (statement == NULL) {
+    sqlite3_stmt *s = connection_bind(connection, error, QUERY_READ_CHILD_PLAN, "tt", note->parent, note->step);
+    if (s == NULL) {
         return statement_failure(error);
     }
-    if (!connection_step(connection, statement, &status, error)) {
+    if (!connection_step(connection, s, &status, error)) {
         return status == WEIR_OK ? WEIR_NOT_FOUND : status;
     }
-    status = json_read((const char *)sqlite3_column_blob(statement, 0), (size_t)sqlite3_column_bytes(statement, 0), &plan,
-                       error);
-    int64_t depth = sqlite3_column_int64(statement, 1);
-    int64_t others = sqlite3_column_int64(statement, 2);
-    (void)sqlite3_reset(statement);
-    const json_t *children = json_object_get(plan, "children");
+    size_t length = (size_t)sqlite3_column_bytes(s, 0);
+    status = json_read_below(sqlite3_column_blob(s, 0), length, PLAN_LEVELS, &row->plan, NULL);
+    row->depth = sqlite3_column_int64(s, 1);
+    row->others = sqlite3_column_int64(s, 2);
+    (void)sqlite3_reset(s);
+    advance->plan_left -= (int64_t)length / PLAN_PART_BYTES;
+    return status == WEIR_OUT_OF_MEMORY ? error_out_of_memory(error) : WEIR_OK;
+}
+
+/* Fills the row of the step, and makes those of its children. */
+static enum weir_status take_plan(struct advance *advance, const struct note *note, const struct plan_row *row,
+                                  struct weir_error *error)
+{
+    struct connection *connection = advance->write.connection;
+    const json_t *plan = row->plan;
+    const char *problem = problem_of_plan(plan, row->depth, row->others);
+    const json_t *children = problem == NULL ? json_object_get(plan, "children") : NULL;
     const json_t *priority = json_object_get(plan, "priority");
-    bool is_fine = status == WEIR_OK && plan_is_within_limits(step, depth, (int64_t)json_array_size(children), others);
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *s = connection_bind(connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiiit", note->parent, note->step,
+                                      json_string_value(json_object_get(plan, "workflow")),
+                                      json_string_value(json_object_get(plan, "executor_group")),
+                                      (int64_t)json_integer_value(priority), number_of(plan, "is_single"),
+                                      number_of(plan, "waits_for_all"), number_of(plan, "wanted"),
+                                      number_of(plan, "max_parallel"), number_of(plan, "leaves"), row->depth,
+                                      (int64_t)json_array_size(children), problem);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    if (!json_is_integer(priority)) {
+        (void)sqlite3_bind_null(s, 5);
+    }
+    (void)connection_step(connection, s, &status, error);
+    advance->plan_left -= (int64_t)json_array_size(children);
+    return status == WEIR_OK ? insert_children(advance, note, children, error) : status;
+}
+
+static enum weir_status read_plan(struct advance *advance, const struct note *note, struct weir_error *error)
+{
+    struct plan_row row = {.plan = NULL};
+    enum weir_status status = read_plan_row(advance, note, &row, error);
     if (status == WEIR_OK) {
-        statement =
-            connection_bind(connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiii", note->parent, note->step,
-                            json_string_value(json_object_get(plan, "workflow")),
-                            json_string_value(json_object_get(plan, "executor_group")),
-                            (int64_t)json_integer_value(priority), number_of(plan, "is_single"),
-                            number_of(plan, "waits_for_all"), number_of(plan, "wanted"), number_of(plan, "max_parallel"),
-                            number_of(plan, "leaves"), depth, is_fine ? (int64_t)json_array_size(children) : 0);
-        status = statement == NULL ? statement_failure(error) : WEIR_OK;
+        status = take_plan(advance, note, &row, error);
     }
-    if (status == WEIR_OK) {
-        if (!json_is_integer(priority)) {
-            (void)sqlite3_bind_null(statement, 5);
-        }
-        (void)connection_step(connection, statement, &status, error);
-    }
-    if (status == WEIR_OK && is_fine) {
-        status = insert_children(advance, note, children, error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(connection, error, NULL, QUERY_DROP_CHILD_PLAN, "tt", note->parent, note->step);
-    }
-    json_decref(plan);
-    return status;
+    json_decref(row.plan);
+    return status == WEIR_OK ? connection_run(advance->write.connection, error, NULL, QUERY_DROP_CHILD_PLAN, "tt",
+                                              note->parent, note->step)
+                             : status;
 }
 
 /* WEIR_NOT_FOUND: the step has no row any more. */
@@ -258,6 +306,7 @@ static enum weir_status read_child_step(struct advance *advance, struct child_st
     step->workspace = column_copy(s, 15, &advance->arena, &failed);
     step->parent_lives = sqlite3_column_int(s, 16) != 0;
     step->parent_is_kept = sqlite3_column_int(s, 17) != 0;
+    step->problem = column_copy(s, 18, &advance->arena, &failed);
     (void)sqlite3_reset(s);
     return failed ? error_out_of_memory(error) : WEIR_OK;
 }
@@ -310,13 +359,15 @@ static enum weir_status enqueue_child(struct advance *advance, struct child_step
         status = enqueue_request(&advance->context, &request, &result, error);
     }
     step->started++;
+    advance->bytes_left -= (int64_t)child->params_length;
     advance->result.started += status == WEIR_OK && result.status == WEIR_OK;
-    if (status == WEIR_OK && result.status != WEIR_OK) {
-        step->ended++;
-        status = connection_run(advance->write.connection, error, NULL, QUERY_REFUSE_CHILD, "ttitt", step->note->parent,
-                                step->note->step, child->position, weir_status_name(result.status), result.error.message);
-    }
-    return status;
+    bool is_refused = status == WEIR_OK && result.status != WEIR_OK;
+    step->ended += is_refused;
+    return status == WEIR_OK
+               ? connection_run(advance->write.connection, error, NULL, QUERY_START_CHILD, "ttitt", step->note->parent,
+                                step->note->step, child->position, is_refused ? weir_status_name(result.status) : NULL,
+                                is_refused ? result.error.message : NULL)
+               : status;
 }
 
 /* Enqueues the next children, as far as max_parallel and the transaction allow. *ret_again: refused ones have left room. */
@@ -342,7 +393,7 @@ static enum weir_status start_part(struct advance *advance, struct child_step *s
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = enqueue_child(advance, step, &next[i], error);
     }
-    advance->starts_left -= (int64_t)count;
+    advance->starts_left = advance->bytes_left <= 0 ? 0 : advance->starts_left - (int64_t)count;
     *ret_again = step->ended > ended && step->started < step->count && advance->starts_left > 0;
     bool is_left = is_cut || (step->ended > ended && step->started < step->count && advance->starts_left <= 0);
     return status == WEIR_OK && is_left ? note_again(advance, step->note, error) : status;
@@ -474,7 +525,7 @@ static enum weir_status write_failure(struct advance *advance, const struct chil
     const char *code = step->problem;
     char message[ERROR_TEXT_MAX] = "";
     enum weir_status status = WEIR_OK;
-    text_copy(message, sizeof message, code == NULL ? "" : step->problem_text);
+    text_copy(message, sizeof message, code == NULL ? "" : text_of_problem(code));
     if (code == NULL) {
         sqlite3_stmt *s =
             connection_bind(connection, error, QUERY_FIRST_FAILED_CHILD, "tt", step->note->parent, step->note->step);
@@ -580,8 +631,11 @@ static enum weir_status look_at_step(struct advance *advance, const struct note 
 {
     struct child_step step = {.note = note};
     enum weir_status status = read_child_step(advance, &step, error);
+    if (status == WEIR_OK && step.count < 0 && advance->plan_left <= 0) {
+        return note_again(advance, note, error);
+    }
     if (status == WEIR_OK && step.count < 0) {
-        status = read_plan(advance, &step, error);
+        status = read_plan(advance, note, error);
         if (status == WEIR_NOT_FOUND) { /* the parent was purged before */
             return connection_run(advance->write.connection, error, NULL, QUERY_DELETE_CHILD_STEP, "tt", note->parent,
                                   note->step);
@@ -616,6 +670,7 @@ static enum weir_status work_on_notes(struct advance *advance, struct weir_error
     for (size_t i = 0; i < advance->note_count && status == WEIR_OK; i++) {
         if (i == 0 || compare_notes(&advance->notes[i - 1], &advance->notes[i]) != 0) {
             status = look_at_step(advance, &advance->notes[i], error);
+            arena_reset(&advance->arena);
         }
     }
     advance->result.again = advance->result.again || advance->note_count == CHILD_WORK_BATCH;
@@ -662,6 +717,8 @@ enum weir_status sqlite_advance_children(struct store *store, struct children_ad
     }
     advance->starts_left = CHILD_STARTS_BATCH;
     advance->cancels_left = CHILD_STARTS_BATCH;
+    advance->plan_left = CHILD_PLAN_BATCH;
+    advance->bytes_left = CHILDREN_PLAN_BYTES_MAX;
     arena_init(&advance->arena, ADVANCE_ARENA_BYTES);
     status = advance_all(store, advance, error);
     advance->result.exist = true;

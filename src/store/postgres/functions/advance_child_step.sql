@@ -1,15 +1,17 @@
 -- Does all that can be done for one start step: see advance_children().
 --   positions  of children that have ended
 --   starts, cancels  at most so many
+--   may_plan  whether a plan may be read; else the step gets a note again
+-- planned: the work of a plan that was read (read_child_plan()).
 -- Locks: the row of the step, then those of start_children(), cancel_children() and settle_children(). Caller: advance_children().
 CREATE OR REPLACE FUNCTION :schema.advance_child_step(now_us bigint, parent uuid, of_step text, positions integer[], starts integer,
-                                                      cancels integer, OUT started integer, OUT cancelled integer, OUT settled integer,
-                                                      OUT again boolean, OUT waits boolean, OUT tried integer)
+                                                      cancels integer, may_plan boolean, OUT started integer, OUT cancelled integer,
+                                                      OUT settled integer, OUT again boolean, OUT waits boolean, OUT tried integer,
+                                                      OUT planned integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     held :schema.child_steps;
-    problem text;
     lives boolean;
     part record;
     room integer;
@@ -17,14 +19,18 @@ DECLARE
     is_over boolean;
     is_completed boolean;
 BEGIN
-    started := 0; cancelled := 0; settled := 0; again := false; waits := false; tried := 0;
+    started := 0; cancelled := 0; settled := 0; again := false; waits := false; tried := 0; planned := 0;
     SELECT s.* INTO held FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step FOR UPDATE;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    IF held.count IS NULL THEN
+    IF held.count IS NULL AND NOT may_plan THEN
+        again := true;
+        INSERT INTO :schema.child_notes (parent_id, step) VALUES (parent, of_step);
+        RETURN;
+    ELSIF held.count IS NULL THEN
         SELECT p.* INTO part FROM :schema.read_child_plan(now_us, parent, of_step) p;
-        problem := part.problem;
+        planned := part.work;
         IF NOT part.is_there THEN
             DELETE FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step;
             RETURN;
@@ -60,15 +66,12 @@ BEGIN
         again := room > 0;
     END IF;
     failed := held.ended - held.completed;
-    is_completed := CASE WHEN problem IS NOT NULL THEN false WHEN held.waits_for_all OR held.wanted = 0 THEN failed = 0
+    is_completed := CASE WHEN held.problem IS NOT NULL THEN false WHEN held.waits_for_all OR held.wanted = 0 THEN failed = 0
                          ELSE held.completed >= held.wanted END;
-    is_over := CASE WHEN problem IS NOT NULL OR held.wanted = 0 THEN true WHEN held.waits_for_all THEN held.ended = held.count
+    is_over := CASE WHEN held.problem IS NOT NULL OR held.wanted = 0 THEN true WHEN held.waits_for_all THEN held.ended = held.count
                     ELSE is_completed OR failed > held.count - held.wanted END;
     IF is_over AND NOT held.is_settled THEN
-        held.is_settled := :schema.settle_children(now_us, held, is_completed, problem,
-            CASE problem WHEN 'children_too_deep'
-                         THEN '16 parents are above each other, and that is the limit; a workflow that starts itself needs an end'
-                         WHEN 'children_too_many' THEN 'the steps of one execution may start 100000 children in all' END);
+        held.is_settled := :schema.settle_children(now_us, held, is_completed);
         settled := held.is_settled::integer;
         waits := waits OR NOT held.is_settled;
     END IF;

@@ -19,6 +19,8 @@ DECLARE
     positions integer[];
     touched record;
     tried bigint := 0;
+    plan_work_most constant integer := 1000; -- CHILD_PLAN_BATCH in queue/limits.h
+    planned bigint := 0;
     part record;
 BEGIN
     started := 0; cancelled := 0; settled := 0; again := false; waits := false;
@@ -34,9 +36,10 @@ BEGIN
     LOOP
         SELECT a.* INTO part
         FROM :schema.advance_child_step(now_us, touched.parent_id, touched.step, touched.positions, (starts - tried)::integer,
-                                        (starts - cancelled)::integer) a;
+                                        (starts - cancelled)::integer, planned < plan_work_most) a;
         started := started + part.started;
         tried := tried + part.tried;
+        planned := planned + part.planned;
         cancelled := cancelled + part.cancelled;
         settled := settled + part.settled;
         again := again OR part.again;

@@ -1,4 +1,5 @@
--- Cancels the children of a start step that have begun, in the order of their positions, at most `most`: its parent has ended.
+-- Cancels the children of a start step that have begun, in the order of their positions, at most `most`, which may be 0: its parent has
+-- ended.
 -- Returns how many were cancelled, from which position on the next call goes on, and whether a row was locked by another transaction.
 -- Locks: rows that no other transaction has locked. Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.cancel_children(held :schema.child_steps, most integer, OUT cancelled integer, OUT next_position integer,
@@ -11,6 +12,10 @@ DECLARE
     mine uuid[];
     locked integer;
 BEGIN
+    cancelled := 0; next_position := held.cancelled_to; is_locked := false;
+    IF most <= 0 THEN
+        RETURN;
+    END IF;
     SELECT array_agg(n.position ORDER BY n.position), array_agg(n.child_id ORDER BY n.position) INTO places, ids
     FROM (SELECT c.position, c.child_id FROM :schema.children c
           WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.position >= held.cancelled_to AND c.position < held.started

@@ -1,15 +1,22 @@
 -- Ends the wait of a start step: its parent gets the signal that the step waits for, with the output or the failure of the step.
---   code, message  of the failure; code NULL: of the first child that did not complete
+-- The failure is `problem` of the step, or that of the first child that did not complete.
 -- Returns whether the wait is over: false = another transaction has locked the row of the parent. A parent that has ended gets nothing.
 -- The output has at most 1 MiB; without the outputs of the children if these are larger.
 -- Locks: the row of the parent, unless it is locked. Caller: advance_child_step().
-CREATE OR REPLACE FUNCTION :schema.settle_children(now_us bigint, held :schema.child_steps, is_completed boolean, code text, message text)
+CREATE OR REPLACE FUNCTION :schema.settle_children(now_us bigint, held :schema.child_steps, is_completed boolean)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     output_most constant integer := 1048576; -- STEP_OUTPUT_BYTES_MAX in queue/limits.h
     parent :schema.workflow_execution_queue;
+    code text := held.problem;
+    message text := CASE held.problem
+        WHEN 'children_too_deep' THEN '16 parents are above each other, and that is the limit; a workflow that starts itself needs an end'
+        WHEN 'children_too_many' THEN 'the steps of one execution may start 100000 children in all'
+        WHEN 'children_too_large' THEN 'the params of a child are larger than 1 MiB'
+        ELSE 'the plan of the children cannot be read' END;
+    no_text constant text := '{"code":"children_invalid","error":"the step has no children on record"}';
     text_of text;
     has_outputs boolean;
 BEGIN
@@ -24,10 +31,12 @@ BEGIN
         CROSS JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
                             ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o
         WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.status = 'COMPLETED';
-        SELECT string_agg('{"id":"' || c.child_id || '","status":"' || coalesce(c.status, 'OPEN') || '"'
+        SELECT string_agg('{"id":"' || c.child_id || '","status":"'
+                          || CASE WHEN c.status = 'COMPLETED' AND h.id IS NULL THEN 'LOST' ELSE coalesce(c.status, 'OPEN') END || '"'
                           || CASE WHEN has_outputs THEN ',"output":' || coalesce(convert_from(o.output, 'UTF8'), 'null') ELSE '' END
                           || '}', ',' ORDER BY c.position) INTO text_of
         FROM :schema.children c
+        LEFT JOIN :schema.workflow_executions h ON h.id = c.child_id
         LEFT JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
                            ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o ON has_outputs AND c.status = 'COMPLETED'
         WHERE c.parent_id = held.parent_id AND c.step = held.step;
@@ -41,9 +50,9 @@ BEGIN
             FROM :schema.children c LEFT JOIN :schema.workflow_executions h ON h.id = c.child_id
             WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.status <> 'COMPLETED' ORDER BY c.position LIMIT 1;
         END IF;
-        text_of := json_build_object('code', coalesce(code, 'child_failed'), 'error', left(message, 2000));
+        text_of := json_build_object('code', coalesce(code, 'child_failed'), 'error', left(coalesce(message, ''), 2000));
     END IF;
-    PERFORM :schema.put_signal(now_us, parent, 'children:' || held.step, text_of);
+    PERFORM :schema.put_signal(now_us, parent, 'children:' || held.step, coalesce(text_of, no_text));
     RETURN true;
 END
 $$;

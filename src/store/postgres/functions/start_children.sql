@@ -1,4 +1,5 @@
--- Enqueues the next children of a start step, at most `most`. One whose request is refused has ended as REFUSED.
+-- Enqueues the next children of a start step, at most `most`. One whose request is refused has ended as REFUSED. Its params are kept
+-- with the execution alone from here on, and go with it.
 -- Returns how many were enqueued, and how many refused. Locks: those of enqueue_set(). Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.start_children(held :schema.child_steps, most integer, OUT started integer, OUT refused integer)
 LANGUAGE plpgsql VOLATILE
@@ -20,12 +21,14 @@ BEGIN
                                  array_fill(NULL::bigint, ARRAY[items]), array_fill(held.default_group, ARRAY[items]), '{}') s
         WHERE items > 0
     ), ended AS (
-        UPDATE :schema.children c SET status = 'REFUSED', error_code = a.status, error = a.message
+        UPDATE :schema.children c
+        SET params = NULL, status = CASE WHEN a.status <> 'ok' THEN 'REFUSED' END, error_code = nullif(a.status, 'ok'),
+            error = CASE WHEN a.status <> 'ok' THEN a.message END
         FROM answer a
-        WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.position = a.position AND a.status <> 'ok'
-        RETURNING 1
+        WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.position = a.position
+        RETURNING c.status
     )
-    SELECT count(*) INTO refused FROM ended;
+    SELECT count(e.status) INTO refused FROM ended e;
     started := items - refused;
 END
 $$;

@@ -269,7 +269,7 @@ CREATE TABLE :schema.dismissals (
 -- Start steps (store/children.h). The plan of a new one is in the variables of its step, and `count` is NULL until it was read. wanted:
 -- completed children that end the wait; waits_for_all: it needs the end of each. started: children with a position below it were
 -- enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were cancelled with the parent. is_settled: the
--- wait is over.
+-- wait is over. problem: the code of the failure of a plan that makes no children.
 CREATE TABLE :schema.child_steps (
     parent_id      uuid    NOT NULL,
     workspace_id   integer NOT NULL,
@@ -290,6 +290,7 @@ CREATE TABLE :schema.child_steps (
     workflow       text    COLLATE "C",
     executor_group text    COLLATE "C",
     default_group  text    COLLATE "C",
+    problem        text    COLLATE "C",
     PRIMARY KEY (parent_id, step)
 ) WITH (fillfactor = 70);
 

@@ -46,12 +46,12 @@ SET ended = ended + 1,
     completed = completed + (SELECT c.status = 'COMPLETED' FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position = ?3)
 WHERE parent_id = ?1 AND step = ?2;
 
--- The last two columns: whether the parent lives, and whether it is in the history.
+-- The last columns: whether the parent lives, whether it is in the history, and the problem of the plan.
 -- name: read_child_step
 SELECT s.workflow, s.executor_group, s.default_group, s.priority, s.is_single, s.waits_for_all, s.wanted, s.max_parallel, s.leaves, s.count,
        s.started, s.ended, s.completed, s.cancelled_to, s.is_settled, (SELECT w.name FROM workspaces w WHERE w.id = s.workspace_id),
        EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = s.parent_id),
-       EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id)
+       EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id), s.problem
 FROM child_steps s WHERE s.parent_id = ?1 AND s.step = ?2;
 
 -- The plan of a step, and the depth of its children.
@@ -62,11 +62,11 @@ SELECT e.variables,
        coalesce((SELECT sum(s.count) FROM child_steps s WHERE s.parent_id = ?1), 0)
 FROM workflow_node_executions e WHERE e.execution_id = ?1 AND e.step = ?2 AND e.variables IS NOT NULL;
 
--- ?3 to ?11 of the plan, ?12 depth, ?13 number of children. What the plan leaves open comes from the parent.
+-- ?3 to ?10 of the plan, ?11 depth, ?12 number of children, ?13 problem. What the plan leaves open comes from the parent.
 -- name: fill_child_step
 UPDATE child_steps
 SET workflow = ?3, executor_group = ?4, is_single = ?6, waits_for_all = ?7, wanted = ?8, max_parallel = ?9, leaves = ?10, depth = ?11,
-    count = ?12,
+    count = ?12, problem = ?13,
     priority = coalesce(?5, (SELECT p.priority FROM workflow_execution_queue p WHERE p.id = ?1),
                         (SELECT p.priority FROM workflow_executions p WHERE p.id = ?1), 0),
     default_group = (SELECT g.name FROM executor_groups g
@@ -84,8 +84,10 @@ INSERT INTO children (parent_id, step, position, child_id, params) VALUES (?1, ?
 -- name: next_children
 SELECT position, child_id, params FROM children WHERE parent_id = ?1 AND step = ?2 AND position >= ?3 ORDER BY position LIMIT ?4;
 
--- name: refuse_child
-UPDATE children SET status = 'REFUSED', error_code = ?4, error = ?5 WHERE parent_id = ?1 AND step = ?2 AND position = ?3;
+-- A child was enqueued, and its execution alone has its params from here on; or refused with ?4 code and ?5 text.
+-- name: start_child
+UPDATE children SET params = NULL, status = CASE WHEN ?4 IS NOT NULL THEN 'REFUSED' END, error_code = ?4, error = ?5
+WHERE parent_id = ?1 AND step = ?2 AND position = ?3;
 
 -- ?3 started, ?4 ended, ?5 cancelled up to, ?6 settled
 -- name: move_child_step
@@ -97,15 +99,16 @@ WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position >= ?3 AND c.position < ?4 
 
 -- The result of a child is the output of its last step.
 -- name: child_outcomes
-SELECT c.child_id, c.status,
+SELECT c.child_id, CASE WHEN c.status = 'COMPLETED' AND h.id IS NULL THEN 'LOST' ELSE c.status END,
        CASE WHEN c.status = 'COMPLETED'
             THEN (SELECT o.output
                   FROM (SELECT s.started_at AS at, s.step, s.output FROM workflow_node_executions s WHERE s.execution_id = c.child_id
                         UNION ALL
-                        SELECT h.step_started_at, h.step, h.step_output FROM workflow_executions h
-                        WHERE h.id = c.child_id AND h.step IS NOT NULL) o
+                        SELECT x.step_started_at, x.step, x.step_output FROM workflow_executions x
+                        WHERE x.id = c.child_id AND x.step IS NOT NULL) o
                   ORDER BY o.at DESC, o.step DESC LIMIT 1) END
-FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 ORDER BY c.position;
+FROM children c LEFT JOIN workflow_executions h ON h.id = c.child_id
+WHERE c.parent_id = ?1 AND c.step = ?2 ORDER BY c.position;
 
 -- name: first_failed_child
 SELECT c.child_id, c.status, coalesce(c.error_code, h.error_code), coalesce(c.error, h.error)

@@ -226,7 +226,7 @@ CREATE TABLE dismissals (
 -- Start steps (store/children.h). The plan of a new one is in the variables of its step, and `count` is NULL until it was read. wanted:
 -- completed children that end the wait; waits_for_all: it needs the end of each. started: children with a position below it were
 -- enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were cancelled with the parent. is_settled: the
--- wait is over.
+-- wait is over. problem: the code of the failure of a plan that makes no children.
 CREATE TABLE child_steps (
     parent_id      TEXT    NOT NULL,
     step           TEXT    NOT NULL,
@@ -247,6 +247,7 @@ CREATE TABLE child_steps (
     completed      INTEGER NOT NULL DEFAULT 0,
     cancelled_to   INTEGER NOT NULL DEFAULT 0,
     is_settled     INTEGER NOT NULL DEFAULT 0,
+    problem        TEXT,
     PRIMARY KEY (parent_id, step)
 ) WITHOUT ROWID;
 

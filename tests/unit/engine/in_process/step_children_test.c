@@ -135,6 +135,60 @@ static void the_signal_of_the_store_has_the_output(void **state)
     assert_string_equal(report->step.output, "{\"id\":\"x\",\"status\":\"COMPLETED\",\"output\":[1,2]}");
 }
 
+/* A number that is written anew may be longer than it was, and then the output would be too large. */
+static void an_output_keeps_the_text_of_the_store(void **state)
+{
+    (void)state;
+    struct text data = {.max = 1024 * 1024};
+    assert_int_equal(text_add_string(&data, "{\"output\":[0"), WEIR_OK);
+    for (int i = 0; i < 200000; i++) {
+        assert_int_equal(text_add_string(&data, ",1e9"), WEIR_OK);
+    }
+    assert_int_equal(text_add_string(&data, "]}"), WEIR_OK);
+    restart(DEFINITION("\"c\""), data.data, HOUR_US);
+    const struct report *report = await_step(STEP_COMPLETED);
+    assert_int_equal(strlen(report->step.output), data.length - strlen("{\"output\":}"));
+    assert_memory_equal(report->step.output, "[0,1e9,", 7);
+    text_close(&data);
+}
+
+/* An output may have 64 levels, and in the list of children it lies two levels deeper. */
+static void outputs_that_are_too_deep_for_a_list_are_left_out(void **state)
+{
+    (void)state;
+    struct text data = {.max = 1024};
+    assert_int_equal(text_add_string(&data, "{\"output\":[{\"id\":\"x\",\"status\":\"COMPLETED\",\"output\":"), WEIR_OK);
+    for (int i = 0; i < 2 * JSON_DEPTH_MAX; i++) {
+        assert_int_equal(text_add_string(&data, i < JSON_DEPTH_MAX ? "[" : "]"), WEIR_OK);
+    }
+    assert_int_equal(text_add_string(&data, "}]}"), WEIR_OK);
+    restart(DEFINITION("\"c\""), data.data, HOUR_US);
+    assert_string_equal(await_step(STEP_COMPLETED)->step.output, "[{\"id\":\"x\",\"status\":\"COMPLETED\"}]");
+    text_close(&data);
+}
+
+static void data_of_the_store_that_is_no_json_fails_the_step(void **state)
+{
+    (void)state;
+    restart(DEFINITION("\"c\""), "{\"output\":[", HOUR_US);
+    assert_string_equal(await_step(STEP_FAILED)->step.error_code, "children_invalid");
+}
+
+/* The store reads the plan of each tenant, so a plan has the bounds of an input. */
+static void params_with_too_many_values_fail_the_step(void **state)
+{
+    (void)state;
+    expect_failure(DEFINITION("{\"workflow\":\"c\",\"for_each\":\"${[range(5)]}\",\"params\":{\"a\":\"${[range(160000) | []]}\"}}"),
+                   "{}", "children_too_large");
+}
+
+static void params_larger_than_an_input_fail_the_step(void **state)
+{
+    (void)state;
+    expect_failure(DEFINITION("{\"workflow\":\"c\",\"params\":{\"a\":\"${\\\"x\\\" * 600000}\",\"b\":\"${\\\"x\\\" * 600000}\"}}"),
+                   "{}", "children_too_large");
+}
+
 static void the_signal_of_the_store_may_fail_the_step(void **state)
 {
     (void)state;
@@ -167,6 +221,11 @@ int main(void)
         CHILDREN_TEST(an_execution_that_waits_for_children_is_parked),
         CHILDREN_TEST(the_signal_of_the_store_has_the_output),
         CHILDREN_TEST(the_signal_of_the_store_may_fail_the_step),
+        CHILDREN_TEST(an_output_keeps_the_text_of_the_store),
+        CHILDREN_TEST(outputs_that_are_too_deep_for_a_list_are_left_out),
+        CHILDREN_TEST(data_of_the_store_that_is_no_json_fails_the_step),
+        CHILDREN_TEST(params_with_too_many_values_fail_the_step),
+        CHILDREN_TEST(params_larger_than_an_input_fail_the_step),
         CHILDREN_TEST(the_timeout_of_the_step_ends_the_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,6 +95,35 @@ static void a_locked_child_is_cancelled_later(void **state)
     assert_string_equal(run(scene->b, "SELECT status FROM weir.workflow_executions WHERE id = '%s'", child), "CANCELLED");
 }
 
+/* The problem of a plan is known only while the plan is there, and the row of the parent may be locked then. */
+static void a_plan_beyond_the_limits_waits_for_its_locked_parent(void **state)
+{
+    struct scene *scene = *state;
+    char plan[] = "{\"workflow\":\"hello\",\"wanted\":1,\"max_parallel\":1,\"waits_for_all\":1,\"children\":[{}]}";
+    struct step_record step = {.step = "more",
+                               .state = STEP_WAITING,
+                               .attempt = 1,
+                               .exit_code = -1,
+                               .due_in_us = TIME_NEVER,
+                               .variables = plan,
+                               .signal = "children:more"};
+    struct claimed_item parent = begin_parent(scene);
+    struct record record = record_of(RECORD_STEP, &parent);
+    struct record_summary summary;
+    record.step = &step;
+    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
+    assert_int_equal(record.status, WEIR_OK);
+    (void)run(scene->b, "UPDATE weir.child_steps SET depth = 1, count = 100000 WHERE parent_id = '%s' AND step = 'go'", parent.id);
+    (void)run(scene->a, "BEGIN; SELECT 1 FROM weir.workflow_execution_queue WHERE id = '%s' FOR NO KEY UPDATE", parent.id);
+    struct children_advance held = advance(scene);
+    assert_int_equal(held.settled, 0);
+    assert_true(held.waits);
+    (void)run(scene->a, "ROLLBACK");
+    assert_int_equal(advance(scene).settled, 1);
+    assert_string_equal(run(scene->b, "SELECT data::json ->> 'code' FROM weir.signals WHERE execution_id = '%s'", parent.id),
+                        "children_too_many");
+}
+
 /* Two nodes that do the duty at once take different notes. */
 static void notes_that_another_node_has_taken_are_passed_over(void **state)
 {
@@ -113,6 +142,7 @@ static void notes_that_another_node_has_taken_are_passed_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(a_locked_parent_waits_alone), TEST(a_locked_child_is_cancelled_later),
-                                       TEST(notes_that_another_node_has_taken_are_passed_over)};
+                                       TEST(notes_that_another_node_has_taken_are_passed_over),
+                                       TEST(a_plan_beyond_the_limits_waits_for_its_locked_parent)};
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }

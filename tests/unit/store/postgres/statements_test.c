@@ -273,7 +273,7 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
         LIST("0", "0"),
         EXPLAIN "EXECUTE chosen_one (" ID_NONE ", NULL, 127, NULL, NULL, NULL, NULL, 0, 9000000000000000000,"
                 " 9223372036854775807, 2, '00000000-0000-7000-8000-000000010000', 0, 0, NULL, 0,"
-                " '00000000-0000-7000-8000-000000010000')"};
+                " '00000000-0000-7000-8000-000000010000', NULL)"};
     static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};
     char sql[8192];
     (void)state;
@@ -287,7 +287,7 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
     run("ANALYZE weir.workflow_executions, weir.workflow_execution_queue");
     (void)snprintf(sql, sizeof sql,
                    "PREPARE chosen_one (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
-                   "uuid, integer, integer, text, integer, uuid) AS %s",
+                   "uuid, integer, integer, text, integer, uuid, uuid) AS %s",
                    address->texts[QUERY_BULK_IDS]);
     run(sql);
     long most = 0;

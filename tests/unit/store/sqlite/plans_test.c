@@ -44,6 +44,7 @@ static const struct {
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
     {"has_hook_events", "stops at the first row"},
     {"has_child_notes", "the same"},
+    {"live_children_*", "sorts the children of one execution when the planner expects few; for people"},
     {"read_child_notes", "reads the oldest ones, and stops"},
     {"child_outcomes", "sorts the steps of one child after the other"},
     {"erase_hook_events", "reads the waiting events once, when a deleted workspace is erased"},
