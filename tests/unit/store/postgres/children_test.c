@@ -99,7 +99,8 @@ static void a_locked_child_is_cancelled_later(void **state)
 static void a_plan_beyond_the_limits_waits_for_its_locked_parent(void **state)
 {
     struct scene *scene = *state;
-    char plan[] = "{\"workflow\":\"hello\",\"wanted\":1,\"max_parallel\":1,\"waits_for_all\":1,\"children\":[{}]}";
+    char plan[] = "{\"workflow\":\"hello\",\"is_single\":1,\"waits_for_all\":1,\"wanted\":1,\"max_parallel\":1,\"leaves\":0,"
+                  "\"children\":[{}]}";
     struct step_record step = {.step = "more",
                                .state = STEP_WAITING,
                                .attempt = 1,
