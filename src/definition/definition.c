@@ -217,7 +217,8 @@ static bool put_http(json_t *object, const struct step_http *http)
     return is_fine && put_template(value, "body", http->body) && put_expect(value, http) &&
            (http->redirects == 0 || put_value(value, "redirects", json_integer(http->redirects))) &&
            (http->bearer == NULL || put_value(value, "bearer", json_string(http->bearer))) &&
-           (http->sign == NULL || put_value(value, "sign", json_string(http->sign)));
+           (http->sign == NULL || put_value(value, "sign", json_string(http->sign))) &&
+           put_duration(value, "callback", http->callback_us, 0);
 }
 
 /* A name alone where there is nothing else. */

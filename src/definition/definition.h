@@ -144,6 +144,7 @@ struct step_http {
     int redirects;      /* that are followed, 0 to STEP_REDIRECTS_MAX */
     const char *bearer; /* a secret of the step, sent as `Authorization: Bearer`; NULL: none */
     const char *sign;   /* a secret of the step, the key of the header Weir-Signature; NULL: none */
+    int64_t callback_us; /* after status 202 the step waits so long for the report of the function; 0: 202 is an end */
 };
 
 /* A wait for the decision of a person or a program. */

@@ -195,9 +195,16 @@ static enum weir_status read_bearer(struct definition_reader *reader, const stru
     return reader_take_secret_name(reader, node, &http->bearer);
 }
 
+/* The time that the function has for its report. Without one a function that dies would leave the step open for ever. */
+static enum weir_status read_callback(struct definition_reader *reader, const struct yaml_node *node, int64_t *ret_us)
+{
+    enum weir_status status = reader_take_duration(reader, node, "\"callback\"", ret_us);
+    return status == WEIR_OK && *ret_us <= 0 ? FAIL(reader, node, "\"callback\" must be longer than 0") : status;
+}
+
 enum weir_status http_read(struct definition_reader *reader, size_t index, const struct yaml_node *node, struct step *step)
 {
-    static const char *const keys[] = {"method", "url", "headers", "body", "expect", "redirects", "bearer", "sign"};
+    static const char *const keys[] = {"method", "url", "headers", "body", "expect", "redirects", "bearer", "sign", "callback"};
     struct step_http *http = &step->http;
     step->kind = STEP_HTTP;
     *http = (struct step_http){.method = "GET"};
@@ -213,6 +220,7 @@ enum weir_status http_read(struct definition_reader *reader, size_t index, const
     const struct yaml_node *redirects = yaml_get(node, "redirects");
     const struct yaml_node *bearer = yaml_get(node, "bearer");
     const struct yaml_node *sign = yaml_get(node, "sign");
+    const struct yaml_node *callback = yaml_get(node, "callback");
     if (url == NULL) {
         FAIL(reader, node, "an http step needs \"url\"");
         error_hint(reader->error, "write http: {url: \"https://api.example.com/orders\"}");
@@ -230,5 +238,6 @@ enum weir_status http_read(struct definition_reader *reader, size_t index, const
                  : status;
     http->redirects = (int)followed;
     status = status == WEIR_OK && bearer != NULL ? read_bearer(reader, bearer, http) : status;
-    return status == WEIR_OK && sign != NULL ? reader_take_secret_name(reader, sign, &http->sign) : status;
+    status = status == WEIR_OK && sign != NULL ? reader_take_secret_name(reader, sign, &http->sign) : status;
+    return status == WEIR_OK && callback != NULL ? read_callback(reader, callback, &http->callback_us) : status;
 }

@@ -30,7 +30,7 @@ enum {
     SIGNAL_NAME_MAX = 64,                  /* bytes */
     APPROVERS_MAX = 50,                    /* of one step */
     APPROVAL_COMMENT_MAX = 2000,           /* bytes; also of a prompt */
-    SIGNAL_KEPT_NAME_MAX = 80,             /* bytes: with the prefix of those that weir itself sends (queue/signal.h) */
+    SIGNAL_KEPT_NAME_MAX = 120,            /* bytes: with the prefix of those that weir itself sends (queue/signal.h) */
     SIGNAL_DATA_BYTES_MAX = 64 * 1024,     /* of one signal */
     SIGNALS_KEPT_MOST = 1000,              /* of one execution and name: not consumed yet */
     SIGNALS_KEPT_BYTES_MOST = 1024 * 1024, /* their data, of all names; see signal_bytes_most() */

@@ -23,6 +23,10 @@
 /*   CHILDREN_SIGNAL  the children of a step of the kind `start` are waited for no longer. Data: {output} of the step, or
  *                {code, error} of its failure. The store sends it itself (store/children.h), and no list shows it */
 #define CHILDREN_SIGNAL "children:"
+/*   CALLBACK_SIGNAL  the report of a function to a step `http`. Behind the id of the step, each after a colon: the attempt,
+ *                    and a part of the hash of its token (base/callback_token.h). Data: {"output"}, or {"error_code",
+ *                    "error", "retry"} */
+#define CALLBACK_SIGNAL "callback:"
 
 struct signal_record {
     int64_t seq;

@@ -31,18 +31,26 @@ union peer_address {
     struct sockaddr_storage room;
 };
 
+bool api_refuse_guess(struct api *api, struct http_request *request, struct http_answer *answer)
+{
+    union peer_address peer;
+    socklen_t length = sizeof peer;
+    bool has_peer = getpeername(request->connection_fd, &peer.any, &length) == 0;
+    bool is_refused = access_count_failure(api->access, has_peer ? &peer.any : NULL, &answer->retry_after_s);
+    if (is_refused) {
+        respond_problem(request, answer, 429, "rate_limited", "too many requests of this address had no valid token", NULL,
+                        NULL);
+    }
+    return is_refused;
+}
+
 /* The same for a missing, malformed, unknown, expired and revoked token. A request without one guesses nothing and does
  * not count. A page that asks whether it has a session must not use up the attempts of its address, which may be a
  * proxy's. */
 static bool refuse_token(struct api *api, struct http_request *request, struct http_answer *answer)
 {
-    union peer_address peer;
-    socklen_t length = sizeof peer;
-    bool has_peer = getpeername(request->connection_fd, &peer.any, &length) == 0;
     bool is_guess = request->secret != NULL || request->fields[FIELD_AUTHORIZATION] != NULL;
-    if (is_guess && access_count_failure(api->access, has_peer ? &peer.any : NULL, &answer->retry_after_s)) {
-        respond_problem(request, answer, 429, "rate_limited", "too many requests of this address had no valid token", NULL,
-                        NULL);
+    if (is_guess && api_refuse_guess(api, request, answer)) {
         return false;
     }
     respond_problem(request, answer, 401, "unauthorized", "the request has no valid token",

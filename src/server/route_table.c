@@ -34,6 +34,7 @@ enum { BULK_BODY_BYTES_MAX = 64 * 1024 };
 /* TASK_NAMES: the names of handlers, or the ids of 1000 tasks. */
 enum {
     SMALL_BODY_BYTES_MAX = 16 * 1024,
+    CALLBACK_BODY_BYTES_MAX = 128 * 1024,
     TASK_NAMES_BYTES_MAX = 256 * 1024,
     TASK_LOGS_BYTES_MAX = 4 * 1024 * 1024,
     DEFINITION_BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -230,6 +231,21 @@ static const struct http_route routes[] = {
     .summary = "Reject a step that waits for an approval",
     .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "DecisionRequest", .answer_schema = "Decision",
     .handle = answer_reject_execution,
+},
+/* The results of functions that were called by steps `http`. The token in the body is the right. */
+{
+    .method = "POST", .path = "/v1/callbacks:complete", .operation = "completeCallback",
+    .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Report the result of a function that an http step has called",
+    .bodies = BODY_JSON, .body_max = CALLBACK_BODY_BYTES_MAX, .body_schema = "CallbackResult", .answer_schema = "Callback",
+    .handle = answer_complete_callback,
+},
+{
+    .method = "POST", .path = "/v1/callbacks:fail", .operation = "failCallback",
+    .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Report the failure of a function that an http step has called",
+    .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "CallbackFailure", .answer_schema = "Callback",
+    .handle = answer_fail_callback,
 },
 /* Acts on many executions. Two commands of the command line are one route: the action is in the body. */
 {

@@ -223,6 +223,19 @@ enum weir_status refusal_signals_full(const char *id, const char *name, int64_t 
     return WEIR_ILLEGAL_STATE;
 }
 
+enum weir_status refusal_callback_unknown(struct weir_error *error)
+{
+    error_set(error, WEIR_NOT_FOUND, "no step waits for this report");
+    error_hint(error, "the attempt is over or its callback has passed, a later one has begun, or the token is not the whole "
+                      "value of Weir-Callback");
+    return WEIR_NOT_FOUND;
+}
+
+enum weir_status refusal_callback_other(const char *id, struct weir_error *error)
+{
+    return error_set(error, WEIR_CONFLICT, "another report of this attempt of execution %s came first", id);
+}
+
 enum weir_status refusal_token_exists(const char *name, struct weir_error *error)
 {
     error_set(error, WEIR_CONFLICT, "there is a token \"%s\" already", name);

@@ -100,6 +100,11 @@ enum weir_status refusal_signal_key_reused(const char *id, const char *key, int6
 enum weir_status refusal_signals_full(const char *id, const char *name, int64_t count, int64_t bytes,
                                       struct weir_error *error);
 
+/* WEIR_NOT_FOUND: the same for a wrong token, for an attempt that is over and for an execution that is not there. */
+enum weir_status refusal_callback_unknown(struct weir_error *error);
+/* WEIR_CONFLICT: the attempt has another report. */
+enum weir_status refusal_callback_other(const char *id, struct weir_error *error);
+
 /* WEIR_CONFLICT: another holder has the lock. */
 enum weir_status refusal_lock_held(const char *name, struct weir_error *error);
 /* WEIR_CONFLICT: the caller does not hold the lock that it extends or frees. */

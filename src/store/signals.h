@@ -25,6 +25,7 @@ struct signal_request {
     const char *name;                /* that of a step of its definition; on Temporal any */
     const char *data;                /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
     const struct approval *approval; /* store_approve() sets it; the name, the data and the key are NULL then */
+    const char *callback; /* store_call_back() sets it: the hash of the token (base/callback_token.h), without a name */
     const char *key; /* of at most IDEMPOTENCY_KEY_MAX bytes: the same name and key again is the same signal; NULL = none */
 };
 
@@ -58,6 +59,24 @@ WEIR_MUST_CHECK enum weir_status store_signal(struct store *store, const struct 
  * for an approval, several do, or it was decided already (the message has the first decision). */
 WEIR_MUST_CHECK enum weir_status store_approve(struct store *store, const char *id, const struct approval *approval,
                                                struct sent_signal *ret_sent, struct weir_error *error);
+
+/* The report of a function that an `http` step with `callback` has called. */
+struct callback {
+    const char *token;      /* of the header Weir-Callback of the request */
+    const char *output;     /* JSON text of at most CALLBACK_OUTPUT_MAX bytes; NULL = null. Not for a failure */
+    const char *error_code; /* of a failure, at most ERROR_CODE_MAX bytes; NULL = the step is done */
+    const char *error;      /* its message, of at most CALLBACK_ERROR_MAX bytes; NULL = none */
+    bool is_final;          /* the failure allows no further attempt */
+};
+enum { CALLBACK_OUTPUT_MAX = SIGNAL_DATA_BYTES_MAX - 1024, CALLBACK_ERROR_MAX = 4096 };
+
+/* Keeps the report until its step ends by it. It counts for the attempt of the token while that is the last one on record:
+ * while it runs, and while it waits for the report. The same report again is no failure. No act on record, as the end of
+ * any other step. ret_sent has the execution, and the number of the signal. Errors: WEIR_NOT_FOUND: no such attempt, it is
+ * over, or the token is wrong (one answer for all, so that a guess shows nothing); WEIR_CONFLICT: another report of the
+ * attempt came first; WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status store_call_back(struct store *store, const struct callback *callback,
+                                                 struct sent_signal *ret_sent, struct weir_error *error);
 
 /* The checks that need no store: WEIR_INVALID_ARGUMENT, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status signal_request_check(const struct signal_request *request, struct weir_error *error);

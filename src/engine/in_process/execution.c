@@ -363,8 +363,8 @@ void execution_admit(struct execution *execution)
 
 /* --- the graph of steps --- */
 
-/* Begins the steps of the stage whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal,
- * use no resources. */
+/* Begins the steps of the stage whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal or
+ * a report, use no resources. */
 static void begin_steps(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
@@ -379,7 +379,7 @@ static void begin_steps(struct execution *execution)
     for (size_t i = 0; i < count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
         enum step_kind kind = definition->steps[i].kind;
-        bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL || (kind == STEP_START && run->on_record) ||
+        bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL || (kind == STEP_START && run->on_record) || run->awaits_callback ||
                          execution->parallel < execution->runner->options.max_parallel_steps;
         if (run->phase == PHASE_IDLE && may_begin && execution_stage_allows(execution, i)) {
             step_run_begin(run);
@@ -419,14 +419,16 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
     return first;
 }
 
-/* A signal that a person or a program must send is what the execution waits for, however soon another step goes on.
- * An approval goes first: it is a list of work for people. */
+/* A signal or a report that a person or a program must send is what the execution waits for, however soon another step
+ * goes on. An approval goes first: it is a list of work for people. */
 static enum wait_kind wait_kind_of(const struct execution *execution, const struct step_run *first)
 {
     bool is_signal = false;
     bool waits_for_child = false;
+    bool is_callback = false;
     for (size_t i = 0; i < execution->step_count; i++) {
         const struct step_run *run = &execution->steps[i];
+        is_callback = is_callback || (run->phase == PHASE_SLEEPING && run->awaits_callback);
         if (run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node) {
             is_signal = true;
             if (step_run_step(run)->signal.approval != NULL) {
@@ -437,7 +439,10 @@ static enum wait_kind wait_kind_of(const struct execution *execution, const stru
         waits_for_child = waits_for_child || is_start;
     }
     bool is_sleep = step_run_step(first)->kind == STEP_SLEEP && !first->awaits_node;
-    return is_signal ? WAIT_SIGNAL : waits_for_child ? WAIT_CHILD : is_sleep ? WAIT_SLEEP : WAIT_RETRY;
+    if (is_signal) {
+        return WAIT_SIGNAL;
+    }
+    return is_callback ? WAIT_CALLBACK : waits_for_child ? WAIT_CHILD : is_sleep ? WAIT_SLEEP : WAIT_RETRY;
 }
 
 /* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A

@@ -64,6 +64,7 @@ enum execution_stage { STAGE_STEPS, STAGE_UNDO, STAGE_ON_FAILURE, STAGE_FINALLY,
 
 struct execution;
 struct kept_signal;
+struct step_callback;
 struct step_inputs;
 struct step_secrets;
 struct process;
@@ -80,6 +81,7 @@ struct step_run {
     enum step_stop stop;
     bool on_record;     /* the store has a row of it that is not final */
     bool awaits_node;   /* WAITING for something that its node lacks: its own wait has not begun */
+    bool awaits_callback; /* http: WAITING for the report of its function */
     bool condition_met; /* `when` was true; the engine evaluates it once */
     bool is_killed;     /* its process got KILL, not only TERM */
     bool is_refused;    /* the store refused its result once */
@@ -105,6 +107,7 @@ struct step_run {
     struct process *process;
     char *result_path;            /* of its process: result_file.h */
     struct step_secrets *secrets; /* of the process that runs */
+    struct step_callback *callback; /* http: of the attempt that this node has begun, or NULL */
     struct weir_call *call;
     weir_recorded_function *on_recorded; /* of the last call, until its end is on record or dropped */
     void *recorded_context;

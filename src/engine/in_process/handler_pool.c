@@ -516,6 +516,13 @@ void handler_pool_answer_starved(struct weir_call *call)
     complete_answer(call);
 }
 
+void handler_pool_answer_accepted(struct weir_call *call)
+{
+    INVARIANT(call->is_deferred && call->result == CALL_NOTHING);
+    call->result = CALL_ACCEPTED;
+    complete_answer(call);
+}
+
 void handler_pool_cancel(struct weir_call *call, bool moves)
 {
     INVARIANT(call->pool != NULL);

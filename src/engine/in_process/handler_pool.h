@@ -40,7 +40,8 @@ enum call_result {
     CALL_BAD_OUTPUT,
     CALL_STARVED,
     CALL_INTERRUPTED,
-    CALL_GIVEN_BACK
+    CALL_GIVEN_BACK,
+    CALL_ACCEPTED /* http: the function reports its result later */
 };
 
 struct weir_call {
@@ -116,6 +117,8 @@ void handler_pool_submit(struct handler_pool *pool, struct weir_call *call);
 void handler_pool_adopt(struct handler_pool *pool, struct weir_call *call);
 /* Answers an adopted call: the machine lacked the memory for its result, so the attempt does not count. */
 void handler_pool_answer_starved(struct weir_call *call);
+/* Answers an adopted call: its function has accepted the work, and will report the result. */
+void handler_pool_answer_accepted(struct weir_call *call);
 /* Asks the handler to end. `moves`: this node gives the execution up. */
 void handler_pool_cancel(struct weir_call *call, bool moves);
 /* Sets the weight of a workspace's lane. */

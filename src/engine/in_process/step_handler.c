@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "engine/in_process/execution.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_callback.h"
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
@@ -114,7 +115,17 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
         step_run_fail(run, "timeout", "its handler did not end within the timeout", false);
         return;
     }
+    if (call->result == CALL_ACCEPTED) {
+        step_callback_wait(run);
+        return;
+    }
+    if (call->result != CALL_DONE && step_callback_consume(run)) {
+        return; /* the answer to the request was lost, the result was not */
+    }
     switch (call->result) {
+    case CALL_ACCEPTED:
+        INVARIANT(false); /* above */
+        break;
     case CALL_DONE:
         outcome.is_done = true;
         outcome.output = call->output;

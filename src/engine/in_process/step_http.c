@@ -3,7 +3,8 @@
  *
  *   1. The prepared URL, headers and body become a request. The headers of the definition and those with secrets are
  *      private: they do not go to another origin after a redirect.
- *   2. The client's thread calls request_done(). It decides by the outcome and the status: done, again, or failed for good.
+ *   2. The client's thread calls request_done(). It decides by the outcome and the status: done, again, failed for good, or
+ *      accepted (step_callback.h).
  *   3. The answer to the call brings the step back to the loop (step_handler_finish()).
  *
  * After the answer to a call the loop may free the execution, so request_done() must not touch it or its definition then.
@@ -22,6 +23,7 @@
 #include "engine/in_process/handler_pool.h"
 #include "engine/in_process/http_client.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_callback.h"
 #include "engine/in_process/step_handler.h"
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_phase.h"
@@ -149,6 +151,9 @@ static enum weir_status add_secret_headers(struct http_request *request, const s
             status = status == WEIR_OK ? text_add(&request->private_headers, value, strlen(value) + 1) : status;
         }
     }
+    if (status == WEIR_OK && run->callback != NULL) {
+        status = add_line(&request->private_headers, "Weir-Callback", run->callback->token);
+    }
     return status == WEIR_OK && step->http.sign != NULL
                ? add_signature(request, run, step_secrets_find(secrets, step->http.sign))
                : status;
@@ -263,7 +268,9 @@ static void request_done(struct http_request *request, const struct http_result 
     log_request(sent, result);
     switch (result->outcome) {
     case HTTP_ANSWERED:
-        if (is_expected(sent->step, result->status)) {
+        if (result->status == 202 && sent->step->callback_us > 0) {
+            handler_pool_answer_accepted(call);
+        } else if (is_expected(sent->step, result->status)) {
             complete_call(call, result);
         } else {
             reject_answer(call, result);

@@ -28,6 +28,7 @@
 #include "engine/in_process/execution_outcome.h"
 #include "engine/in_process/execution_stage.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_callback.h"
 #include "engine/in_process/step_phase.h"
 #include "queue/retry.h"
 
@@ -49,6 +50,9 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     report->step.exit_code = run->exit_code;
     if (step_awaits(step_run_step(run)) != NULL && state == STEP_WAITING && !run->awaits_node) {
         text_copy(report->step.signal, sizeof report->step.signal, step_awaits(step_run_step(run)));
+    }
+    if (run->callback != NULL && (state == STEP_RUNNING || (state == STEP_WAITING && run->awaits_callback))) {
+        text_copy(report->step.signal, sizeof report->step.signal, run->callback->name);
     }
     report->step.signal_seq = state == STEP_CANCELLED ? 0 : run->signal_seq;
     run->signal_seq = step_state_is_final(state) ? run->signal_seq : 0; /* a refused end is reported again */
@@ -75,13 +79,14 @@ static bool may_begin_soon(const struct step_run *run)
     return (int)execution_following_stage(execution) == (int)step_run_step(run)->section;
 }
 
-/* When the step goes on: it sleeps or waits for a signal, here or on record from an earlier claim. 0 = it does something,
+/* When the step goes on: it sleeps, waits for a signal or for the report of its function, here or on record from an earlier claim. 0 = it does something,
  * is about to begin, or waits for its next attempt; TIME_NEVER: it needs no time. */
 static int64_t step_sleeps_until(const struct step_run *run)
 {
     const struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
-    bool may_sleep = (step->kind == STEP_SLEEP || step_awaits(step) != NULL) && !run->awaits_node;
+    bool may_sleep =
+        ((step->kind == STEP_SLEEP || step_awaits(step) != NULL) && !run->awaits_node) || run->awaits_callback;
     bool is_over = run->phase == PHASE_DONE || run->phase == PHASE_RECORDING_END;
     if (is_over) {
         return TIME_NEVER;
@@ -227,6 +232,7 @@ static void report_wait(struct step_run *run, int64_t delay_us, const struct ste
 {
     INVARIANT(run->phase != PHASE_DONE);
     run->awaits_node = outcome != NULL && step_code_is_of_node(outcome->code);
+    run->awaits_callback = outcome == NULL && step_may_call_back(run);
     struct report *report = make_step_report(run, REPORT_STEP, STEP_WAITING);
     if (report != NULL) {
         report->step.due_in_us = delay_us;

@@ -35,6 +35,7 @@
 #include "engine/in_process/execution_stage.h"
 #include "engine/in_process/result_file.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_callback.h"
 #include "engine/in_process/step_children.h"
 #include "engine/in_process/step_exec.h"
 #include "engine/in_process/step_handler.h"
@@ -60,6 +61,18 @@ static void begin_handler(struct step_run *run)
     }
 }
 
+/* The token of the attempt is on record with its start. */
+static void begin_http(struct step_run *run)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = step_may_call_back(run) ? step_callback_open(run, &error) : WEIR_OK;
+    if (status != WEIR_OK) {
+        step_run_wait_for_resources(run, status == WEIR_SYSTEM ? EAGAIN : ENOMEM);
+    } else {
+        step_run_report_start(run);
+    }
+}
+
 /* All inputs are evaluated: begins the work of this kind of step. */
 static void begin_work(struct step_run *run)
 {
@@ -78,7 +91,7 @@ static void begin_work(struct step_run *run)
         begin_handler(run);
         break;
     case STEP_HTTP:
-        step_run_report_start(run);
+        begin_http(run);
         break;
     case STEP_SIGNAL:
         run->shortages = 0;
@@ -134,6 +147,7 @@ void step_run_attempt(struct step_run *run)
     run->exit_code = -1;
     run->stop = STOP_NONE;
     run->is_woken = false;
+    run->awaits_callback = false;
     if (step_inputs_are_ready(run)) {
         begin_handler(run);
         return;
@@ -167,6 +181,8 @@ static void step_timer_fired(struct timer *timer)
             step_signal_time_out(run);
         } else if (kind == STEP_START) {
             step_children_time_out(run);
+        } else if (run->awaits_callback) {
+            step_callback_time_out(run);
         } else if (execution->parallel >= execution->runner->options.max_parallel_steps) {
             step_run_set_phase(run, PHASE_IDLE); /* execution_settle() begins it when another step ends */
         } else {
@@ -189,6 +205,9 @@ static void sleep_on_record(struct step_run *run)
     if (step_awaits(step_run_step(run)) != NULL && !run->awaits_node && step_signal_consume(run)) {
         return;
     }
+    if (step_callback_consume(run)) {
+        return;
+    }
     step_run_set_phase(run, PHASE_SLEEPING);
     (void)step_wake_take(run);
     step_run_set_timer(run, run->resume_us);
@@ -203,7 +222,7 @@ void step_run_begin(struct step_run *run)
     run->timer.owner = run;
     if (run->state == STEP_WAITING && run->on_record) { /* on record from an earlier claim */
         sleep_on_record(run);
-    } else {
+    } else if (!run->on_record || !step_callback_consume(run)) { /* a report of the attempt of a former node counts */
         step_run_attempt(run);
     }
 }
@@ -242,6 +261,7 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
     run->failures = restored_count(record->failures);
     run->workers_lost = strcmp(record->error_code, STEP_WORKER_LOST) == 0 ? WORKERS_LOST_FREE : 0; /* as before its wait */
     run->awaits_node = record->state == STEP_WAITING && step_code_is_of_node(record->error_code);
+    run->awaits_callback = step_may_call_back(run) && record->state == STEP_WAITING && record->error_code[0] == '\0';
     run->condition_met = !run->awaits_node || record->failures > 0; /* its memory may have run out before that was known */
     if (!step_state_is_final(record->state)) {
         run->on_record = true;
@@ -397,6 +417,7 @@ void step_run_close(struct step_run *run)
     step_run_drop_inputs(run);
     result_file_remove(&run->result_path);
     step_run_drop_secrets(run);
+    step_callback_free(run->callback);
     json_decref(run->output);
     run->output = NULL;
     free(run->error_code);

@@ -25,6 +25,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/in_process/runner.h"
+#include "engine/in_process/step_callback.h"
 #include "engine/in_process/step_children.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
@@ -79,7 +80,7 @@ void execution_signal(struct execution *execution, struct kept_signal *kept)
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
         bool takes = step_awaits(step_run_step(run)) != NULL && !run->awaits_node;
-        if (run->phase != PHASE_SLEEPING || (takes && step_signal_consume(run))) {
+        if (run->phase != PHASE_SLEEPING || (takes && step_signal_consume(run)) || step_callback_consume(run)) {
             continue;
         }
         if (step_wake_take(run)) {

@@ -106,7 +106,7 @@ static enum weir_status decide_on_server(struct store *store, const struct signa
 enum weir_status http_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                              struct weir_error *error)
 {
-    INVARIANT(store != NULL && request != NULL && ret_sent != NULL);
+    INVARIANT(store != NULL && request != NULL && request->callback == NULL && ret_sent != NULL);
     struct remote_client *client = client_of(store);
     json_t *answer = NULL;
     if (request->approval != NULL) {

@@ -64,6 +64,24 @@ static enum weir_status postgres_decide(struct store *store, const struct approv
     return status;
 }
 
+static enum weir_status postgres_call_back(struct link *link, const struct signal_request *request,
+                                           struct sent_signal *sent, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_CALL_BACK, "utt", request->id, request->callback, request->data);
+    if (status == WEIR_OK) {
+        const char *outcome = result_text(result, 0, 0);
+        sent->seq = result_int(result, 0, 1);
+        sent->duplicate = strcmp(outcome, "duplicate") == 0;
+        status = strcmp(outcome, "none") == 0    ? refusal_callback_unknown(error)
+                 : strcmp(outcome, "other") == 0 ? refusal_callback_other(request->id, error)
+                                                 : WEIR_OK;
+    }
+    PQclear(result);
+    return status;
+}
+
 enum weir_status postgres_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                                  struct weir_error *error)
 {
@@ -72,17 +90,20 @@ enum weir_status postgres_signal(struct store *store, const struct signal_reques
     struct sent_signal sent = {.seq = 0};
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
-    if (status == WEIR_OK) {
+    if (status == WEIR_OK && request->callback != NULL) {
+        text_copy(sent.id, sizeof sent.id, request->id);
+        status = postgres_call_back(link, request, &sent, error);
+    } else if (status == WEIR_OK) {
         status = postgres_find_execution(link, request->id, sent.id, error);
     }
     if (status == WEIR_OK && request->approval != NULL) {
         status = postgres_decide(store, request->approval, &sent, error);
-    } else if (status == WEIR_OK) {
+    } else if (status == WEIR_OK && request->callback == NULL) {
         status = link_write(link, error, &result, QUERY_SEND_SIGNAL, "uttttt", sent.id, request->name,
                             request->data == NULL ? "null" : request->data, request->key, store_actor(store),
                             store_reason(store));
     }
-    if (status == WEIR_OK && request->approval == NULL) {
+    if (status == WEIR_OK && result != NULL) {
         status = read_sent(result, request, &sent, error);
     }
     PQclear(result);

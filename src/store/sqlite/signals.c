@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/callback_token.h"
 #include "base/error.h"
 #include "store/refusal.h"
 #include "store/sqlite/event_history.h"
@@ -367,6 +368,78 @@ static enum weir_status sqlite_decide(struct write *write, const struct approval
     return status;
 }
 
+/* --- callbacks --- */
+
+/* WEIR_NOT_FOUND: the report is new. */
+static enum weir_status find_report(struct write *write, const struct signal_request *request, struct sent_signal *sent,
+                                    struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_FIND_REPORT, "ttt", request->id, request->callback, request->data);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        sent->seq = sqlite3_column_int64(statement, 0);
+        sent->duplicate = sqlite3_column_int(statement, 1) != 0;
+        status = sent->duplicate ? WEIR_OK : refusal_callback_other(request->id, error);
+    } else if (status == WEIR_OK) {
+        status = WEIR_NOT_FOUND;
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+/* The name under which an attempt takes the report. */
+static enum weir_status find_callback(struct write *write, const struct signal_request *request, char *name, size_t size,
+                                      struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_FIND_CALLBACK, "tt", request->id, request->callback);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        text_copy(name, size, column_text(statement, 0));
+    } else if (status == WEIR_OK) {
+        status = refusal_callback_unknown(error);
+    }
+    (void)sqlite3_reset(statement);
+    return status;
+}
+
+static enum weir_status call_back(struct write *write, const struct signal_request *request, struct signalled *item,
+                                  struct sent_signal *sent, struct weir_error *error)
+{
+    char name[SIGNAL_KEPT_NAME_MAX + 1] = "";
+    char detail[SIGNAL_KEPT_NAME_MAX + 1];
+    text_copy(item->id, sizeof item->id, request->id);
+    enum weir_status status = find_report(write, request, sent, error);
+    if (status != WEIR_NOT_FOUND) {
+        return status;
+    }
+    status = find_callback(write, request, name, sizeof name, error);
+    if (status == WEIR_OK) {
+        status = find_signalled(write, item, error);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, name, request->data,
+                                "callback", write->now_us, (const char *)NULL);
+    }
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1);
+    }
+    if (status == WEIR_OK) {
+        (void)snprintf(detail, sizeof detail, "%.*s", (int)strlen(name) - CALLBACK_HASH_LENGTH - 1, name); /* without the hash */
+        status = event_history_add(write->connection, item->id, write->now_us, "signal", 0, item->fence, NULL, NULL, detail,
+                                   error);
+    }
+    sent->seq = item->signals + 1;
+    return status == WEIR_OK ? wake_if_it_waits(write, item, name, error) : status;
+}
+
 /* --- the verb --- */
 
 /* Step 1. WEIR_NOT_FOUND: the signal is new. */
@@ -405,14 +478,18 @@ enum weir_status sqlite_signal(struct store *store, const struct signal_request 
     if (status != WEIR_OK) {
         return status;
     }
-    status = filter_find_id(write.connection, request->id, item.id, error);
-    if (status == WEIR_OK && request->approval != NULL) {
+    if (request->callback == NULL) {
+        status = filter_find_id(write.connection, request->id, item.id, error);
+    }
+    if (status == WEIR_OK && request->callback != NULL) {
+        status = call_back(&write, request, &item, &sent, error);
+    } else if (status == WEIR_OK && request->approval != NULL) {
         status = sqlite_decide(&write, request->approval, &item, &sent, &refusal, error);
     } else if (status == WEIR_OK) {
         status = find_duplicate(&write, request, &item, &sent.seq, error);
         sent.duplicate = status == WEIR_OK;
     }
-    if (status == WEIR_NOT_FOUND && request->approval == NULL) {
+    if (status == WEIR_NOT_FOUND && request->approval == NULL && request->callback == NULL) {
         status = send_signal(&write, request, &item, error);
         sent.seq = item.signals + 1;
     }

@@ -1,7 +1,7 @@
 -- Keeps a signal of an item, and brings it to its step. A WAITING item with a step that waits for the name becomes runnable. The node of a
 -- held one is notified, and the count is ahead of signals_sent until it has read the signal. Any other item gets it with the claim.
 -- Returns its number. event, detail: those of the history. Locks: the item, which the caller has locked.
--- Callers: send_signal(), decide_step().
+-- Callers: send_signal(), decide_step(), call_back().
 CREATE OR REPLACE FUNCTION :schema.deliver_signal(item uuid, name text, data text, key text, actor text, why text, event text, detail text)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE

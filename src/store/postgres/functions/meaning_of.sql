@@ -20,5 +20,6 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'retry' THEN 'a step of it waits for its next attempt; it uses no slot meanwhile'
         WHEN 'signal' THEN 'a step of it waits for a signal; it uses no slot meanwhile'
         WHEN 'approval' THEN 'a step of it waits for an approval; it uses no slot meanwhile'
-        WHEN 'child' THEN 'a step of it waits for executions that it has started; it uses no slot meanwhile' END
+        WHEN 'child' THEN 'a step of it waits for executions that it has started; it uses no slot meanwhile'
+        WHEN 'callback' THEN 'a step of it waits for the report of its function; it uses no slot meanwhile' END
 $$;

@@ -40,8 +40,8 @@ SELECT s.execution_id, q.signals + row_number() OVER (ORDER BY s.step), 'wake:' 
 FROM workflow_node_executions s CROSS JOIN workflow_execution_queue q ON q.id = s.execution_id
 WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
   AND CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-           ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'children:%' THEN 'child'
-                          WHEN s.signal IS NOT NULL THEN 'signal'
+           ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'callback:%' THEN 'callback'
+                          WHEN s.signal LIKE 'children:%' THEN 'child' WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END END
   AND NOT EXISTS (SELECT 1 FROM signals w
                   WHERE w.execution_id = ?1 AND w.name = 'wake:' || s.step AND w.key = CAST(s.due_at AS TEXT));
@@ -50,11 +50,20 @@ WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
 -- name: count_waits
 SELECT count(*), coalesce(sum(w.is_wanted), 0), coalesce(sum(w.is_wanted AND w.due_at IS NOT NULL), 0)
 FROM (SELECT s.due_at, CASE WHEN ?2 IS NULL THEN s.signal IS NULL
-                            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'children:%' THEN 'child'
-                          WHEN s.signal IS NOT NULL THEN 'signal'
+                            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'callback:%' THEN 'callback'
+                          WHEN s.signal LIKE 'children:%' THEN 'child' WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END
                        END AS is_wanted
       FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.status = 'WAITING') w;
+
+-- A report of the function that a step `http` has called, by the hash ?2 of its token, and whether its data is ?3.
+-- name: find_report
+SELECT seq, data = ?3 FROM signals WHERE execution_id = ?1 AND name LIKE 'callback:%' AND substr(name, -32) = ?2;
+
+-- The name under which an attempt on record takes the report with the hash ?2. Index: the primary key.
+-- name: find_callback
+SELECT s.signal FROM workflow_node_executions s JOIN workflow_execution_queue q ON q.id = s.execution_id
+WHERE s.execution_id = ?1 AND s.finished_at IS NULL AND s.signal LIKE 'callback:%' AND substr(s.signal, -32) = ?2;
 
 -- The steps that wait for a decision and have none: their names, the first of them, the actors who may decide, whether ?3 is one, and
 -- whether its timeout has passed. An actor is meant by its whole text, or by the part before "(" or " for ".
