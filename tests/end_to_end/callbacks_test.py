@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Functions that answer 202 and report later: without a slot, before the answer, at a timeout, and around killed nodes.
+
+A node of the executor group `door` has the HTTP listener and runs nothing, so that a test may kill the other one.
+
+usage: callbacks_test.py BINARY [--postgres] [TEST ...]
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+
+from harness import run_tests
+from http_client import Listener, problem
+from http_steps_test import ALLOWED, Server
+from postgres_server import PostgresServer
+from waiting import SHORT, wait_for
+
+POSTGRES = '--postgres' in sys.argv
+SERVER = None
+# A node registers with some commits. The start of the step, its wait, the park and its end are some records.
+KILL_POINTS = {'before_step_report': (1,), 'before_record': (1, 2, 3), 'after_record': (1, 2, 3),
+               'before_commit': (4, 6, 8), 'after_commit': (4, 6)}
+
+
+class Function:
+    """A server that accepts work, and has the tokens of its requests. `answer` may be replaced."""
+
+    def __init__(self):
+        self.answer = lambda request: (202, {}, b'later')
+        self.server = Server(lambda request: self.answer(request))
+
+    def tokens(self):
+        return [request['headers'].get('Weir-Callback') for request in self.server.requests]
+
+    def attempts(self):
+        return [request['headers']['Weir-Attempt'] for request in self.server.requests]
+
+    def token(self, count=1):
+        """The token of the newest of `count` requests."""
+        wait_for(f'{count} requests', lambda: len(self.server.requests) >= count, pause=SHORT)
+        return self.tokens()[count - 1]
+
+
+def _scene(weir, callback='1h', **step):
+    """Workspace tiny has one slot. `work` calls the function, and prints what it has reported."""
+    global SERVER
+    if POSTGRES:
+        SERVER = SERVER or PostgresServer()
+        weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
+    weir.make_store()
+    weir.write('weir.yaml', f'http_step.allow: [{ALLOWED}]\ndispatch.poll_interval: 100ms\n')
+    function = Function()
+    steps = {'call': {'http': {'url': function.server.url, 'method': 'POST', 'callback': callback}, **step},
+             'tell': {'needs': ['call'], 'exec': ['printf', '%s', '${.steps.call.output.total}']}}
+    weir.write('work.json', json.dumps({'name': 'work', 'steps': steps}))
+    weir.good('workflow', 'apply', 'work.json', '-q')
+    return function, Listener(weir, '--executor-group', 'door')
+
+
+def _node(weir, **env):
+    return weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'warn', **env}, stdout=subprocess.DEVNULL,
+                      stderr=subprocess.DEVNULL)
+
+
+def _await(weir, id, status):
+    return wait_for(lambda: f'{status}: {weir.show(id)}',
+                    lambda: weir.show(id) if weir.show(id)['status'] == status else None, pause=SHORT)
+
+
+def _report(door, token, verb='complete', **body):
+    return door.ask(f'/v1/callbacks:{verb}', 'POST', body={'callback': token, **body})
+
+
+def _output(shown, step='tell'):
+    return [row['output'] for row in shown['steps'] if row['step'] == step]
+
+
+def a_function_reports_while_the_execution_uses_no_slot(weir):
+    function, door = _scene(weir)
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    shown = _await(weir, id, 'WAITING')
+    assert shown['waiting_for'] == 'callback' and shown['due_at'] is not None, shown
+    assert weir.ended(weir.enqueue('-w', 'tiny', 'hello'))['status'] == 'COMPLETED'
+    assert [item['id'] for item in weir.items('list', '--where', 'waiting_for=callback')] == [id]
+    why = weir.good('why', id).out
+    assert 'waits for the report of its function since ' in why and 'callback:' not in why, why
+    token = function.token()
+    answer = _report(door, token, output={'total': 7, 'list': [1, None]})
+    assert (answer.status, answer.json()) == (202, {'id': id, 'duplicate': False}), answer
+    shown = weir.ended(id)
+    assert shown['status'] == 'COMPLETED' and _output(shown) == ['7'], shown
+    assert _output(shown, 'call') == [{'total': 7, 'list': [1, None]}] and function.attempts() == ['1'], shown
+    assert _report(door, token, output={'total': 7, 'list': [1, None]}).json()['duplicate'] is True
+    problem(_report(door, token, output={'total': 8}), 409, 'conflict')
+    problem(_report(door, token, 'fail'), 409, 'conflict')
+    assert [(row['seq'], row['step']) for row in shown['signals']] == [(1, 'call')], shown
+    assert token.split('.')[1] not in json.dumps(shown) + weir.good('logs', id).out + weir.good('audit').out
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
+def a_report_before_the_answer_counts(weir):
+    function, door = _scene(weir)
+    answers = []
+
+    def report_first(request):
+        answers.append(_report(door, request['headers']['Weir-Callback'], output={'total': 1}).status)
+        return 202, {}, b''
+
+    function.answer = report_first
+    _node(weir)
+    shown = weir.ended(weir.enqueue('-w', 'tiny', 'work'))
+    assert shown['status'] == 'COMPLETED' and _output(shown) == ['1'] and answers == [202], (shown, answers)
+    assert function.attempts() == ['1'] and 'park' not in [event['event'] for event in shown['events']], shown
+
+
+def a_report_outlives_a_lost_answer(weir):
+    function, door = _scene(weir, retry={'attempts': 3, 'backoff': '1h'})
+    answers = []
+
+    def report_and_break(request):
+        answers.append(_report(door, request['headers']['Weir-Callback'], output={'total': 2}).status)
+        return 200, {}, lambda handler: handler.connection.close()
+
+    function.answer = report_and_break
+    _node(weir)
+    shown = weir.ended(weir.enqueue('-w', 'tiny', 'work'))
+    assert shown['status'] == 'COMPLETED' and _output(shown) == ['2'] and answers == [202], (shown, answers)
+    assert function.attempts() == ['1'], shown
+
+
+def an_answer_with_a_result_is_the_end(weir):
+    function, door = _scene(weir)
+    function.answer = lambda request: (200, {'Content-Type': 'application/json'}, b'{"total": 3}')
+    _node(weir)
+    shown = weir.ended(weir.enqueue('-w', 'tiny', 'work'))
+    assert shown['status'] == 'COMPLETED' and _output(shown) == ['3'], shown
+    problem(_report(door, function.token(), output={'total': 4}), 404, 'not_found')
+
+
+def a_failure_is_tried_again_or_final(weir):
+    function, door = _scene(weir, retry={'attempts': 3, 'backoff': '10ms'})
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    first = function.token()
+    assert _report(door, first, 'fail', error_code='disk_full', error='no room').status == 202
+    second = function.token(2)
+    assert second != first and function.attempts() == ['1', '2'], function.attempts()
+    problem(_report(door, first, output={'total': 9}), 409, 'conflict')
+    assert _report(door, second, 'fail', error_code='no_such_order', error='42', retry=False).status == 202
+    shown = weir.ended(id)
+    assert shown['status'] == 'FAILED' and (shown['error_code'], shown['error']) == ('no_such_order', '42'), shown
+    assert [row['error_code'] for row in shown['earlier_attempts']] == ['disk_full'], shown
+    assert function.attempts() == ['1', '2']
+
+
+def without_a_report_the_attempt_fails(weir):
+    function, door = _scene(weir, callback='1500ms', retry={'attempts': 2, 'backoff': '10ms'})
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    first, second = function.token(), function.token(2)
+    problem(_report(door, first, output={'total': 9}), 404, 'not_found')  # a later attempt has begun
+    shown = weir.ended(id)
+    assert shown['status'] == 'FAILED' and shown['error_code'] == 'callback_timeout', shown
+    problem(_report(door, second, output={'total': 9}), 404, 'not_found')
+    keys = {request['headers']['Idempotency-Key'] for request in function.server.requests}
+    assert function.attempts() == ['1', '2'] and keys == {f'{id}-call'}, keys
+
+
+def a_wrong_report_changes_nothing(weir):
+    function, door = _scene(weir)
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    token = function.token()
+    _await(weir, id, 'WAITING')
+    own, secret = token.split('.')
+    wrong = [token[:-1], token + 'x', own, secret, '', f'{own}.{secret[:-1]}A', f'{own}.weir_{"A" * 43}', f'x{token[1:]}',
+             f'00000000-0000-7000-8000-000000000000.{secret}', f'{own}.{secret}\n', '%' * 85]
+    for text in wrong:
+        if text != token:
+            problem(_report(door, text, output={'total': 9}), 404, 'not_found')
+    refused = problem(_report(door, token, output='x' * 70000), 400, 'invalid_argument')
+    assert refused['errors'][0]['pointer'] == '/output', refused
+    problem(_report(door, token, outptu=1), 400, 'invalid_argument')
+    problem(_report(door, None, output=1), 400, 'invalid_argument')
+    problem(_report(door, token, 'fail', error_code='x' * 65), 400, 'invalid_argument')
+    problem(_report(door, token, 'fail', error_code=''), 400, 'invalid_argument')
+    name = f'callback:call:1:{"0" * 32}'
+    assert weir.run('signal', id, name, '--data', '{"output":{"total":9}}').code == 2
+    assert weir.show(id)['status'] == 'WAITING' and weir.show(id)['signals'] == []
+    for _ in range(40):  # a guess costs its address an attempt
+        last = _report(door, f'{own}.weir_{"B" * 43}', output=1)
+    assert last.status == 429 and int(last.head['retry-after']) > 0, last
+    assert _report(door, token, output={'total': 5}).status == 202  # a right one costs nothing
+    assert _output(weir.ended(id)) == ['5']
+
+
+def a_report_needs_no_token_and_other_requests_do(weir):
+    function, door = _scene(weir)
+    weir.good('token', 'create', 'ops', '--role', 'admin', '--all-workspaces', '-q')
+    door.stop()
+    door = Listener(weir, '--executor-group', 'door')
+    wait_for('the tokens', lambda: door.ask('/v1/executions').status == 401, pause=SHORT)
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    assert _report(door, function.token(), output={'total': 6}).status == 202
+    assert _output(weir.ended(id)) == ['6']
+
+
+def a_cancel_and_a_wake_end_the_wait(weir):
+    function, door = _scene(weir)
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    _await(weir, id, 'WAITING')
+    assert weir.run('wake', id).code == 4 and weir.run('wake', id, '--waiting-for', 'signal').code == 4
+    weir.good('wake', id, '--waiting-for', 'callback', '-q')
+    shown = weir.ended(id)
+    assert shown['status'] == 'FAILED' and shown['error_code'] == 'callback_timeout', shown
+    id = weir.enqueue('-w', 'tiny', 'work')
+    _await(weir, id, 'WAITING')
+    weir.good('cancel', id, '-q')
+    assert weir.ended(id)['status'] == 'CANCELLED'
+    problem(_report(door, function.token(2), output={'total': 9}), 404, 'not_found')
+
+
+def a_node_that_dies_during_the_request_repeats_nothing_that_was_reported(weir):
+    function, door = _scene(weir)
+    held = threading.Event()
+
+    def hold(request):
+        held.wait(60)
+        return 202, {}, b''
+
+    function.answer = hold
+    node = _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    assert _report(door, function.token(), output={'total': 8}).status == 202
+    node.send_signal(signal.SIGKILL)
+    node.wait()
+    _node(weir)
+    shown = weir.ended(id)
+    held.set()
+    assert shown['status'] == 'COMPLETED' and _output(shown) == ['8'] and function.attempts() == ['1'], shown
+
+
+def a_node_that_is_killed_around_the_report_loses_nothing(weir):
+    function, door = _scene(weir)
+    for point, passes in KILL_POINTS.items():
+        for count in passes:
+            seen = len(function.server.requests)
+            node = _node(weir, WEIR_FAILPOINT=f'{point}:kill:{count}')
+            id = weir.enqueue('-w', 'tiny', 'work')
+            reported = None
+            other = None
+            while reported is None or reported.status != 202:  # a token of an attempt that was begun anew counts no more
+                if node.poll() is not None and other is None:
+                    assert node.returncode == -signal.SIGKILL, (point, count)
+                    other = _node(weir)
+                tokens = function.tokens()[seen:]
+                reported = _report(door, tokens[-1], output={'total': seen}) if tokens else None
+            assert node.wait(timeout=60) == -signal.SIGKILL, (point, count)
+            other = other or _node(weir)
+            shown = weir.ended(id)
+            place = (point, count, shown)
+            assert shown['status'] == 'COMPLETED' and _output(shown) == [str(seen)], place
+            assert [row['step'] for row in shown['signals']] == ['call'], place
+            other.send_signal(signal.SIGTERM)
+            other.wait()
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+
+
+if __name__ == '__main__':
+    code = run_tests(sys.modules[__name__], sys.argv[1])
+    if SERVER is not None:
+        SERVER.close()
+    sys.exit(code)
