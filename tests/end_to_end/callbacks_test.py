@@ -92,7 +92,7 @@ def a_function_reports_while_the_execution_uses_no_slot(weir):
     answer = _report(door, token, output={'total': 7, 'list': [1, None]})
     assert (answer.status, answer.json()) == (202, {'id': id, 'duplicate': False}), answer
     shown = weir.ended(id)
-    assert shown['status'] == 'COMPLETED' and _output(shown) == ['7'], shown
+    assert shown['status'] == 'COMPLETED' and _output(shown) == [7], shown
     assert _output(shown, 'call') == [{'total': 7, 'list': [1, None]}] and function.attempts() == ['1'], shown
     assert _report(door, token, output={'total': 7, 'list': [1, None]}).json()['duplicate'] is True
     problem(_report(door, token, output={'total': 8}), 409, 'conflict')
@@ -113,7 +113,7 @@ def a_report_before_the_answer_counts(weir):
     function.answer = report_first
     _node(weir)
     shown = weir.ended(weir.enqueue('-w', 'tiny', 'work'))
-    assert shown['status'] == 'COMPLETED' and _output(shown) == ['1'] and answers == [202], (shown, answers)
+    assert shown['status'] == 'COMPLETED' and _output(shown) == [1] and answers == [202], (shown, answers)
     assert function.attempts() == ['1'] and 'park' not in [event['event'] for event in shown['events']], shown
 
 
@@ -128,7 +128,7 @@ def a_report_outlives_a_lost_answer(weir):
     function.answer = report_and_break
     _node(weir)
     shown = weir.ended(weir.enqueue('-w', 'tiny', 'work'))
-    assert shown['status'] == 'COMPLETED' and _output(shown) == ['2'] and answers == [202], (shown, answers)
+    assert shown['status'] == 'COMPLETED' and _output(shown) == [2] and answers == [202], (shown, answers)
     assert function.attempts() == ['1'], shown
 
 
@@ -137,7 +137,7 @@ def an_answer_with_a_result_is_the_end(weir):
     function.answer = lambda request: (200, {'Content-Type': 'application/json'}, b'{"total": 3}')
     _node(weir)
     shown = weir.ended(weir.enqueue('-w', 'tiny', 'work'))
-    assert shown['status'] == 'COMPLETED' and _output(shown) == ['3'], shown
+    assert shown['status'] == 'COMPLETED' and _output(shown) == [3], shown
     problem(_report(door, function.token(), output={'total': 4}), 404, 'not_found')
 
 
@@ -195,7 +195,7 @@ def a_wrong_report_changes_nothing(weir):
         last = _report(door, f'{own}.weir_{"B" * 43}', output=1)
     assert last.status == 429 and int(last.head['retry-after']) > 0, last
     assert _report(door, token, output={'total': 5}).status == 202  # a right one costs nothing
-    assert _output(weir.ended(id)) == ['5']
+    assert _output(weir.ended(id)) == [5]
 
 
 def a_report_needs_no_token_and_other_requests_do(weir):
@@ -207,7 +207,7 @@ def a_report_needs_no_token_and_other_requests_do(weir):
     _node(weir)
     id = weir.enqueue('-w', 'tiny', 'work')
     assert _report(door, function.token(), output={'total': 6}).status == 202
-    assert _output(weir.ended(id)) == ['6']
+    assert _output(weir.ended(id)) == [6]
 
 
 def a_cancel_and_a_wake_end_the_wait(weir):
@@ -243,7 +243,7 @@ def a_node_that_dies_during_the_request_repeats_nothing_that_was_reported(weir):
     _node(weir)
     shown = weir.ended(id)
     held.set()
-    assert shown['status'] == 'COMPLETED' and _output(shown) == ['8'] and function.attempts() == ['1'], shown
+    assert shown['status'] == 'COMPLETED' and _output(shown) == [8] and function.attempts() == ['1'], shown
 
 
 def a_node_that_is_killed_around_the_report_loses_nothing(weir):
@@ -265,7 +265,7 @@ def a_node_that_is_killed_around_the_report_loses_nothing(weir):
             other = other or _node(weir)
             shown = weir.ended(id)
             place = (point, count, shown)
-            assert shown['status'] == 'COMPLETED' and _output(shown) == [str(seen)], place
+            assert shown['status'] == 'COMPLETED' and _output(shown) == [seen], place
             assert [row['step'] for row in shown['signals']] == ['call'], place
             other.send_signal(signal.SIGTERM)
             other.wait()

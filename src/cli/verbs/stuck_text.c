@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "cli/output/json_fields.h"
 #include "queue/signal.h"
+#include "queue/step.h"
 
 const char *first_unfinished_step(struct output *output, const json_t *why)
 {
@@ -45,7 +46,7 @@ static void print_signal_since(struct output *output, const json_t *step, bool i
                  output_ago(output, since, now_us));
 }
 
-/* A step that waits for a signal or an approval: which one, since when, and until when. */
+/* A step that waits for a signal, an approval or a report: which one, since when, and until when. */
 static void print_wait_for_signal(struct output *output, const json_t *step, bool is_first, int64_t now_us)
 {
     const char *since = field_text(output, step, "started_at");
@@ -56,6 +57,10 @@ static void print_wait_for_signal(struct output *output, const json_t *step, boo
         output_print(output, "  %-16s %s, waits for an approval by %s since %s (%s)", is_first ? "step" : "",
                      field_text(output, step, "step"), approvers == NULL ? "anybody who may send signals" : approvers,
                      since, output_ago(output, since, now_us));
+    } else if (strncmp(signal, CALLBACK_SIGNAL, strlen(CALLBACK_SIGNAL)) == 0) {
+        output_print(output, "  %-16s %s, attempt %" PRId64 ", waits for the report of its function since %s (%s)",
+                     is_first ? "step" : "", field_text(output, step, "step"), field_number(step, "attempt", 1), since,
+                     output_ago(output, since, now_us));
     } else {
         print_signal_since(output, step, is_first, since, now_us);
     }
@@ -92,7 +97,9 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
     json_array_foreach(json_object_get(why, "unfinished_steps"), i, step)
     {
         const char *since = field_text(output, step, "started_at");
-        if (field_text(output, step, "signal") != NULL) {
+        const char *status = field_text(output, step, "status");
+        bool waits = status != NULL && strcmp(status, step_state_name(STEP_WAITING)) == 0;
+        if (waits && field_text(output, step, "signal") != NULL) {
             print_wait_for_signal(output, step, i == 0, now_us);
             continue;
         }
@@ -101,7 +108,7 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
             continue;
         }
         output_print(output, "  %-16s %s, attempt %" PRId64 ", %s, started %s (%s)\n", i == 0 ? "step" : "",
-                     field_text(output, step, "step"), field_number(step, "attempt", 1), field_text(output, step, "status"),
+                     field_text(output, step, "step"), field_number(step, "attempt", 1), status,
                      since, output_ago(output, since, now_us));
     }
 }
