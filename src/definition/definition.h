@@ -141,9 +141,9 @@ struct step_http {
     const struct template *body;        /* NULL: none; strings raw, other values as JSON */
     const struct step_statuses *expect; /* the statuses of success; none: 200 to 299 */
     size_t expect_count;
-    int redirects;      /* that are followed, 0 to STEP_REDIRECTS_MAX */
-    const char *bearer; /* a secret of the step, sent as `Authorization: Bearer`; NULL: none */
-    const char *sign;   /* a secret of the step, the key of the header Weir-Signature; NULL: none */
+    int redirects;       /* that are followed, 0 to STEP_REDIRECTS_MAX */
+    const char *bearer;  /* a secret of the step, sent as `Authorization: Bearer`; NULL: none */
+    const char *sign;    /* a secret of the step, the key of the header Weir-Signature; NULL: none */
     int64_t callback_us; /* after status 202 the step waits so long for the report of the function; 0: 202 is an end */
 };
 

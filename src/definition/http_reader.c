@@ -204,7 +204,8 @@ static enum weir_status read_callback(struct definition_reader *reader, const st
 
 enum weir_status http_read(struct definition_reader *reader, size_t index, const struct yaml_node *node, struct step *step)
 {
-    static const char *const keys[] = {"method", "url", "headers", "body", "expect", "redirects", "bearer", "sign", "callback"};
+    static const char *const keys[] = {"method",    "url",    "headers", "body",    "expect",
+                                       "redirects", "bearer", "sign",    "callback"};
     struct step_http *http = &step->http;
     step->kind = STEP_HTTP;
     *http = (struct step_http){.method = "GET"};

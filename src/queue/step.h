@@ -47,8 +47,9 @@ struct step_record {
     int64_t ran_us;      /* report only: how long ago this attempt began; 0 = now; -1 = with the execution */
     char *output;        /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
     size_t output_length;
-    char *variables;                       /* JSON text of a handler's durable state, or NULL; owned likewise */
-    char signal[SIGNAL_KEPT_NAME_MAX + 1]; /* the name of the signal that it waits for, or takes while it runs; "" = of none */
+    char *variables; /* JSON text of a handler's durable state, or NULL; owned likewise */
+    char signal[SIGNAL_KEPT_NAME_MAX +
+                1];     /* the name of the signal that it waits for, or takes while it runs; "" = of none */
     int64_t signal_seq; /* report only, STEP_COMPLETED: the number of the signal that it consumes; 0 = none */
     char error_code[ERROR_CODE_MAX + 1];
     char *error; /* the message of the failure, or NULL; owned likewise */

@@ -223,11 +223,13 @@ enum weir_status refusal_signals_full(const char *id, const char *name, int64_t 
     return WEIR_ILLEGAL_STATE;
 }
 
+/* One text for all: a caller that guesses tokens or ids must not learn which part was right. */
 enum weir_status refusal_callback_unknown(struct weir_error *error)
 {
     error_set(error, WEIR_NOT_FOUND, "no step waits for this report");
-    error_hint(error, "the attempt is over or its callback has passed, a later one has begun, or the token is not the whole "
-                      "value of Weir-Callback");
+    error_hint(error,
+               "the attempt is over or its callback has passed, a later one has begun, or the token is not the whole "
+               "value of Weir-Callback");
     return WEIR_NOT_FOUND;
 }
 

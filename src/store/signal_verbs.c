@@ -103,6 +103,8 @@ enum weir_status store_approve(struct store *store, const char *id, const struct
 
 /* --- callbacks --- */
 
+/* Here, so that a caller gets the same refusal from every driver, and before the token is looked up: a report that is too
+ * large must not tell whether its token is right. */
 static enum weir_status check_callback(const struct callback *callback, struct weir_error *error)
 {
     json_t *value = NULL;
@@ -138,13 +140,16 @@ static enum weir_status write_callback(const struct callback *callback, struct t
         return text_format(to, "{\"output\":%s}", callback->output == NULL ? "null" : callback->output);
     }
     json_t *value = json_pack("{s:s, s:s?}", "error_code", callback->error_code, "error", callback->error);
-    enum weir_status status = value == NULL || (callback->is_final && json_object_set_new(value, "retry", json_false()) != 0)
-                                  ? WEIR_INVALID_ARGUMENT
-                                  : json_write(value, to, NULL);
+    enum weir_status status =
+        value == NULL || (callback->is_final && json_object_set_new(value, "retry", json_false()) != 0)
+            ? WEIR_INVALID_ARGUMENT
+            : json_write(value, to, NULL);
     json_decref(value);
     return status;
 }
 
+/* The token alone names the execution, so no id of a caller is compared with it. The name of the signal is for the driver
+ * to find, under the lock of the item: it has the attempt that is on record. */
 enum weir_status store_call_back(struct store *store, const struct callback *callback, struct sent_signal *ret_sent,
                                  struct weir_error *error)
 {
@@ -158,9 +163,10 @@ enum weir_status store_call_back(struct store *store, const struct callback *cal
     }
     if (status == WEIR_OK) {
         status = write_callback(callback, &data);
-        status = status == WEIR_OK              ? status
-                 : status == WEIR_OUT_OF_MEMORY ? error_out_of_memory(error)
-                                                : error_set(error, WEIR_INVALID_ARGUMENT, "the report is not UTF-8, or too long");
+        status = status == WEIR_OK ? status
+                 : status == WEIR_OUT_OF_MEMORY
+                     ? error_out_of_memory(error)
+                     : error_set(error, WEIR_INVALID_ARGUMENT, "the report is not UTF-8, or too long");
     }
     if (status == WEIR_OK) {
         const struct signal_request request = {.id = id, .callback = hash, .data = data.data};

@@ -20,8 +20,8 @@ static void make_token(struct scene *scene, struct attempt *attempt, int number)
 }
 
 /* `code`: of the failed attempt that it waits after; NULL = of none. */
-static enum weir_status record_attempt(struct scene *scene, const struct attempt *attempt, enum step_state state, int number,
-                                       const char *code)
+static enum weir_status record_attempt(struct scene *scene, const struct attempt *attempt, enum step_state state,
+                                       int number, const char *code)
 {
     struct step_record step = {
         .step = "call", .state = state, .attempt = number, .exit_code = -1, .failures = number - 1, .due_in_us = AN_HOUR};
@@ -75,7 +75,8 @@ static void a_report_wakes_a_parked_execution_once(void **state)
     struct attempt attempt = begin(scene);
     assert_int_equal(record_attempt(scene, &attempt, STEP_WAITING, 1, NULL), WEIR_OK);
     park(scene, &attempt.item);
-    assert_string_equal(scene_text(scene, "SELECT waiting_for FROM executions WHERE id = '%s'", attempt.item.id), "callback");
+    assert_string_equal(scene_text(scene, "SELECT waiting_for FROM executions WHERE id = '%s'", attempt.item.id),
+                        "callback");
     scene_ok(scene, report(scene, attempt.token, "{\"n\":1.50}", &sent));
     assert_true(sent.seq == 1 && !sent.duplicate);
     assert_string_equal(sent.id, attempt.item.id);
@@ -174,11 +175,9 @@ static void a_wrong_token_is_that_of_no_step(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {CALLBACK_TEST(a_report_wakes_a_parked_execution_once),
-                                       CALLBACK_TEST(a_node_that_holds_it_gets_the_report),
-                                       CALLBACK_TEST(a_report_that_meets_a_park_wakes_it),
-                                       CALLBACK_TEST(a_failure_has_its_code),
-                                       CALLBACK_TEST(only_the_attempt_on_record_takes_a_report),
-                                       CALLBACK_TEST(a_wrong_token_is_that_of_no_step)};
+    const struct CMUnitTest tests[] = {
+        CALLBACK_TEST(a_report_wakes_a_parked_execution_once),    CALLBACK_TEST(a_node_that_holds_it_gets_the_report),
+        CALLBACK_TEST(a_report_that_meets_a_park_wakes_it),       CALLBACK_TEST(a_failure_has_its_code),
+        CALLBACK_TEST(only_the_attempt_on_record_takes_a_report), CALLBACK_TEST(a_wrong_token_is_that_of_no_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

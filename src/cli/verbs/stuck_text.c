@@ -108,7 +108,7 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
             continue;
         }
         output_print(output, "  %-16s %s, attempt %" PRId64 ", %s, started %s (%s)\n", i == 0 ? "step" : "",
-                     field_text(output, step, "step"), field_number(step, "attempt", 1), status,
-                     since, output_ago(output, since, now_us));
+                     field_text(output, step, "step"), field_number(step, "attempt", 1), status, since,
+                     output_ago(output, since, now_us));
     }
 }

@@ -363,8 +363,8 @@ void execution_admit(struct execution *execution)
 
 /* --- the graph of steps --- */
 
-/* Begins the steps of the stage whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal or
- * a report, use no resources. */
+/* Begins the steps of the stage whose needs are done, up to the bound of parallel steps. A sleep, and a wait for a signal
+ * or a report, use no resources. */
 static void begin_steps(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;

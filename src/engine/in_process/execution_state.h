@@ -79,14 +79,14 @@ struct step_run {
     enum step_phase phase;
     enum step_state state; /* of the last report; final in PHASE_DONE */
     enum step_stop stop;
-    bool on_record;     /* the store has a row of it that is not final */
-    bool awaits_node;   /* WAITING for something that its node lacks: its own wait has not begun */
+    bool on_record;       /* the store has a row of it that is not final */
+    bool awaits_node;     /* WAITING for something that its node lacks: its own wait has not begun */
     bool awaits_callback; /* http: WAITING for the report of its function */
-    bool condition_met; /* `when` was true; the engine evaluates it once */
-    bool is_killed;     /* its process got KILL, not only TERM */
-    bool is_refused;    /* the store refused its result once */
-    int attempt;        /* the last one begun */
-    int ended_attempt;  /* of a handler: the last one known to have ended; 0 = none. Any later one may still run */
+    bool condition_met;   /* `when` was true; the engine evaluates it once */
+    bool is_killed;       /* its process got KILL, not only TERM */
+    bool is_refused;      /* the store refused its result once */
+    int attempt;          /* the last one begun */
+    int ended_attempt;    /* of a handler: the last one known to have ended; 0 = none. Any later one may still run */
     int failures;
     int keepers_lost; /* while it ran under this claim */
     int workers_lost; /* likewise: weir_interrupted(); at most WORKERS_LOST_FREE from an earlier claim */
@@ -105,8 +105,8 @@ struct step_run {
     struct timer timer;  /* its timeout, or the end of its sleep or of its wait for a signal */
     struct step_inputs *inputs;
     struct process *process;
-    char *result_path;            /* of its process: result_file.h */
-    struct step_secrets *secrets; /* of the process that runs */
+    char *result_path;              /* of its process: result_file.h */
+    struct step_secrets *secrets;   /* of the process that runs */
     struct step_callback *callback; /* http: of the attempt that this node has begun, or NULL */
     struct weir_call *call;
     weir_recorded_function *on_recorded; /* of the last call, until its end is on record or dropped */

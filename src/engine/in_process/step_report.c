@@ -79,8 +79,8 @@ static bool may_begin_soon(const struct step_run *run)
     return (int)execution_following_stage(execution) == (int)step_run_step(run)->section;
 }
 
-/* When the step goes on: it sleeps, waits for a signal or for the report of its function, here or on record from an earlier claim. 0 = it does something,
- * is about to begin, or waits for its next attempt; TIME_NEVER: it needs no time. */
+/* When the step goes on: it sleeps, waits for a signal or for the report of its function, here or on record from an earlier
+ * claim. 0 = it does something, is about to begin, or waits for its next attempt; TIME_NEVER: it needs no time. */
 static int64_t step_sleeps_until(const struct step_run *run)
 {
     const struct execution *execution = run->execution;

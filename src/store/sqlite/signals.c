@@ -425,14 +425,15 @@ static enum weir_status call_back(struct write *write, const struct signal_reque
         status = find_signalled(write, item, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, name, request->data,
-                                "callback", write->now_us, (const char *)NULL);
+        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, name,
+                                request->data, "callback", write->now_us, (const char *)NULL);
     }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1);
     }
     if (status == WEIR_OK) {
-        (void)snprintf(detail, sizeof detail, "%.*s", (int)strlen(name) - CALLBACK_HASH_LENGTH - 1, name); /* without the hash */
+        (void)snprintf(detail, sizeof detail, "%.*s", (int)strlen(name) - CALLBACK_HASH_LENGTH - 1,
+                       name); /* without the hash */
         status = event_history_add(write->connection, item->id, write->now_us, "signal", 0, item->fence, NULL, NULL, detail,
                                    error);
     }

@@ -8,7 +8,7 @@ static void an_http_step_is_read_and_written(void **state)
         "      sign: hook\n      bearer: token\n      redirects: 2\n      expect: [200-204, 404]\n"
         "      body: {b: \"${.input.b}\"}\n      headers: {X-B: 5, X-A: \"v${.input.v}\"}\n"
         "      url: https://api.example.com/${.input.id}?q=1\n      method: PUT\n"
-        "  g: {http: {url: \"${.input.url}\", method: GET}}\n  p: {http: {url: 'HTTP://a.test', body: x}}\n";
+        "  g: {http: {url: \"${.input.url}\", method: GET}}\n  p: {http: {url: 'HTTP://a.test', body: x, callback: 2h}}\n";
     struct definition *definition = read_fine(source);
     const struct step *step = &definition->steps[0];
     assert_int_equal(step->kind, STEP_HTTP);
@@ -29,13 +29,14 @@ static void an_http_step_is_read_and_written(void **state)
     assert_string_equal(step->http.sign, "hook");
     assert_string_equal(definition->steps[1].http.method, "GET");
     assert_string_equal(definition->steps[2].http.method, "POST");
+    assert_true(definition->steps[2].http.callback_us == 7200 * INT64_C(1000000) && step->http.callback_us == 0);
     definition_close(definition);
     expect_canonical(
         source, "{\"name\":\"a\",\"steps\":{\"s\":{\"timeout\":\"20s\",\"secrets\":{\"X-Api-Key\":\"k\"},\"http\":{"
                 "\"method\":\"PUT\",\"url\":\"https://api.example.com/${.input.id}?q=1\",\"headers\":{\"X-B\":\"5\","
                 "\"X-A\":\"v${.input.v}\"},\"body\":{\"b\":\"${.input.b}\"},\"expect\":[\"200-204\",404],\"redirects\":2,"
                 "\"bearer\":\"token\",\"sign\":\"hook\"}},\"g\":{\"http\":{\"url\":\"${.input.url}\"}},"
-                "\"p\":{\"http\":{\"url\":\"HTTP://a.test\",\"body\":\"x\"}}}}");
+                "\"p\":{\"http\":{\"url\":\"HTTP://a.test\",\"body\":\"x\",\"callback\":\"2h\"}}}}");
 }
 
 #define HEAD "name: a\nsteps:\n"
@@ -86,6 +87,9 @@ static void wrong_http_steps_are_refused(void **state)
         {HTTP("url: http://a, expect: [299-200]"), "f.yaml:3:38: \"expect\" must be statuses from 200 to 599", NULL},
         {HTTP("url: http://a, expect: 2xx"), "f.yaml:3:37: \"expect\" must be statuses from 200 to 599", NULL},
         {HTTP("url: http://a, redirects: 6"), "f.yaml:3:40: \"redirects\" must be an integer from 0 to 5", NULL},
+        {HTTP("url: http://a, callback: 0"), "f.yaml:3:35: \"callback\" must be longer than 0", NULL},
+        {HTTP("url: http://a, callback: soon"), "f.yaml:3:35: \"callback\" must be a duration, not text \"soon\"",
+         "a duration looks like 250ms, 10s, 1h30m or 2d"},
         {HTTP("url: http://a, sign: '${.input.s}'"),
          "f.yaml:3:35: the name of a secret must be fixed: an expression would let input choose the secret", NULL},
         {HTTP("url: http://a, bearer: a/b"), "f.yaml:3:37: \"a/b\" is no name of a secret", NULL},

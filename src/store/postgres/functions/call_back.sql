@@ -1,7 +1,7 @@
 -- Keeps the report of a function for a step `http` that has called it (store/signals.h). hash: that of the token of the attempt; the name
 -- of what the step waits for ends with it. data: JSON text.
---   outcome  'sent': the report is the signal `seq`; 'duplicate': it was sent before, as `seq`; 'other': another one was; 'none': no attempt
---            on record has this token
+--   outcome  'sent': the report is the signal `seq`; 'duplicate': it was sent before, as `seq`; 'other': another one was; 'none': no
+--            attempt on record has this token
 -- Locks: the item, so that a report meets no record of the attempt. Caller: call_back (queries/signals.sql).
 CREATE OR REPLACE FUNCTION :schema.call_back(item uuid, hash text, data text, OUT outcome text, OUT seq bigint)
 LANGUAGE plpgsql VOLATILE
