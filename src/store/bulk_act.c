@@ -82,6 +82,22 @@ enum weir_status bulk_act_check_wait(const char *waits_for, struct weir_error *e
     return WEIR_OK;
 }
 
+enum weir_status bulk_act_check_waits(enum bulk_act act, const struct act_order *order,
+                                      const struct execution_filter *filter, struct weir_error *error)
+{
+    INVARIANT(order != NULL && filter != NULL);
+    const char *kind = filter->waiting_for;
+    if (act != BULK_WAKE || order->waits_for != NULL || kind == NULL) {
+        return WEIR_OK;
+    }
+    if (strcmp(kind, wait_kind_name(WAIT_SIGNAL)) == 0 || strcmp(kind, wait_kind_name(WAIT_CALLBACK)) == 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a wake without `waiting_for` ends no wait for a %s", kind);
+        error_hint(error, "with waiting_for %s (--waiting-for) it ends those with a timeout, as if that had come", kind);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return bulk_act_check_wait(kind, error);
+}
+
 /* --- by filter --- */
 
 /* A filter without states gets those that the act can change. Executions that are made later do not match, so an act that

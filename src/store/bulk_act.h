@@ -32,6 +32,11 @@ WEIR_MUST_CHECK enum weir_status execution_complete_id(struct store *store, cons
  * WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status bulk_act_check_wait(const char *waits_for, struct weir_error *error);
 
+/* Whether a wake with this filter can change anything: without a kind it ends neither a wait for a signal nor one for a
+ * report or an approval, and the act would refuse all that match. Fine for every other act. WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status bulk_act_check_waits(enum bulk_act act, const struct act_order *order,
+                                                      const struct execution_filter *filter, struct weir_error *error);
+
 struct bulk_matches {
     int64_t matched;
     bool is_exact;   /* false: more may match, because the count has ended before the list */

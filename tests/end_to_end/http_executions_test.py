@@ -446,6 +446,30 @@ def a_wake_ends_the_wait_of_a_step(weir):
     listener.stop()
 
 
+def the_routes_of_many_executions_refuse_the_same_options(weir):
+    listener = _start(weir)
+    wrong = [({'action': 'cancel', 'keep_finished': False}, '/keep_finished'),
+             ({'action': 'cancel', 'from_step': 'a'}, '/from_step'), ({'action': 'purge', 'waiting_for': 'sleep'}, '/waiting_for'),
+             ({'action': 'retry', 'keep_finished': 1}, '/keep_finished'), ({'action': 'retry', 'from_step': True}, '/from_step'),
+             ({'action': 'retry', 'from_step': 'a b'}, '/from_step'), ({'action': 'retry', 'from_step': 'a\0'}, '/from_step'),
+             ({'action': 'wake', 'waiting_for': 'nap'}, '/waiting_for'), ({'action': 'wake', 'waiting_for': 3}, '/waiting_for'),
+             ({'action': 'wake', 'waiting_for': 'approval'}, '/waiting_for')]
+    for body, pointer in wrong:
+        bulk = problem(listener.ask('/v1/bulk', 'POST', body={**body, 'filter': {'workflow': 'hello'}}), 400,
+                       'invalid_argument')
+        chunk = problem(listener.ask('/v1/executions:act?workflow=hello', 'POST', body=body), 400, 'invalid_argument')
+        assert bulk['errors'] == chunk['errors'] and bulk['errors'][0]['pointer'] == pointer, (body, bulk, chunk)
+        assert (bulk['detail'], bulk.get('hint')) == (chunk['detail'], chunk.get('hint')), (body, bulk, chunk)
+    for kind in ('signal', 'callback', 'approval'):  # a wake without a kind would refuse all of them, so its dry run does
+        body = {'action': 'wake', 'filter': {'waiting_for': kind}}
+        for order in (body, {**body, 'dry_run': True}):
+            refused = problem(listener.ask('/v1/bulk', 'POST', body=order), 400, 'invalid_argument')
+            assert refused['errors'][0]['pointer'] == '/waiting_for', refused
+        problem(listener.ask(f'/v1/executions:act?waiting_for={kind}', 'POST', body={'action': 'wake'}), 400,
+                'invalid_argument')
+    listener.stop()
+
+
 def a_tag_names_a_state_of_an_execution(weir):
     listener = _start(weir)
     weir.good('pause', '-q')

@@ -345,15 +345,9 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
     if (status != WEIR_OK) {
         return status;
     }
-    const char *waiting_for = bulk->act == BULK_WAKE && bulk->order.waits_for == NULL ? bulk->filter.waiting_for : NULL;
-    bool is_of_others = waiting_for != NULL && (strcmp(waiting_for, "signal") == 0 || strcmp(waiting_for, "callback") == 0);
-    if (is_of_others) { /* the act would refuse all of them */
-        error_set(error, WEIR_INVALID_ARGUMENT, "a wake without --waiting-for ends no wait for a %s", waiting_for);
-        error_hint(error, "--waiting-for %s ends those with a timeout, as if that had come", waiting_for);
-        return WEIR_INVALID_ARGUMENT;
-    }
-    if (waiting_for != NULL && bulk_act_check_wait(waiting_for, error) != WEIR_OK) {
-        return WEIR_INVALID_ARGUMENT;
+    status = bulk_act_check_waits(bulk->act, &bulk->order, &bulk->filter, error);
+    if (status != WEIR_OK) {
+        return status;
     }
     if (!by_ids) {
         output_report(invocation->output, "%" PRId64 "%s %s", bulk->matches.matched, bulk->matches.is_exact ? "" : "+",

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "server/api.h"
 #include "server/entity_tag.h"
+#include "server/routes/act_order.h"
 #include "server/routes/body.h"
 #include "server/routes/execution_find.h"
 #include "server/routes/routes.h"
@@ -102,23 +103,33 @@ void answer_cancel_execution(struct api *api, struct store *store, struct http_r
     answer_act(store, request, answer, BULK_CANCEL, NULL);
 }
 
+/* An act with options in its body: a retry, a wake. */
+static void answer_act_with_order(struct store *store, struct http_request *request, struct http_answer *answer,
+                                  enum bulk_act act, const struct body_member *members, size_t count)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct act_order order = {.from = NULL};
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    enum weir_status status = body_read(request, members, count, &body, &at_fault, &error);
+    if (status == WEIR_OK) {
+        status = act_order_read(body, act, &order, &at_fault, &error);
+    }
+    if (status == WEIR_OK) {
+        answer_act(store, request, answer, act, &order);
+    } else {
+        respond_error(request, answer, &error, at_fault);
+    }
+    json_decref(body);
+}
+
 void answer_retry_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
-    struct weir_error error = {.status = WEIR_OK};
-    struct act_order order = {.from = NULL};
-    int keeps_finished = 0;
-    const struct body_member members[] = {{.name = "keep_finished", .kind = BODY_SWITCH, .to = &keeps_finished},
-                                          {.name = "from_step", .kind = BODY_TEXT, .to = &order.from}};
-    const char *at_fault = NULL;
-    json_t *body = NULL;
-    if (body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error) != WEIR_OK) {
-        respond_error(request, answer, &error, at_fault);
-        return;
-    }
-    order.keeps_finished = keeps_finished != 0 || order.from != NULL;
-    answer_act(store, request, answer, BULK_RETRY, &order);
-    json_decref(body);
+    const json_t *option = NULL; /* read by act_order_read() */
+    const struct body_member members[] = {{.name = "keep_finished", .kind = BODY_VALUE, .to = &option},
+                                          {.name = "from_step", .kind = BODY_VALUE, .to = &option}};
+    answer_act_with_order(store, request, answer, BULK_RETRY, members, 2);
 }
 
 void answer_release_execution(struct api *api, struct store *store, struct http_request *request,
@@ -131,17 +142,9 @@ void answer_release_execution(struct api *api, struct store *store, struct http_
 void answer_wake_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
-    struct weir_error error = {.status = WEIR_OK};
-    struct act_order order = {.waits_for = NULL};
-    const struct body_member members[] = {{.name = "waiting_for", .kind = BODY_TEXT, .to = &order.waits_for}};
-    const char *at_fault = NULL;
-    json_t *body = NULL;
-    if (body_read(request, members, 1, &body, &at_fault, &error) != WEIR_OK) {
-        respond_error(request, answer, &error, at_fault);
-        return;
-    }
-    answer_act(store, request, answer, BULK_WAKE, &order);
-    json_decref(body);
+    const json_t *option = NULL;
+    const struct body_member members[] = {{.name = "waiting_for", .kind = BODY_VALUE, .to = &option}};
+    answer_act_with_order(store, request, answer, BULK_WAKE, members, 1);
 }
 
 void answer_dismiss_execution(struct api *api, struct store *store, struct http_request *request,

@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "queue/name.h"
 #include "server/api.h"
 #include "server/bulk_jobs.h"
 #include "server/own_workspaces.h"
+#include "server/routes/act_order.h"
 #include "server/routes/routes.h"
 #include "store/bulk_act.h"
 #include "store/filter.h"
@@ -78,42 +78,18 @@ static enum weir_status read_order_filter(struct http_request *request, json_t *
     return read_filter_object(request, value, now_us, filter, error);
 }
 
-/* Of a retry: {"keep_finished", "from_step"}. */
-static enum weir_status read_retry_order(json_t *body, struct bulk_order *order, const char **ret_key,
-                                         struct weir_error *error)
+/* Of a retry {"keep_finished", "from_step"}, of a wake {"waiting_for"}. */
+static enum weir_status read_order_options(const json_t *body, struct bulk_order *order, const char **ret_key,
+                                           struct weir_error *error)
 {
-    const json_t *keeps = json_object_get(body, "keep_finished");
-    json_t *from = json_object_get(body, "from_step");
-    *ret_key = keeps != NULL ? "keep_finished" : "from_step";
-    if (order->act != BULK_RETRY && (keeps != NULL || from != NULL)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "only a retry keeps finished steps");
-    }
-    if (keeps != NULL && !json_is_boolean(keeps)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "keep_finished is true or false");
-    }
-    order->options = (struct act_order){.keeps_finished = json_is_true(keeps) || from != NULL, .from = bulk_text_of(from)};
-    *ret_key = "from_step";
-    return from == NULL || (order->options.from != NULL && name_is_valid(order->options.from))
-               ? WEIR_OK
-               : error_set(error, WEIR_INVALID_ARGUMENT, "from_step is the name of a step");
-}
-
-/* Of a wake: {"waiting_for"}. */
-static enum weir_status read_wake_order(json_t *body, struct bulk_order *order, const char **ret_key,
-                                        struct weir_error *error)
-{
-    json_t *kind = json_object_get(body, "waiting_for");
-    if (kind == NULL) {
-        return WEIR_OK;
+    const char *pointer = NULL;
+    enum weir_status status = act_order_read(body, order->act, &order->options, &pointer, error);
+    if (status != WEIR_OK) {
+        *ret_key = pointer + 1; /* the name of the key */
+        return status;
     }
     *ret_key = "waiting_for";
-    order->options.waits_for = bulk_text_of(kind);
-    if (order->act != BULK_WAKE) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
-    }
-    return order->options.waits_for != NULL
-               ? bulk_act_check_wait(order->options.waits_for, error)
-               : error_set(error, WEIR_INVALID_ARGUMENT, "waiting_for is the kind of a wait: sleep, retry or signal");
+    return bulk_act_check_waits(order->act, &order->options, &order->filter, error);
 }
 
 /* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for"}. The texts live as long
@@ -148,10 +124,7 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
         status = error_set(error, WEIR_INVALID_ARGUMENT, "reason is a text without NUL");
     }
     if (status == WEIR_OK) {
-        status = read_retry_order(body, &to->order, ret_key, error);
-    }
-    if (status == WEIR_OK) {
-        status = read_wake_order(body, &to->order, ret_key, error);
+        status = read_order_options(body, &to->order, ret_key, error);
     }
     to->is_dry_run = json_is_true(is_dry_run);
     to->expected = expected == NULL ? -1 : json_integer_value(expected);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "server/routes/act_order.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
 #include "store/bulk_act.h"
@@ -41,7 +42,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
     struct act_order order = {.from = NULL};
-    int keeps_finished = 0;
+    const json_t *option = NULL; /* read by act_order_read() */
     const char *action = NULL;
     const char *after = "";
     int64_t limit = LIST_LIMIT_DEFAULT;
@@ -50,29 +51,27 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
         {.name = "action", .kind = BODY_TEXT, .to = &action, .is_required = true},
         {.name = "after", .kind = BODY_TEXT, .to = &after},
         {.name = "limit", .kind = BODY_NUMBER, .to = &limit, .least = 1, .most = LIST_LIMIT_MOST},
-        {.name = "keep_finished", .kind = BODY_SWITCH, .to = &keeps_finished},
-        {.name = "from_step", .kind = BODY_TEXT, .to = &order.from},
-        {.name = "waiting_for", .kind = BODY_TEXT, .to = &order.waits_for}};
+        {.name = "keep_finished", .kind = BODY_VALUE, .to = &option},
+        {.name = "from_step", .kind = BODY_VALUE, .to = &option},
+        {.name = "waiting_for", .kind = BODY_VALUE, .to = &option}};
     const char *at_fault = NULL;
     json_t *body = NULL;
     enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error);
     if (status == WEIR_OK && (status = bulk_act_parse(action, &act, &error)) != WEIR_OK) {
         at_fault = "/action";
     }
-    if (status == WEIR_OK && act != BULK_RETRY && (keeps_finished != 0 || order.from != NULL)) {
-        at_fault = order.from != NULL ? "/from_step" : "/keep_finished";
-        status = error_set(&error, WEIR_INVALID_ARGUMENT, "only a retry keeps finished steps");
-    }
-    if (status == WEIR_OK && act != BULK_WAKE && order.waits_for != NULL) {
-        at_fault = "/waiting_for";
-        status = error_set(&error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
+    if (status == WEIR_OK) {
+        status = act_order_read(body, act, &order, &at_fault, &error);
     }
     if (status == WEIR_OK) {
         status = read_chunk_filter(request, store, &filter, &at_fault, &error);
     }
     if (status == WEIR_OK) {
+        at_fault = "/waiting_for";
+        status = bulk_act_check_waits(act, &order, &filter, &error);
+    }
+    if (status == WEIR_OK) {
         at_fault = NULL;
-        order.keeps_finished = keeps_finished != 0 || order.from != NULL;
         status = store_bulk_ordered(store, act, &order, &filter, after, (size_t)limit, &result, &error);
     }
     if (status == WEIR_OK) {

@@ -1,0 +1,76 @@
+/* Reads the options of acts. The rules of their values are those of the store (bulk_act.h), so that the command line and
+ * the API refuse the same; here are the types, and which act takes which member. */
+#include "server/routes/act_order.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "queue/name.h"
+
+/* NULL: the member is not there, or null. */
+static const json_t *member_of(const json_t *body, const char *name)
+{
+    const json_t *value = json_object_get(body, name);
+    return json_is_null(value) ? NULL : value;
+}
+
+/* A text with a NUL would be cut by the code that reads it. */
+static const char *text_of(const json_t *value)
+{
+    return json_is_string(value) && !json_string_has_nul(value) ? json_string_value(value) : NULL;
+}
+
+static enum weir_status read_retry_members(const json_t *body, struct act_order *order, const char **ret_pointer,
+                                           struct weir_error *error)
+{
+    const json_t *keeps = member_of(body, "keep_finished");
+    const json_t *from = member_of(body, "from_step");
+    *ret_pointer = "/keep_finished";
+    if (keeps != NULL && !json_is_boolean(keeps)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "keep_finished must be true or false, not %s",
+                         json_type_name(keeps));
+    }
+    *ret_pointer = "/from_step";
+    order->from = text_of(from);
+    order->keeps_finished = json_is_true(keeps) || from != NULL;
+    return from == NULL || (order->from != NULL && name_is_valid(order->from))
+               ? WEIR_OK
+               : error_set(error, WEIR_INVALID_ARGUMENT, "from_step must be the name of a step");
+}
+
+static enum weir_status read_wake_members(const json_t *body, struct act_order *order, const char **ret_pointer,
+                                          struct weir_error *error)
+{
+    const json_t *kind = member_of(body, "waiting_for");
+    *ret_pointer = "/waiting_for";
+    order->waits_for = text_of(kind);
+    return kind == NULL || order->waits_for != NULL
+               ? bulk_act_check_wait(order->waits_for, error)
+               : error_set(error, WEIR_INVALID_ARGUMENT, "waiting_for must be the kind of a wait, not %s",
+                           json_type_name(kind));
+}
+
+enum weir_status act_order_read(const json_t *body, enum bulk_act act, struct act_order *ret_order,
+                                const char **ret_pointer, struct weir_error *error)
+{
+    INVARIANT(ret_order != NULL && ret_pointer != NULL);
+    struct act_order order = {.from = NULL};
+    enum weir_status status = WEIR_OK;
+    if (act != BULK_RETRY && (member_of(body, "keep_finished") != NULL || member_of(body, "from_step") != NULL)) {
+        *ret_pointer = member_of(body, "keep_finished") != NULL ? "/keep_finished" : "/from_step";
+        return error_set(error, WEIR_INVALID_ARGUMENT, "only a retry keeps finished steps");
+    }
+    if (act != BULK_WAKE && member_of(body, "waiting_for") != NULL) {
+        *ret_pointer = "/waiting_for";
+        return error_set(error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
+    }
+    if (act == BULK_RETRY) {
+        status = read_retry_members(body, &order, ret_pointer, error);
+    } else if (act == BULK_WAKE) {
+        status = read_wake_members(body, &order, ret_pointer, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_order = order;
+        *ret_pointer = NULL;
+    }
+    return status;
+}
