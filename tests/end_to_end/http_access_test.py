@@ -23,7 +23,8 @@ from waiting import SHORT, wait_for
 ROLES = ('read', 'enqueue', 'operate', 'admin')
 MISSING = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
 OPEN = {'GET /livez', 'GET /readyz', 'GET /openapi.json', 'GET /docs', 'GET /docs/problems', 'GET /docs/problems/{code}',
-        'GET /', 'GET /assets/{version}/{file}', 'DELETE /v1/session'}
+        'GET /', 'GET /assets/{version}/{file}', 'DELETE /v1/session', 'POST /v1/callbacks:complete',
+        'POST /v1/callbacks:fail'}
 SOURCES = itertools.count(2)
 SERVER = None
 

@@ -449,10 +449,14 @@ def a_wake_ends_the_wait_of_a_step(weir):
 def the_routes_of_many_executions_refuse_the_same_options(weir):
     listener = _start(weir)
     wrong = [({'action': 'cancel', 'keep_finished': False}, '/keep_finished'),
-             ({'action': 'cancel', 'from_step': 'a'}, '/from_step'), ({'action': 'purge', 'waiting_for': 'sleep'}, '/waiting_for'),
-             ({'action': 'retry', 'keep_finished': 1}, '/keep_finished'), ({'action': 'retry', 'from_step': True}, '/from_step'),
-             ({'action': 'retry', 'from_step': 'a b'}, '/from_step'), ({'action': 'retry', 'from_step': 'a\0'}, '/from_step'),
-             ({'action': 'wake', 'waiting_for': 'nap'}, '/waiting_for'), ({'action': 'wake', 'waiting_for': 3}, '/waiting_for'),
+             ({'action': 'cancel', 'from_step': 'a'}, '/from_step'),
+             ({'action': 'purge', 'waiting_for': 'sleep'}, '/waiting_for'),
+             ({'action': 'retry', 'keep_finished': 1}, '/keep_finished'),
+             ({'action': 'retry', 'from_step': True}, '/from_step'),
+             ({'action': 'retry', 'from_step': 'a b'}, '/from_step'),
+             ({'action': 'retry', 'from_step': 'a\0'}, '/from_step'),
+             ({'action': 'wake', 'waiting_for': 'nap'}, '/waiting_for'),
+             ({'action': 'wake', 'waiting_for': 3}, '/waiting_for'),
              ({'action': 'wake', 'waiting_for': 'approval'}, '/waiting_for')]
     for body, pointer in wrong:
         bulk = problem(listener.ask('/v1/bulk', 'POST', body={**body, 'filter': {'workflow': 'hello'}}), 400,
