@@ -285,7 +285,7 @@ struct weir_filter {
     const char *group;
     unsigned states;         /* WEIR_STATE_... */
     const char *reason;      /* "pending_reason" as weir_why() has it */
-    const char *waiting_for; /* of WAITING ones: "sleep", "retry", "signal", "approval", "child" */
+    const char *waiting_for; /* of WAITING ones: "sleep", "retry", "signal", "callback", "approval", "child" */
     const char *error_code;
     const char *idempotency_key;
     int64_t created_since_us;
@@ -367,8 +367,8 @@ WEIR_MUST_CHECK enum weir_status weir_retry_execution(struct weir *weir, const c
                                                       char *ret_new_id, struct weir_error *error);
 
 /* Ends the waits of an execution before their time: steps that sleep are finished, and steps that wait for their next
- * attempt begin it. `waiting_for`: only waits of this kind, "sleep" or "retry"; or "signal" for waits with a timeout, which
- * end as if that had come; NULL = sleeps and waits for the next attempt. A wait for an approval is ended by weir_decide()
+ * attempt begin it. `waiting_for`: only waits of this kind, "sleep" or "retry"; or "signal" or "callback" for waits with a
+ * timeout, which end as if that had come; NULL = sleeps and waits for the next attempt. A wait for an approval is ended by weir_decide()
  * alone. Each wait is ended once. `reason`
  * (may be NULL) goes on record. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (no such wait, or woken already),
  * WEIR_INVALID_ARGUMENT. */

@@ -71,6 +71,27 @@ def test_a_cancelled_execution_is_retried_as_a_new_one(store):
     assert store.show(store.retry(again, keep_finished=True))['retry_of'] == again
 
 
+def test_a_failed_execution_is_dismissed(store):
+    id = store.enqueue('acme', 'nap')
+    with pytest.raises(weir.Error, match='PENDING'):
+        store.dismiss(id)
+    store.delete_workspace('acme', fail_waiting=True)
+    store.dismiss(id, 'known')
+    assert [event['reason'] for event in store.events(id) if event['event'] == 'dismiss'] == ['known']
+
+
+def test_what_does_not_wait_is_neither_decided_nor_woken(store):
+    store.publish('{"name": "ask", "steps": {"ask": {"approve": {}}}}')
+    id = store.enqueue('acme', 'ask')
+    for decide in (store.approve, store.reject):
+        with pytest.raises(weir.Error, match='no such step'):
+            decide(id, 'ask', comment='no')
+    with pytest.raises(weir.Error):
+        store.wake(id)
+    with pytest.raises(weir.Error, match='approval'):
+        store.wake(id, waiting_for='approval')
+
+
 def test_a_signal_is_kept_for_a_step(store):
     store.publish('{"name": "ask", "steps": {"a": {"signal": "approved"}, "b": {"signal": "other"}}}')
     id = store.enqueue('acme', 'ask')

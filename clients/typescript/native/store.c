@@ -330,6 +330,36 @@ static enum weir_status run_cancel(struct task *task)
     return weir_cancel(task->store->weir, task->arguments[0].text, task->arguments[1].text, &task->error);
 }
 
+/* Arguments: id, 1 to keep the finished steps, the step to begin with, reason. */
+static enum weir_status run_retry(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    const struct weir_retry_options options = {.keep_finished = arguments[1].number != 0, .from = arguments[2].text};
+    return weir_retry_execution(task->store->weir, arguments[0].text, &options, arguments[3].text, task->id, &task->error);
+}
+
+static napi_value finish_retry(napi_env env, struct task *task)
+{
+    return make_text(env, task->id);
+}
+
+/* The act on one execution. Arguments: id, reason. */
+static enum weir_status run_act(struct task *task, enum weir_act act)
+{
+    const struct weir_filter filter = {.id = task->arguments[0].text};
+    return weir_act(task->store->weir, act, &filter, task->arguments[1].text, NULL, &task->error);
+}
+
+static enum weir_status run_release(struct task *task)
+{
+    return run_act(task, WEIR_ACT_RELEASE);
+}
+
+static enum weir_status run_dismiss(struct task *task)
+{
+    return run_act(task, WEIR_ACT_DISMISS);
+}
+
 /* Arguments: id, step, "approve" or "reject", comment, reason. */
 static enum weir_status run_decide(struct task *task)
 {
@@ -475,6 +505,9 @@ const struct method store_methods[] = {
     OF_STORE("wait", "si", run_wait, finish_text),
     OF_STORE("metrics", "", run_metrics, finish_text),
     OF_STORE("cancel", "sz", run_cancel, NULL),
+    OF_STORE("retry", "sizz", run_retry, finish_retry),
+    OF_STORE("release", "sz", run_release, NULL),
+    OF_STORE("dismiss", "sz", run_dismiss, NULL),
     OF_STORE("decide", "szszz", run_decide, NULL),
     OF_STORE("wake", "szz", run_wake, NULL),
     OF_STORE("signal", "sszzz", run_signal, finish_number),

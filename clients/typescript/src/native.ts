@@ -47,6 +47,15 @@ export interface Native {
   wait(store: StoreHandle, id: string, timeoutUs: number): Promise<string>;
   metrics(store: StoreHandle): Promise<string>;
   cancel(store: StoreHandle, id: string, reason: string | null): Promise<void>;
+  retry(
+    store: StoreHandle,
+    id: string,
+    keepFinished: number,
+    fromStep: string | null,
+    reason: string | null,
+  ): Promise<string>;
+  release(store: StoreHandle, id: string, reason: string | null): Promise<void>;
+  dismiss(store: StoreHandle, id: string, reason: string | null): Promise<void>;
   decide(
     store: StoreHandle,
     id: string,

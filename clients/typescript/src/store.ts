@@ -235,6 +235,28 @@ export class Store {
     await this.#call((store) => native.cancel(store, id, reason ?? null));
   }
 
+  /**
+   * Enqueues a failed or cancelled execution again, as a new one, and returns its id. `keepFinished`: its finished steps are
+   * kept with their outputs. `fromStep`: the same, but this one and all that need it run again.
+   */
+  async retry(
+    id: string,
+    options: { keepFinished?: boolean; fromStep?: string; reason?: string } = {},
+  ): Promise<string> {
+    const { keepFinished, fromStep, reason } = options;
+    return this.#call((store) => native.retry(store, id, keepFinished ? 1 : 0, fromStep ?? null, reason ?? null));
+  }
+
+  /** A PENDING execution may start at once, before its time or the end of its back-off. */
+  async release(id: string, reason?: string): Promise<void> {
+    await this.#call((store) => native.release(store, id, reason ?? null));
+  }
+
+  /** A FAILED execution is dealt with: `weir failures` counts it no more. */
+  async dismiss(id: string, reason?: string): Promise<void> {
+    await this.#call((store) => native.dismiss(store, id, reason ?? null));
+  }
+
   /** Approves a step that waits for it; without `step`, the only one that does. `comment` is a part of its output. */
   async approve(id: string, options: { step?: string; comment?: string; reason?: string } = {}): Promise<void> {
     const { step, comment, reason } = options;
@@ -249,7 +271,7 @@ export class Store {
 
   /**
    * Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waitingFor`: only
-   * waits of this kind, 'sleep' or 'retry'; 'signal' ends those with a timeout as if that had come.
+   * waits of this kind, 'sleep' or 'retry'; 'signal' and 'callback' end those with a timeout as if that had come.
    */
   async wake(id: string, options: { waitingFor?: string; reason?: string } = {}): Promise<void> {
     await this.#call((store) => native.wake(store, id, options.waitingFor ?? null, options.reason ?? null));

@@ -1,4 +1,4 @@
-/** Workspaces that are deleted, workflows that are disabled and deleted. */
+/** Workspaces that are deleted, workflows that are disabled and deleted, acts on executions. */
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -42,4 +42,33 @@ test('a workflow is disabled, enabled and deleted', async (t) => {
   await store.cancel(id);
   await store.deleteWorkflow('nap');
   await assert.rejects(store.enqueue({ workspace: 'acme', workflow: 'nap' }), hasStatus('workflow_not_found'));
+});
+
+test('executions are retried, released and dismissed', async (t) => {
+  const store = await openStore(t);
+  const id = await store.enqueue({ workspace: 'acme', workflow: 'nap', runAt: new Date(Date.now() + 3_600_000) });
+  await assert.rejects(store.retry(id), hasStatus('illegal_state'));
+  await store.release(id, 'it is time');
+  await assert.rejects(store.dismiss(id), hasStatus('illegal_state'));
+  await store.cancel(id);
+  const again = await store.retry(id, { keepFinished: true, reason: 'it was a mistake' });
+  assert.equal((await store.show(again)).retry_of, id);
+  await assert.rejects(store.retry(id), hasStatus('conflict'));
+  await store.cancel(again);
+  await assert.rejects(store.retry(again, { fromStep: 'no-step' }), /no such step/);
+  const failed = await store.enqueue({ workspace: 'acme', workflow: 'nap' });
+  await store.deleteWorkspace('acme', { failWaiting: true });
+  await store.dismiss(failed, 'known');
+  const events = (await store.show(failed)).events as { event: string; reason: string | null }[];
+  assert.deepEqual(events.filter((row) => row.event === 'dismiss').map((row) => row.reason), ['known']);
+});
+
+test('what waits is decided and woken', async (t) => {
+  const store = await openStore(t);
+  await store.publish(JSON.stringify({ name: 'ask', steps: { ask: { approve: {} } } }));
+  const id = await store.enqueue({ workspace: 'acme', workflow: 'ask' });
+  await assert.rejects(store.approve(id, { step: 'ask' }), hasStatus('illegal_state'));
+  await assert.rejects(store.reject(id), /no such step/);
+  await assert.rejects(store.wake(id), hasStatus('illegal_state'));
+  await assert.rejects(store.wake(id, { waitingFor: 'approval' }), hasStatus('invalid_argument'));
 });

@@ -291,6 +291,10 @@ class Store:
         """A PENDING execution may start at once, before its time or the end of its back-off."""
         self._act('release', Filter(id), reason)
 
+    def dismiss(self, id: str, reason: str | None = None) -> None:
+        """A FAILED execution is dealt with: `weir failures` counts it no more."""
+        self._act('dismiss', Filter(id), reason)
+
     def approve(self, id: str, step: str | None = None, *, comment: str | None = None, reason: str | None = None) -> None:
         """Approves a step that waits for it; without `step`, the only one that does. `comment` is a part of its output."""
         self.native().decide(id, step, True, comment, reason)
@@ -301,7 +305,7 @@ class Store:
 
     def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:
         """Ends the waits of an execution before their time: sleeps are finished, and next attempts begin. `waiting_for`:
-        only waits of this kind, "sleep" or "retry"; "signal" ends those with a timeout, as if that had come."""
+        only waits of this kind, "sleep" or "retry"; "signal" and "callback" end those with a timeout, as if that had come."""
         self.native().wake(id, waiting_for, reason)
 
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
