@@ -107,6 +107,33 @@ static void measure_reads(struct bench *bench)
     store_close(store);
 }
 
+/* Sets of 1,000 in one request each, beside the same sets in this process. */
+static void measure_batches(struct bench *bench, struct store *store, int port)
+{
+    enum { BATCH = 1000, ITEM_BYTES = 64 };
+    size_t batches = bench->quick ? 2 : 200;
+    size_t size = (size_t)BATCH * ITEM_BYTES + REQUEST_MAX;
+    char *body = malloc(size);
+    char *request = malloc(size + REQUEST_MAX);
+    BENCH_CHECK(body != NULL && request != NULL);
+    size_t length = (size_t)snprintf(body, size, "{\"items\":[");
+    for (size_t i = 0; i < BATCH; i++) {
+        length += (size_t)snprintf(body + length, size - length, "%s{\"workspace\":\"w00000\",\"workflow\":\"noop\"}",
+                                   i == 0 ? "" : ",");
+    }
+    (void)snprintf(body + length, size - length, "]}");
+    struct http_load load = {.port = port, .connections = 4, .count = batches, .request = request};
+    load.request_length = http_load_request("POST", "/v1/executions:batch", body, request, size + REQUEST_MAX);
+    double began = bench_now();
+    fixture_fill(store, 0, 1, batches * BATCH);
+    double direct = (double)(batches * BATCH) / (bench_now() - began);
+    struct http_load_result result = http_load_run(&load);
+    bench_report(bench, "http, enqueue, batches of 1,000", result.per_second * BATCH, "items/s", direct, VALUE_AT_LEAST,
+                 100000);
+    free(body);
+    free(request);
+}
+
 /* The queue is paused: enqueues are measured, not the executions. */
 static void measure_enqueues(struct bench *bench)
 {
@@ -132,6 +159,7 @@ static void measure_enqueues(struct bench *bench)
     double library_ms = 1000 / direct_single;
     bench_report(bench, "http, enqueue, 1 connection: p50 (floor: the library)", single.p50_ms, "ms", library_ms,
                  VALUE_AT_MOST, library_ms + 0.3);
+    measure_batches(bench, store, port);
     bench_note(bench, "http, memory of the node", daemon_status_mib(&daemon, "VmRSS:"), "MiB");
     bench_http_streams(bench, store, port, &daemon);
     daemon_stop(&daemon);
