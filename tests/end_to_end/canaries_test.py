@@ -30,8 +30,8 @@ LEAK = 'echo "out $KEY"; echo "err $KEY" >&2; echo "{\\"key\\": \\"$KEY\\"}"; ex
 VISIBLE = 'visible-param-91'  # no secret: the outputs of a test that looks nowhere would not have it
 # What a person reads. `weir demo`, `dev`, `serve` and `top` do not end.
 READS = ['status', 'doctor', 'list', 'list --wide', 'failures', 'audit', 'audit --json', 'workspace list', 'plan list',
-         'workflow list', 'node list', 'worker list', 'lock list', 'token list', 'hook list', 'schedule list', 'store check',
-         'store status', 'workflow show leaks', 'workflow show deliver -w webhook-crm']
+         'workflow list', 'node list', 'worker list', 'lock list', 'token list', 'hook list', 'schedule list',
+         'store check', 'store status', 'workflow show leaks', 'workflow show deliver -w webhook-crm']
 
 
 def _spellings(secret):
@@ -185,7 +185,8 @@ def no_output_of_a_node_has_a_secret(weir):
     assert _ask_everything(listener, canaries, list(ids.values()), canaries.secrets['ops']) > 150
     for verb, body in (('complete', {'output': 1}), ('fail', {'error': 'x'}), ('complete', {'output': 2})):
         body = json.dumps({'callback': f'{ids["later"]}.{canaries.secrets["callback"]}', **body}).encode()
-        canaries.see('a callback', _ask(listener, f'/v1/callbacks:{verb}', 'POST', body, content_type='application/json')[1])
+        answer = _ask(listener, f'/v1/callbacks:{verb}', 'POST', body, content_type='application/json')
+        canaries.see('a callback', answer[1])
     for words in READS:
         _command(weir, canaries, *words.split())
     for id in ids.values():

@@ -305,7 +305,7 @@ class Store:
 
     def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:
         """Ends the waits of an execution before their time: sleeps are finished, and next attempts begin. `waiting_for`:
-        only waits of this kind, "sleep" or "retry"; "signal" and "callback" end those with a timeout, as if that had come."""
+        only waits of this kind, "sleep" or "retry"; "signal" or "callback" end those with a timeout, as if that came."""
         self.native().wake(id, waiting_for, reason)
 
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
