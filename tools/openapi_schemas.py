@@ -41,7 +41,8 @@ OBJECTS = {
                  ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
                  ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
                  ' last_worker_language~?',
-    'UnfinishedStep': 'approvers? prompt? step status attempt started_at? due_at? signal? children_count? children_ended? oldest_child_id?',
+    'UnfinishedStep': 'approvers? prompt? step status attempt started_at? due_at? signal? children_count?'
+                      ' children_ended? oldest_child_id?',
     'SlotHolder': 'id status node? step_names? running_us',
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',

@@ -175,11 +175,11 @@ struct step_start {
     const char *executor_group;      /* NULL: that of the workflow, else that of the parent */
     int priority;                    /* with has_priority, else that of the parent */
     bool has_priority;
-    int wait;         /* for so many completed children; START_WAITS_FOR_ALL, 0 = none */
-    int max_parallel; /* children that have begun and not ended; 0 = all */
-    bool leaves;      /* children go on behind the end of the parent, else they are cancelled */
-    const char
-        *signal; /* the name of the signal that ends the wait, which no person can send: CHILDREN_SIGNAL and the id of the step */
+    int wait;           /* for so many completed children; START_WAITS_FOR_ALL, 0 = none */
+    int max_parallel;   /* children that have begun and not ended; 0 = all */
+    bool leaves;        /* children go on behind the end of the parent, else they are cancelled */
+    const char *signal; /* the name of the signal that ends the wait, which no person can send: CHILDREN_SIGNAL and the id
+                           of the step */
 };
 enum { START_WAITS_FOR_ALL = -1 };
 

@@ -24,13 +24,13 @@
 static const struct step_key {
     const char *key;
     const char *owner;
-} step_keys[] = {{"needs", NULL},    {"when", NULL},          {"timeout", NULL},
-                 {"retry", NULL},    {"hold_slot", NULL},     {"secrets", NULL},
-                 {"exec", "exec"},   {"env", "exec"},         {"env_from", "exec"},
-                 {"cwd", "exec"},    {"stdin", "exec"},       {"output_max", "exec"},
-                 {"sleep", "sleep"}, {"handler", "handler"},  {"input", "handler"},
-                 {"http", "http"},   {"signal", "signal"},    {"continue_on_error", NULL},
-                 {"undo", NULL},     {"approve", "approve"},  {"start", "start"}};
+} step_keys[] = {{"needs", NULL},    {"when", NULL},         {"timeout", NULL},
+                 {"retry", NULL},    {"hold_slot", NULL},    {"secrets", NULL},
+                 {"exec", "exec"},   {"env", "exec"},        {"env_from", "exec"},
+                 {"cwd", "exec"},    {"stdin", "exec"},      {"output_max", "exec"},
+                 {"sleep", "sleep"}, {"handler", "handler"}, {"input", "handler"},
+                 {"http", "http"},   {"signal", "signal"},   {"continue_on_error", NULL},
+                 {"undo", NULL},     {"approve", "approve"}, {"start", "start"}};
 
 enum { STEP_KEYS = sizeof step_keys / sizeof step_keys[0] };
 

@@ -55,8 +55,8 @@ enum {
     CHILD_DEPTH_MOST = 16,                     /* parents above each other */
     CHILDREN_PLAN_BYTES_MAX = 4 * 1024 * 1024, /* the params of all children of one step */
     CHILD_WORK_BATCH = 200,                    /* notes of the outbox that one transaction takes */
-    CHILD_PLAN_BATCH = 1000,                   /* rows, and parts of 4 KiB, after which a transaction reads no further plan */
-    CHILD_STARTS_BATCH = 500                   /* children that one transaction enqueues, and cancels */
+    CHILD_PLAN_BATCH = 1000, /* rows, and parts of 4 KiB, after which a transaction reads no further plan */
+    CHILD_STARTS_BATCH = 500 /* children that one transaction enqueues, and cancels */
 };
 
 /* --- sizes of sets --- */

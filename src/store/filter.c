@@ -37,10 +37,10 @@ enum filter_key {
     KEY_COUNT
 };
 
-static const char *const key_names[KEY_COUNT] = {
-    "id",          "workspace", "workflow",   "executor_group",  "status",  "pending_reason",
-    "waiting_for", "parent",    "error_code", "idempotency_key", "retried", "dismissed",
-    "stuck",       "since",     "until",      "finished_before"};
+static const char *const key_names[KEY_COUNT] = {"id",         "workspace",       "workflow",    "executor_group",
+                                                 "status",     "pending_reason",  "waiting_for", "parent",
+                                                 "error_code", "idempotency_key", "retried",     "dismissed",
+                                                 "stuck",      "since",           "until",       "finished_before"};
 
 /* A flag has dashes where the key has underscores: --error-code is error_code. */
 const char *filter_key_of_flag(const char *flag)

@@ -483,7 +483,7 @@ static struct claimed_item begin_with(struct scene *scene, const char *workspace
 }
 
 #define PLAN_HEAD                                                                                                          \
-    "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":1,\"waits_for_all\":1,"                    \
+    "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":1,\"waits_for_all\":1,"               \
     "\"wanted\":1,\"max_parallel\":1,\"leaves\":0,\"children\":"
 
 static void a_plan_that_cannot_be_read_stops_no_other(void **state)
@@ -512,16 +512,15 @@ static void a_plan_that_cannot_be_read_stops_no_other(void **state)
 static void params_may_be_as_deep_as_an_input(void **state)
 {
     struct scene *scene = *state;
-    char plan[1024] = PLAN_HEAD "[{\"a\":";
-    for (int i = 0; i < 62; i++) {
-        strcat(plan, "[");
+    struct text plan = {.max = 1024};
+    assert_int_equal(text_add_string(&plan, PLAN_HEAD "[{\"a\":"), WEIR_OK);
+    for (int i = 0; i < 2 * (JSON_DEPTH_MAX - 2); i++) {
+        assert_int_equal(text_add_string(&plan, i < JSON_DEPTH_MAX - 2 ? "[" : "]"), WEIR_OK);
     }
-    for (int i = 0; i < 62; i++) {
-        strcat(plan, "]");
-    }
-    strcat(plan, "}]}");
-    (void)begin_with(scene, "free-co", plan);
+    assert_int_equal(text_add_string(&plan, "}]}"), WEIR_OK);
+    (void)begin_with(scene, "free-co", plan.data);
     assert_int_equal(advance(scene).started, 1);
+    text_close(&plan);
 }
 
 static void params_that_are_too_large_fail_the_wait(void **state)

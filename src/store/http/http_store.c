@@ -406,6 +406,7 @@ static enum weir_status http_trim_hook_events(struct store *store, int64_t *ret_
     return refuse_node_verb(error);
 }
 
+/* A duty of the node that schedules, which has the store itself. */
 static enum weir_status http_advance_children(struct store *store, struct children_advance *ret_advance,
                                               struct weir_error *error)
 {

@@ -106,8 +106,8 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
         status = find_last_id(link, filter, after, states, last, window_end, error);
     }
     if (status == WEIR_OK) {
-        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddtduu", after, filter->workspace, (int)states,
-                           filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddtduu", after, filter->workspace,
+                           (int)states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
                            filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
                            filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
                            filter->id == NULL ? UUID_FIRST : one, (int)filter->retried, (int)filter->stuck,

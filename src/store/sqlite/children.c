@@ -46,8 +46,8 @@ struct advance {
     int64_t last_note;
     int64_t starts_left;
     int64_t cancels_left;
-    int64_t plan_left;   /* of CHILD_PLAN_BATCH */
-    int64_t bytes_left;  /* of params that are enqueued */
+    int64_t plan_left;  /* of CHILD_PLAN_BATCH */
+    int64_t bytes_left; /* of params that are enqueued */
     struct children_advance result;
 };
 
@@ -79,6 +79,7 @@ struct child_step {
 
 enum weir_status children_plan(struct write *write, const struct record *record, struct weir_error *error)
 {
+    INVARIANT(write != NULL && record != NULL);
     const struct step_record *step = record->step;
     int64_t inserted = 0;
     if (step == NULL || step->state != STEP_WAITING || !signal_is_of_children(step->signal)) {
@@ -95,6 +96,7 @@ enum weir_status children_plan(struct write *write, const struct record *record,
 
 enum weir_status children_note_ends(struct write *write, struct weir_error *error)
 {
+    INVARIANT(write != NULL && write->connection != NULL);
     int64_t any = 0;
     enum weir_status status = connection_read_integer(write->connection, error, &any, QUERY_HAS_CHILD_STEPS, "");
     if (status == WEIR_OK && any != 0) {
@@ -190,11 +192,11 @@ static const char *problem_of_plan(const json_t *plan, int64_t depth, int64_t ot
     const json_t *children = json_object_get(plan, "children");
     bool is_readable = json_is_array(children) && json_is_integer(json_object_get(plan, "wanted")) &&
                        json_is_integer(json_object_get(plan, "max_parallel"));
-    return !is_readable                                                                            ? "children_invalid"
-           : depth > CHILD_DEPTH_MOST                                                              ? "children_too_deep"
+    return !is_readable                                                                             ? "children_invalid"
+           : depth > CHILD_DEPTH_MOST                                                               ? "children_too_deep"
            : (int64_t)json_array_size(children) + other_children > (int64_t)CHILDREN_OF_PARENT_MOST ? "children_too_many"
-           : !params_are_within_limits(children)                                                   ? "children_too_large"
-                                                                                                   : NULL;
+           : !params_are_within_limits(children)                                                    ? "children_too_large"
+                                                                                                    : NULL;
 }
 
 static const char *text_of_problem(const char *problem)
@@ -244,13 +246,12 @@ static enum weir_status take_plan(struct advance *advance, const struct note *no
     const json_t *children = problem == NULL ? json_object_get(plan, "children") : NULL;
     const json_t *priority = json_object_get(plan, "priority");
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *s = connection_bind(connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiiit", note->parent, note->step,
-                                      json_string_value(json_object_get(plan, "workflow")),
-                                      json_string_value(json_object_get(plan, "executor_group")),
-                                      (int64_t)json_integer_value(priority), number_of(plan, "is_single"),
-                                      number_of(plan, "waits_for_all"), number_of(plan, "wanted"),
-                                      number_of(plan, "max_parallel"), number_of(plan, "leaves"), row->depth,
-                                      (int64_t)json_array_size(children), problem);
+    sqlite3_stmt *s = connection_bind(
+        connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiiit", note->parent, note->step,
+        json_string_value(json_object_get(plan, "workflow")), json_string_value(json_object_get(plan, "executor_group")),
+        (int64_t)json_integer_value(priority), number_of(plan, "is_single"), number_of(plan, "waits_for_all"),
+        number_of(plan, "wanted"), number_of(plan, "max_parallel"), number_of(plan, "leaves"), row->depth,
+        (int64_t)json_array_size(children), problem);
     if (s == NULL) {
         return statement_failure(error);
     }

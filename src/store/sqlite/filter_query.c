@@ -109,11 +109,12 @@ static enum weir_status read_arm(struct connection *connection, const struct arm
     enum weir_status status = WEIR_OK;
     size_t count = 0;
     sqlite3_stmt *statement = connection_bind(
-        connection, error, arm->ids[walk->descending], filter->parent == NULL ? "tidttttiittiiddtd" : "tidttttiittiiddtdt", walk->after, walk->workspace_id,
-        (int)walk->states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
-        filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, walk->from,
-        walk->below, filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit,
-        (int)filter->retried, (int)filter->stuck, filter->waiting_for, (int)filter->dismissed, filter->parent);
+        connection, error, arm->ids[walk->descending], filter->parent == NULL ? "tidttttiittiiddtd" : "tidttttiittiiddtdt",
+        walk->after, walk->workspace_id, (int)walk->states, filter->workflow, filter->group, filter->error_code,
+        filter->idempotency_key, filter->created_since_us,
+        filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, walk->from, walk->below,
+        filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit, (int)filter->retried,
+        (int)filter->stuck, filter->waiting_for, (int)filter->dismissed, filter->parent);
     if (statement == NULL) {
         return statement_failure(error);
     }

@@ -109,12 +109,10 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
 static void a_filter_without_a_condition_is_empty(void **state)
 {
     static const char *const wheres[] = {
-        "id=01a215fd",       "workspace=a",        "workflow=a",
-        "executor_group=a",  "status=failed",      "error_code=a",
-        "retried=yes",       "stuck=no",           "since=1h",
-        "until=1h",          "idempotency_key=a",  "pending_reason=queue_paused",
-        "waiting_for=sleep", "finished_before=1h", "dismissed=no",
-        "parent=01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"};
+        "id=01a215fd",       "workspace=a",        "workflow=a",        "executor_group=a",
+        "status=failed",     "error_code=a",       "retried=yes",       "stuck=no",
+        "since=1h",          "until=1h",           "idempotency_key=a", "pending_reason=queue_paused",
+        "waiting_for=sleep", "finished_before=1h", "dismissed=no",      "parent=01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"};
     size_t keys = 0;
     (void)state;
     while (filter_key(keys) != NULL) {

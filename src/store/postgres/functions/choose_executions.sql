@@ -1,6 +1,6 @@
 -- The ids of the executions of a list, newest first. Each arm goes along one index: living ones, held ones alone (by `claims`), ended ones,
--- FAILED ones alone (executions_failed); or the children of $18. At most two have a wanted state. They are arms of their own because a LIMIT does not reach the
--- members of a UNION ALL below it.
+-- FAILED ones alone (executions_failed); or the children of $18. At most two have a wanted state. They are arms
+-- of their own because a LIMIT does not reach the members of a UNION ALL below it.
 -- NULL or the bounds of bigint = no condition. retried (enum filter_condition): 1 = only those that another execution repeats, 2 = only
 -- the remaining ones; stuck and dismissed likewise. The parameters are those of
 -- page_of_executions (queries/read.sql).

@@ -115,8 +115,12 @@ static void an_execution_that_waits_for_children_is_parked(void **state)
 /* The wait is on record from an earlier claim, and the claim brings the signal. */
 static void restart(const char *definition, const char *data, int64_t due_in_us)
 {
-    struct step_record step = {
-        .step = "go", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = due_in_us, .signal = "children:go"};
+    struct step_record step = {.step = "go",
+                               .state = STEP_WAITING,
+                               .attempt = 1,
+                               .exit_code = -1,
+                               .due_in_us = due_in_us,
+                               .signal = "children:go"};
     struct signal_record signal = {.seq = 4, .name = "children:go", .data = data, .data_length = strlen(data)};
     struct engine_start start = engine_fixture_start_of(1, definition, "{}");
     start.steps = &step;
@@ -180,8 +184,8 @@ static void params_with_too_many_values_fail_the_step(void **state)
 {
 #define MANY "${[range(65000) | []]}"
     (void)state;
-    expect_failure(DEFINITION("{\"workflow\":\"c\",\"for_each\":\"${[range(5)]}\",\"params\":{\"a\":\"" MANY "\",\"b\":\"" MANY
-                              "\",\"c\":\"" MANY "\"}}"),
+    expect_failure(DEFINITION("{\"workflow\":\"c\",\"for_each\":\"${[range(5)]}\",\"params\":{\"a\":\"" MANY
+                              "\",\"b\":\"" MANY "\",\"c\":\"" MANY "\"}}"),
                    "{}", "children_too_large");
 #undef MANY
 }
@@ -189,8 +193,9 @@ static void params_with_too_many_values_fail_the_step(void **state)
 static void params_larger_than_an_input_fail_the_step(void **state)
 {
     (void)state;
-    expect_failure(DEFINITION("{\"workflow\":\"c\",\"params\":{\"a\":\"${\\\"x\\\" * 600000}\",\"b\":\"${\\\"x\\\" * 600000}\"}}"),
-                   "{}", "children_too_large");
+    expect_failure(
+        DEFINITION("{\"workflow\":\"c\",\"params\":{\"a\":\"${\\\"x\\\" * 600000}\",\"b\":\"${\\\"x\\\" * 600000}\"}}"),
+        "{}", "children_too_large");
 }
 
 static void the_signal_of_the_store_may_fail_the_step(void **state)

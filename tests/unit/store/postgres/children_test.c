@@ -99,8 +99,9 @@ static void a_locked_child_is_cancelled_later(void **state)
 static void a_plan_beyond_the_limits_waits_for_its_locked_parent(void **state)
 {
     struct scene *scene = *state;
-    char plan[] = "{\"workflow\":\"hello\",\"is_single\":1,\"waits_for_all\":1,\"wanted\":1,\"max_parallel\":1,\"leaves\":0,"
-                  "\"children\":[{}]}";
+    char plan[] =
+        "{\"workflow\":\"hello\",\"is_single\":1,\"waits_for_all\":1,\"wanted\":1,\"max_parallel\":1,\"leaves\":0,"
+        "\"children\":[{}]}";
     struct step_record step = {.step = "more",
                                .state = STEP_WAITING,
                                .attempt = 1,
@@ -114,15 +115,17 @@ static void a_plan_beyond_the_limits_waits_for_its_locked_parent(void **state)
     record.step = &step;
     ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
     assert_int_equal(record.status, WEIR_OK);
-    (void)run(scene->b, "UPDATE weir.child_steps SET depth = 1, count = 100000 WHERE parent_id = '%s' AND step = 'go'", parent.id);
+    (void)run(scene->b, "UPDATE weir.child_steps SET depth = 1, count = 100000 WHERE parent_id = '%s' AND step = 'go'",
+              parent.id);
     (void)run(scene->a, "BEGIN; SELECT 1 FROM weir.workflow_execution_queue WHERE id = '%s' FOR NO KEY UPDATE", parent.id);
     struct children_advance held = advance(scene);
     assert_int_equal(held.settled, 0);
     assert_true(held.waits);
     (void)run(scene->a, "ROLLBACK");
     assert_int_equal(advance(scene).settled, 1);
-    assert_string_equal(run(scene->b, "SELECT data::json ->> 'code' FROM weir.signals WHERE execution_id = '%s'", parent.id),
-                        "children_too_many");
+    assert_string_equal(
+        run(scene->b, "SELECT data::json ->> 'code' FROM weir.signals WHERE execution_id = '%s'", parent.id),
+        "children_too_many");
 }
 
 /* Two nodes that do the duty at once take different notes. */

@@ -144,7 +144,8 @@ static void assert_unread(const char *plans, int states, const char *unread)
     run(sql);
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE chosen "
-                   "(" ID_NONE ", NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ", NULL)",
+                   "(" ID_NONE ", NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST
+                   ", NULL)",
                    states);
     PGresult *result = PQexec(connection, sql);
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
