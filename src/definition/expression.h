@@ -138,8 +138,8 @@ typedef enum weir_status (*expression_visit)(void *context, const struct templat
                                              size_t length, size_t offset);
 WEIR_MUST_CHECK enum weir_status expression_references(const struct template *template, expression_visit visit,
                                                        void *context);
-/* The objects that expressions read: the context as a whole, that of a step which runs after a failure, those of one item
- * of `for_each`, a step in `.steps`, `.execution` and `.failure`. */
+/* The objects that expressions read: the context as a whole, a step in `.steps`, `.execution` and `.failure`. The context
+ * has more keys in a step that runs after a failure, and for an item of `for_each`. */
 enum expression_object {
     CONTEXT_ITSELF,
     CONTEXT_AFTER_FAILURE,

@@ -1,5 +1,5 @@
-/* The duty of children (store/children.h): the node that schedules starts the children of other executions, counts their
- * ends, ends the waits of their parents, and cancels the children of parents that have ended.
+/* The duty of children (store/children.h), which the node that schedules has. It starts the children of other executions,
+ * and counts their ends. It ends the waits of their parents, and cancels the children of parents that have ended.
  *
  * Each call of the store is a whole step of it, in one transaction. So a node that dies between two calls leaves nothing
  * half done, and two nodes that do the duty at once, at a change of the scheduler, do nothing twice.

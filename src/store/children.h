@@ -1,11 +1,11 @@
 /* Executions that other ones have started by `start` steps: their children.
  *
- * The record of a step that waits for children brings a plan: JSON text in the place of its variables, for a step that
- * waits for a signal whose name begins with CHILDREN_SIGNAL. The store keeps a row for the step and, once the plan was
+ * The record of a step that waits for children brings a plan: JSON text in the place of its variables. The name of
+ * its signal begins with CHILDREN_SIGNAL. The store keeps a row for the step and, once the plan was
  * read, one for each child. Each end of a child or a parent leaves a note in an outbox, in its own transaction.
  * store_advance_children() works on these notes: it enqueues children, counts ends, ends the wait of a step by a signal,
  * and cancels the children of ended parents. Each call is one transaction, so no child starts twice and no end counts
- * twice, whoever calls.
+ * twice, even when two nodes call at once.
  */
 #ifndef WEIR_STORE_CHILDREN_H
 #define WEIR_STORE_CHILDREN_H

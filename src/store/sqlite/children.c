@@ -3,8 +3,8 @@
  * A call of sqlite_advance_children() is one write transaction:
  *
  *   1. Take the oldest notes. Those of ended children are counted in their steps.
- *   2. Look at each step that a note names: read its plan if it is new, cancel the children of an ended parent, enqueue
- *      children up to `max_parallel`, and end the wait when it is over.
+ *   2. Look at each step that a note names. Read its plan if it is new, and enqueue children up to `max_parallel`, or
+ *      cancel those of an ended parent. End the wait when it is over.
  *   3. A step with more to do than a transaction may do gets a note again. Delete the notes that were taken.
  *   4. A step whose parent was purged loses its rows when they are not needed any more.
  *

@@ -1,8 +1,8 @@
 -- Does all that can be done for one start step: see advance_children().
---   positions  of children that have ended
---   starts, cancels  at most so many
---   may_plan  whether a plan may be read; else the step gets a note again
--- planned: the work of a plan that was read (read_child_plan()).
+--   positions  of children that have ended.
+--   starts, cancels  at most so many.
+--   may_plan  whether a plan may be read; else the step gets a note again.
+-- Returns in `planned` the work of a plan that was read (read_child_plan()).
 -- Locks: the row of the step, then those of start_children(), cancel_children() and settle_children(). Caller: advance_children().
 CREATE OR REPLACE FUNCTION :schema.advance_child_step(now_us bigint, parent uuid, of_step text, positions integer[], starts integer,
                                                       cancels integer, may_plan boolean, OUT started integer, OUT cancelled integer,

@@ -1,7 +1,7 @@
 -- The duty of children (store/children.h), a part of it in one transaction.
---   notes   of the outbox that are taken
---   starts  children that are enqueued at most, and that are cancelled
--- Returns how many were started and cancelled, how many waits are over, whether more can be done at once, and whether notes are left of
+--   notes   of the outbox that are taken.
+--   starts  children that are enqueued at most, and that are cancelled.
+-- Returns how many were started and cancelled, and how many waits are over. again: more can be done at once. waits: notes are left of
 -- rows that another transaction has locked.
 --
 -- 1. The oldest notes are taken. Two nodes that do this at once take different ones.

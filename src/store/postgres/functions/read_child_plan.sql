@@ -1,6 +1,6 @@
--- Reads the plan of a new start step from the variables of its step, and makes the rows of its children. Returns whether it is there: the
--- parent may have been purged before; and its work, in rows and in parts of 4 KiB. A plan beyond the limits, or one that cannot be read,
--- makes no children: `problem` of the step gets the code of its failure, because the row of the parent may be locked until a later call.
+-- Reads the plan of a new start step from the variables of its step, and makes the rows of its children. Returns whether it is there,
+-- as the parent may have been purged before, and its work, in rows and in parts of 4 KiB. A plan beyond the limits, or one that cannot
+-- be read, makes no children. Then `problem` of the step keeps the code of its failure until the parent can be locked.
 -- Locks: none but its own rows, and that of the step, which the caller has locked. Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.read_child_plan(now_us bigint, parent uuid, of_step text, OUT is_there boolean, OUT work integer)
 LANGUAGE plpgsql VOLATILE
