@@ -100,7 +100,7 @@
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK, {.name = "waiting-for", .type = VALUE_TEXT, .value = "KIND",
-                           .help = "only waits of this kind: sleep, retry, signal"}},
+                           .help = "only waits of this kind: sleep, retry, signal, child"}},
 },
 {
     .name = "failures", .section = "Executions", .run = verb_failures,

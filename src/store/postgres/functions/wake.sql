@@ -1,5 +1,5 @@
 -- For callers in SQL: the steps of an execution that sleep or wait for their next attempt go on now. waiting_for: only waits of this kind;
--- 'signal' and 'callback' end waits with a timeout, as if that had come. Only a decision ends the wait for an approval.
+-- 'signal', 'callback' and 'child' end waits with a timeout, as if that had come. Only a decision ends the wait for an approval.
 -- Raises execution_not_found, illegal_state, invalid_argument.
 -- Locks: those of wake_steps().
 CREATE OR REPLACE FUNCTION :schema.wake(execution_id uuid, waiting_for text DEFAULT NULL, reason text DEFAULT NULL) RETURNS void
@@ -11,9 +11,9 @@ BEGIN
     IF waiting_for = 'approval' THEN
         PERFORM :schema.refuse('invalid_argument', 'a wake cannot end the wait for an approval',
                                'decide with weir.approve() or weir.reject()');
-    ELSIF waiting_for NOT IN ('sleep', 'retry', 'signal', 'callback') THEN
+    ELSIF waiting_for NOT IN ('sleep', 'retry', 'signal', 'callback', 'child') THEN
         PERFORM :schema.refuse('invalid_argument', format('"%s" is no kind of a wait', left(waiting_for, 64)),
-                               'waiting_for is sleep, retry, signal or callback');
+                               'waiting_for is sleep, retry, signal, callback or child');
     END IF;
     SELECT a.outcome, a.detail, a.waits, a.of_kind, a.timed INTO act
     FROM :schema.wake_steps(ARRAY[execution_id], :schema.actor(), reason, waiting_for) a;
