@@ -283,7 +283,8 @@ def kill_group(process):
 
 # --- which tests ---
 
-RUN_DEFINITIONS = ('execution', 'stages', 'step_inputs', 'step_run', 'step_secrets', 'step_signal', 'waiting')
+RUN_DEFINITIONS = ('evaluator_process', 'execution', 'stages', 'step_inputs', 'step_run', 'step_secrets', 'step_signal',
+                   'waiting')
 
 
 def distance(file, name):
