@@ -367,9 +367,9 @@ WEIR_MUST_CHECK enum weir_status weir_retry_execution(struct weir *weir, const c
                                                       char *ret_new_id, struct weir_error *error);
 
 /* Ends the waits of an execution before their time: steps that sleep are finished, and steps that wait for their next
- * attempt begin it. `waiting_for`: only waits of this kind, "sleep" or "retry"; or "signal", "callback" or "child" for waits
- * with a timeout, which end as if that had come; NULL = sleeps and waits for the next attempt. A wait for an approval is
- * ended by weir_decide() alone. Each wait is ended once. `reason` (may be NULL) goes on record. Errors:
+ * attempt begin it. `waiting_for`: only waits of this kind, "sleep" or "retry"; or "signal", "callback" or "child" for
+ * waits with a timeout, which end as if that had come; NULL = sleeps and waits for the next attempt. A wait for an approval
+ * is ended by weir_decide() alone. Each wait is ended once. `reason` (may be NULL) goes on record. Errors:
  * WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE (no such wait, or woken already), WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for,
                                                      const char *reason, struct weir_error *error);

@@ -61,7 +61,7 @@ enum pending_reason {
     X(WAIT_RETRY, "retry", "a step of it waits for its next attempt; it uses no slot meanwhile")                           \
     X(WAIT_SIGNAL, "signal", "a step of it waits for a signal; it uses no slot meanwhile")                                 \
     X(WAIT_APPROVAL, "approval", "a step of it waits for an approval; it uses no slot meanwhile")                          \
-    X(WAIT_CHILD, "child", "a step of it waits for executions that it has started; it uses no slot meanwhile")                      \
+    X(WAIT_CHILD, "child", "a step of it waits for executions that it has started; it uses no slot meanwhile")             \
     X(WAIT_CALLBACK, "callback", "a step of it waits for the report of its function; it uses no slot meanwhile")
 
 enum wait_kind {

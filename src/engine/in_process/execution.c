@@ -379,8 +379,8 @@ static void begin_steps(struct execution *execution)
     for (size_t i = 0; i < count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
         enum step_kind kind = definition->steps[i].kind;
-        bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL || (kind == STEP_START && run->on_record) || run->awaits_callback ||
-                         execution->parallel < execution->runner->options.max_parallel_steps;
+        bool may_begin = kind == STEP_SLEEP || kind == STEP_SIGNAL || (kind == STEP_START && run->on_record) ||
+                         run->awaits_callback || execution->parallel < execution->runner->options.max_parallel_steps;
         if (run->phase == PHASE_IDLE && may_begin && execution_stage_allows(execution, i)) {
             step_run_begin(run);
         }

@@ -85,8 +85,7 @@ static int64_t step_sleeps_until(const struct step_run *run)
 {
     const struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
-    bool may_sleep =
-        ((step->kind == STEP_SLEEP || step_awaits(step) != NULL) && !run->awaits_node) || run->awaits_callback;
+    bool may_sleep = ((step->kind == STEP_SLEEP || step_awaits(step) != NULL) && !run->awaits_node) || run->awaits_callback;
     bool is_over = run->phase == PHASE_DONE || run->phase == PHASE_RECORDING_END;
     if (is_over) {
         return TIME_NEVER;
