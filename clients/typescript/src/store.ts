@@ -239,10 +239,7 @@ export class Store {
    * Enqueues a failed or cancelled execution again, as a new one, and returns its id. `keepFinished`: its finished steps are
    * kept with their outputs. `fromStep`: the same, but this one and all that need it run again.
    */
-  async retry(
-    id: string,
-    options: { keepFinished?: boolean; fromStep?: string; reason?: string } = {},
-  ): Promise<string> {
+  async retry(id: string, options: { keepFinished?: boolean; fromStep?: string; reason?: string } = {}): Promise<string> {
     const { keepFinished, fromStep, reason } = options;
     return this.#call((store) => native.retry(store, id, keepFinished ? 1 : 0, fromStep ?? null, reason ?? null));
   }

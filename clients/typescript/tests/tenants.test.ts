@@ -60,7 +60,10 @@ test('executions are retried, released and dismissed', async (t) => {
   await store.deleteWorkspace('acme', { failWaiting: true });
   await store.dismiss(failed, 'known');
   const events = (await store.show(failed)).events as { event: string; reason: string | null }[];
-  assert.deepEqual(events.filter((row) => row.event === 'dismiss').map((row) => row.reason), ['known']);
+  assert.deepEqual(
+    events.filter((row) => row.event === 'dismiss').map((row) => row.reason),
+    ['known'],
+  );
 });
 
 test('what waits is decided and woken', async (t) => {
