@@ -7,14 +7,14 @@
 #include "queue/name.h"
 
 /* NULL: the member is not there, or null. */
-static const json_t *member_of(const json_t *body, const char *name)
+static const json_t *option_of(const json_t *body, const char *name)
 {
     const json_t *value = json_object_get(body, name);
     return json_is_null(value) ? NULL : value;
 }
 
 /* A text with a NUL would be cut by the code that reads it. */
-static const char *text_of(const json_t *value)
+static const char *option_text(const json_t *value)
 {
     return json_is_string(value) && !json_string_has_nul(value) ? json_string_value(value) : NULL;
 }
@@ -22,15 +22,15 @@ static const char *text_of(const json_t *value)
 static enum weir_status read_retry_members(const json_t *body, struct act_order *order, const char **ret_pointer,
                                            struct weir_error *error)
 {
-    const json_t *keeps = member_of(body, "keep_finished");
-    const json_t *from = member_of(body, "from_step");
+    const json_t *keeps = option_of(body, "keep_finished");
+    const json_t *from = option_of(body, "from_step");
     *ret_pointer = "/keep_finished";
     if (keeps != NULL && !json_is_boolean(keeps)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "keep_finished must be true or false, not %s",
                          json_type_name(keeps));
     }
     *ret_pointer = "/from_step";
-    order->from = text_of(from);
+    order->from = option_text(from);
     order->keeps_finished = json_is_true(keeps) || from != NULL;
     return from == NULL || (order->from != NULL && name_is_valid(order->from))
                ? WEIR_OK
@@ -40,9 +40,9 @@ static enum weir_status read_retry_members(const json_t *body, struct act_order 
 static enum weir_status read_wake_members(const json_t *body, struct act_order *order, const char **ret_pointer,
                                           struct weir_error *error)
 {
-    const json_t *kind = member_of(body, "waiting_for");
+    const json_t *kind = option_of(body, "waiting_for");
     *ret_pointer = "/waiting_for";
-    order->waits_for = text_of(kind);
+    order->waits_for = option_text(kind);
     return kind == NULL || order->waits_for != NULL
                ? bulk_act_check_wait(order->waits_for, error)
                : error_set(error, WEIR_INVALID_ARGUMENT, "waiting_for must be the kind of a wait, not %s",
@@ -55,11 +55,11 @@ enum weir_status act_order_read(const json_t *body, enum bulk_act act, struct ac
     INVARIANT(ret_order != NULL && ret_pointer != NULL);
     struct act_order order = {.from = NULL};
     enum weir_status status = WEIR_OK;
-    if (act != BULK_RETRY && (member_of(body, "keep_finished") != NULL || member_of(body, "from_step") != NULL)) {
-        *ret_pointer = member_of(body, "keep_finished") != NULL ? "/keep_finished" : "/from_step";
+    if (act != BULK_RETRY && (option_of(body, "keep_finished") != NULL || option_of(body, "from_step") != NULL)) {
+        *ret_pointer = option_of(body, "keep_finished") != NULL ? "/keep_finished" : "/from_step";
         return error_set(error, WEIR_INVALID_ARGUMENT, "only a retry keeps finished steps");
     }
-    if (act != BULK_WAKE && member_of(body, "waiting_for") != NULL) {
+    if (act != BULK_WAKE && option_of(body, "waiting_for") != NULL) {
         *ret_pointer = "/waiting_for";
         return error_set(error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
     }
