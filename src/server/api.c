@@ -31,7 +31,8 @@ union peer_address {
     struct sockaddr_storage room;
 };
 
-bool api_refuse_guess(struct api *api, struct http_request *request, struct http_answer *answer)
+/* Counts a secret that was wrong for the address of the client. True: it has sent too many, which is answered. */
+static bool refuse_guess(struct api *api, struct http_request *request, struct http_answer *answer)
 {
     union peer_address peer;
     socklen_t length = sizeof peer;
@@ -50,7 +51,7 @@ bool api_refuse_guess(struct api *api, struct http_request *request, struct http
 static bool refuse_token(struct api *api, struct http_request *request, struct http_answer *answer)
 {
     bool is_guess = request->secret != NULL || request->fields[FIELD_AUTHORIZATION] != NULL;
-    if (is_guess && api_refuse_guess(api, request, answer)) {
+    if (is_guess && refuse_guess(api, request, answer)) {
         return false;
     }
     respond_problem(request, answer, 401, "unauthorized", "the request has no valid token",

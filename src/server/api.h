@@ -41,8 +41,6 @@ struct api {
     const void *signal_context;
 };
 
-/* Counts a secret that was wrong for the address of the client. True: it has sent too many, which is answered. */
-bool api_refuse_guess(struct api *api, struct http_request *request, struct http_answer *answer);
 /* Reads the token of the head; the route is found. False: the answer is a refusal. Any thread. */
 bool api_admit_head(struct api *api, size_t body_length, struct http_request *request, struct http_answer *answer);
 /* Whether the request may reach its handler; else the answer is filled. Makes the actor of the following calls of `store`

@@ -12,7 +12,7 @@
 #define REFUSAL_WAKE_ENDED "it has ended, so nothing of it waits"
 #define REFUSAL_WAKE_NOTHING "none of its steps sleeps or waits for its next attempt"
 #define REFUSAL_WAKE_OTHER "none of its steps has a wait of this kind"
-#define REFUSAL_WAKE_SIGNAL "its steps wait for signals, approvals or children, and a wake does not bring them"
+#define REFUSAL_WAKE_SIGNAL "its steps wait for signals, reports, approvals or children, and a wake does not bring them"
 #define REFUSAL_WAKE_NO_TIMEOUT "its steps wait without a timeout, and a wake does not send what they wait for"
 #define REFUSAL_WAKE_TWICE "it was woken already"
 #define REFUSAL_WAKE_TEMPORAL                                                                                              \

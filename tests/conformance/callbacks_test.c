@@ -155,6 +155,49 @@ static void only_the_attempt_on_record_takes_a_report(void **state)
     scene_check(scene);
 }
 
+/* With a record of a result, or of an attempt that has failed. */
+static void consume(struct scene *scene, const struct attempt *attempt, int64_t seq)
+{
+    struct step_record step = {.step = "call", .state = STEP_COMPLETED, .attempt = 1, .exit_code = -1, .signal_seq = seq};
+    struct record record = scene_record_of(RECORD_STEP, &attempt->item);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+}
+
+/* The function may have written a secret into it, which only the node can hide. */
+static void a_report_that_is_consumed_keeps_no_data(void **state)
+{
+    struct scene *scene = *state;
+    struct sent_signal sent = {.seq = 0};
+    struct attempt attempt = begin(scene);
+    scene_ok(scene, report(scene, attempt.token, "\"s3cret\"", &sent));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals WHERE data LIKE '%%s3cret%%'"), 1);
+    consume(scene, &attempt, 1);
+    assert_string_equal(scene_text(scene, "SELECT data FROM signals"), "null");
+    assert_string_equal(scene_text(scene, "SELECT step FROM signals"), "call");
+    scene_ok(scene, report(scene, attempt.token, "\"s3cret\"", &sent));
+    assert_true(sent.seq == 1 && sent.duplicate);
+    refuse(scene, attempt.token, "null", WEIR_CONFLICT);
+}
+
+static void no_report_counts_after_its_time(void **state)
+{
+    struct scene *scene = *state;
+    struct sent_signal sent = {.seq = 0};
+    struct attempt attempt = begin(scene);
+    assert_int_equal(record_attempt(scene, &attempt, STEP_WAITING, 1, NULL), WEIR_OK);
+    park(scene, &attempt.item);
+    struct attempt other = begin(scene);
+    assert_int_equal(record_attempt(scene, &other, STEP_WAITING, 1, NULL), WEIR_OK);
+    park(scene, &other.item);
+    scene_pass(scene, AN_HOUR - SECONDS(1));
+    scene_ok(scene, report(scene, attempt.token, "1", &sent));
+    scene_pass(scene, SECONDS(2));
+    refuse(scene, other.token, "1", WEIR_NOT_FOUND);
+    scene_ok(scene, report(scene, attempt.token, "1", &sent));
+    assert_true(sent.duplicate);
+}
+
 static void a_wrong_token_is_that_of_no_step(void **state)
 {
     struct scene *scene = *state;
@@ -178,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CALLBACK_TEST(a_report_wakes_a_parked_execution_once),    CALLBACK_TEST(a_node_that_holds_it_gets_the_report),
         CALLBACK_TEST(a_report_that_meets_a_park_wakes_it),       CALLBACK_TEST(a_failure_has_its_code),
+        CALLBACK_TEST(a_report_that_is_consumed_keeps_no_data),   CALLBACK_TEST(no_report_counts_after_its_time),
         CALLBACK_TEST(only_the_attempt_on_record_takes_a_report), CALLBACK_TEST(a_wrong_token_is_that_of_no_step)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

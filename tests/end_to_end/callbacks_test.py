@@ -6,7 +6,9 @@ A node of the executor group `door` has the HTTP listener and runs nothing, so t
 usage: callbacks_test.py BINARY [--postgres] [TEST ...]
 """
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ import threading
 from harness import run_tests
 from http_client import Listener, problem
 from http_steps_test import ALLOWED, Server
-from postgres_server import PostgresServer
+from postgres_server import PostgresServer, client_program
 from waiting import SHORT, wait_for
 
 POSTGRES = '--postgres' in sys.argv
@@ -191,11 +193,79 @@ def a_wrong_report_changes_nothing(weir):
     name = f'callback:call:1:{"0" * 32}'
     assert weir.run('signal', id, name, '--data', '{"output":{"total":9}}').code == 2
     assert weir.show(id)['status'] == 'WAITING' and weir.show(id)['signals'] == []
-    for _ in range(40):  # a guess costs its address an attempt
-        last = _report(door, f'{own}.weir_{"B" * 43}', output=1)
-    assert last.status == 429 and int(last.head['retry-after']) > 0, last
-    assert _report(door, token, output={'total': 5}).status == 202  # a right one costs nothing
+    for _ in range(40):  # many functions may share the address of a proxy
+        problem(_report(door, f'{own}.weir_{"B" * 43}', output=1), 404, 'not_found')
+    assert door.ask('/v1/executions', authorization=f'Bearer weir_{"B" * 43}').status == 401
+    assert _report(door, token, output={'total': 5}).status == 202
     assert _output(weir.ended(id)) == [5]
+
+
+@contextlib.contextmanager
+def _writer_held(weir, id):
+    """Another connection holds the writer of SQLite, or the row of the execution on PostgreSQL."""
+    if POSTGRES:
+        psql = subprocess.Popen([client_program('psql'), '-qXAt', weir.environment['WEIR_STORE']], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE, text=True)
+        weir.background.append(psql)
+        psql.stdin.write(f"BEGIN; SELECT id FROM weir.workflow_execution_queue WHERE id = '{id}' FOR UPDATE;\n")
+        psql.stdin.flush()
+        assert psql.stdout.readline().strip() == id
+        yield
+        psql.communicate('ROLLBACK;\n')
+    else:
+        with contextlib.closing(weir.database()) as database:
+            database.execute('BEGIN IMMEDIATE')
+            yield
+            database.execute('ROLLBACK')
+
+
+def a_wrong_token_waits_for_no_lock(weir):
+    function, door = _scene(weir)
+    node = _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    token = function.token()
+    _await(weir, id, 'WAITING')
+    node.send_signal(signal.SIGTERM)
+    node.wait()
+    with _writer_held(weir, id):
+        for wrong in (f'{id}.weir_{"A" * 43}', f'00000000-0000-7000-8000-000000000000.weir_{"A" * 43}'):
+            problem(_report(door, wrong, output=1), 404, 'not_found')
+        assert _report(door, token, output=1).status == 503  # as any write
+    assert _report(door, token, output=1).status == 202
+
+
+def a_secret_that_the_function_reports_is_hidden(weir):
+    function, door = _scene(weir)
+    os.mkdir(weir.path('secrets'))
+    os.chmod(weir.write('secrets/key', 'canary-secret-7f\n'), 0o600)
+    weir.write('weir.yaml', f'http_step.allow: [{ALLOWED}]\ndispatch.poll_interval: 100ms\nsecrets.directory: secrets\n')
+    step = {'http': {'url': function.server.url, 'method': 'POST', 'callback': '1h', 'bearer': 'key'}}
+    weir.write('keyed.json', json.dumps({'name': 'keyed', 'steps': {'call': step}}))
+    weir.good('workflow', 'apply', 'keyed.json', '-q')
+    _node(weir)
+    ids = [weir.enqueue('-w', 'tiny', 'keyed')]
+    assert _report(door, function.token(), output={'seen': 'Bearer canary-secret-7f'}).status == 202
+    assert _output(weir.ended(ids[0]), 'call') == [{'seen': 'Bearer ***'}]
+    ids.append(weir.enqueue('-w', 'tiny', 'keyed'))
+    refused = {'error_code': 'canary-secret-7f', 'error': 'no Bearer canary-secret-7f\x1b', 'retry': False}
+    assert _report(door, function.token(2), 'fail', **refused).status == 202
+    shown = weir.ended(ids[1])
+    assert (shown['error_code'], shown['error']) == ('***', 'no Bearer ***?'), shown
+    for id in ids:
+        assert 'canary' not in weir.good('show', id, '--json').out + door.ask(f'/v1/executions/{id}').body.decode()
+
+
+def late_reports_of_one_address_are_not_refused_as_guesses(weir):
+    function, door = _scene(weir, retry={'attempts': 2, 'backoff': '1h'})
+    _node(weir)
+    tokens = []
+    for count in range(1, 26):
+        id = weir.enqueue('-w', 'tiny', 'work')
+        tokens.append(function.token(count))
+        weir.good('cancel', id, '-q')
+        weir.ended(id)
+    for token in tokens:
+        problem(_report(door, token, output=1), 404, 'not_found')
 
 
 def a_report_needs_no_token_and_other_requests_do(weir):

@@ -268,7 +268,8 @@ export class Store {
 
   /**
    * Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waitingFor`: only
-   * waits of this kind, 'sleep' or 'retry'; 'signal' and 'callback' end those with a timeout as if that had come.
+   * waits of this kind, 'sleep' or 'retry'; 'signal', 'callback' (the report of a function) or 'child' end those with a
+   * timeout, as if the time had come.
    */
   async wake(id: string, options: { waitingFor?: string; reason?: string } = {}): Promise<void> {
     await this.#call((store) => native.wake(store, id, options.waitingFor ?? null, options.reason ?? null));

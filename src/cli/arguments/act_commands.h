@@ -95,12 +95,13 @@
     .example = "weir wake 0198c2f1-7a3b-7c01\nweir wake --where waiting_for=retry\n",
     .details = "Steps that sleep are finished early, and steps that wait for their next attempt begin it now, also in a"
                " node that holds the execution. Each wait is ended once. A wait for a signal ends only with --waiting-for"
-               " signal, and only if it has a timeout: as if that had come. The wait for an approval is ended only by `weir"
+               " signal, and only if it has a timeout: as if that had come. A wait for the report of a function ends in the"
+               " same way with --waiting-for callback. The wait for an approval is ended only by `weir"
                " approve` or `weir reject`.\n"
                BULK_DETAILS,
     .arguments = ARGUMENT_IDS,
     .flags = {FLAGS_BULK, {.name = "waiting-for", .type = VALUE_TEXT, .value = "KIND",
-                           .help = "only waits of this kind: sleep, retry, signal, child"}},
+                           .help = "only waits of this kind: sleep, retry, signal, callback, child"}},
 },
 {
     .name = "failures", .section = "Executions", .run = verb_failures,

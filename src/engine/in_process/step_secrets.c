@@ -16,6 +16,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "engine/in_process/runner.h"
 
 enum weir_status step_secrets_read(const struct execution *execution, const struct step *step,

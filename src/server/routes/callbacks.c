@@ -1,14 +1,15 @@
 /* Reports of functions that http steps have called: complete, fail (docs/definitions.md, "callback").
  *
  * The token of the attempt is in the body, because it is the right and names the execution: a function needs no token of
- * the API, and no log of a proxy gets a secret. A wrong token counts as a guess of its address, as a wrong token of the API
- * does, and is answered like one whose attempt is over. */
+ * the API, and no log of a proxy gets a secret. A wrong token is answered like one whose attempt is over. It does not count
+ * as a guess of its address: a late report is no guess, and its address may be that of a proxy. A secret of 256 random bits
+ * cannot be guessed, and store_call_back() looks for the token without a lock. */
 #include "base/error.h"
 #include "base/json.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
 
-static void report_callback(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer,
+static void report_callback(struct store *store, struct http_request *request, struct http_answer *answer,
                             const struct callback *callback)
 {
     struct weir_error error = {.status = WEIR_OK};
@@ -16,7 +17,7 @@ static void report_callback(struct api *api, struct store *store, struct http_re
     enum weir_status status = store_call_back(store, callback, &sent, &error);
     if (status == WEIR_OK) {
         respond_json(answer, 202, json_pack("{s:s, s:b}", "id", sent.id, "duplicate", (int)sent.duplicate));
-    } else if (status != WEIR_NOT_FOUND || !api_refuse_guess(api, request, answer)) {
+    } else {
         respond_error(request, answer, &error, NULL);
     }
 }
@@ -33,6 +34,7 @@ void answer_complete_callback(struct api *api, struct store *store, struct http_
         {.name = "output", .kind = BODY_VALUE, .to = &value}};
     const char *at_fault = NULL;
     json_t *body = NULL;
+    (void)api;
     enum weir_status status = body_read(request, members, 2, &body, &at_fault, &error);
     if (status == WEIR_OK && value != NULL && json_write(value, &output, &error) != WEIR_OK) {
         at_fault = "/output";
@@ -41,7 +43,7 @@ void answer_complete_callback(struct api *api, struct store *store, struct http_
     }
     if (status == WEIR_OK) {
         callback.output = output.data;
-        report_callback(api, store, request, answer, &callback);
+        report_callback(store, request, answer, &callback);
     } else {
         respond_error(request, answer, &error, at_fault);
     }
@@ -61,11 +63,12 @@ void answer_fail_callback(struct api *api, struct store *store, struct http_requ
         {.name = "retry", .kind = BODY_SWITCH, .to = &may_retry}};
     const char *at_fault = NULL;
     json_t *body = NULL;
+    (void)api;
     if (body_read(request, members, 4, &body, &at_fault, &error) != WEIR_OK) {
         respond_error(request, answer, &error, at_fault);
         return;
     }
     callback.is_final = may_retry == 0;
-    report_callback(api, store, request, answer, &callback);
+    report_callback(store, request, answer, &callback);
     json_decref(body);
 }

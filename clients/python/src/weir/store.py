@@ -305,7 +305,8 @@ class Store:
 
     def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:
         """Ends the waits of an execution before their time: sleeps are finished, and next attempts begin. `waiting_for`:
-        only waits of this kind, "sleep" or "retry"; "signal" or "callback" end those with a timeout, as if that came."""
+        only waits of this kind, "sleep" or "retry"; "signal", "callback" (the report of a function) or "child" end those
+        with a timeout, as if the time had come."""
         self.native().wake(id, waiting_for, reason)
 
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:

@@ -27,7 +27,7 @@ BEGIN
                  WHEN act.of_kind > 0 THEN 'its steps wait without a timeout, and a wake does not send what they wait for'
                  WHEN act.waits = 0 THEN 'none of its steps sleeps or waits for its next attempt'
                  WHEN waiting_for IS NOT NULL THEN 'none of its steps has a wait of this kind'
-                 ELSE 'its steps wait for signals, approvals or children, and a wake does not bring them' END);
+                 ELSE 'its steps wait for signals, reports, approvals or children, and a wake does not bring them' END);
     END IF;
 END
 $$;
