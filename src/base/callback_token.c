@@ -1,12 +1,20 @@
 /* Tokens of callbacks: a form around the secrets of token_secret.c. It never logs and keeps nothing. */
 #include "base/callback_token.h"
 
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 
 enum { ID_LENGTH = UUID_TEXT_MAX - 1 };
+
+static void write_hexadecimal(const unsigned char *bytes, size_t count, char *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(to + 2 * i, 3, "%02x", bytes[i]);
+    }
+}
 
 /* The first half of the hash, as text. */
 static bool write_hash(const char *secret, size_t length, char *ret_hash)
@@ -15,9 +23,7 @@ static bool write_hash(const char *secret, size_t length, char *ret_hash)
     if (!token_secret_hash(secret, length, hash)) {
         return false;
     }
-    for (size_t i = 0; i < CALLBACK_HASH_LENGTH / 2; i++) {
-        (void)snprintf(ret_hash + 2 * i, 3, "%02x", hash[i]);
-    }
+    write_hexadecimal(hash, CALLBACK_HASH_LENGTH / 2, ret_hash);
     return true;
 }
 
@@ -46,5 +52,18 @@ bool callback_token_read(const char *token, char *ret_id, char *ret_hash)
         return false;
     }
     (void)memcpy(ret_id, id, sizeof id);
+    return true;
+}
+
+bool callback_digest(const char *report, size_t length, char *ret_digest)
+{
+    INVARIANT(report != NULL && ret_digest != NULL);
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned int hash_length = 0;
+    if (EVP_Digest(report, length, hash, &hash_length, EVP_sha256(), NULL) != 1 ||
+        hash_length != CALLBACK_DIGEST_LENGTH / 2) {
+        return false;
+    }
+    write_hexadecimal(hash, hash_length, ret_digest);
     return true;
 }

@@ -15,6 +15,7 @@
 
 enum {
     CALLBACK_HASH_LENGTH = 32, /* hexadecimal digits, without the NUL */
+    CALLBACK_DIGEST_LENGTH = 64, /* hexadecimal digits, without the NUL */
     CALLBACK_TOKEN_MAX = UUID_TEXT_MAX + TOKEN_SECRET_LENGTH
 };
 
@@ -24,5 +25,8 @@ WEIR_MUST_CHECK enum weir_status callback_token_make(const char *id, char *to, c
 /* Reads a token of a caller: the id of its execution (UUID_TEXT_MAX bytes), and the hash. False: it has not the form of
  * one. */
 WEIR_MUST_CHECK bool callback_token_read(const char *token, char *ret_id, char *ret_hash);
+/* The SHA-256 of a report, as text: `ret_digest` holds CALLBACK_DIGEST_LENGTH + 1 bytes. False: OpenSSL cannot compute it.
+ */
+WEIR_MUST_CHECK bool callback_digest(const char *report, size_t length, char *ret_digest);
 
 #endif

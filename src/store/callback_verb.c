@@ -1,7 +1,9 @@
-/* The report of a function that an http step has called: its checks, and the data of the signal that it becomes.
+/* The verb of callbacks: the checks of a report, and the data of the signal that it becomes.
  *
- * A file of its own, because the hash of the token needs OpenSSL, which the SQLite extension does not have. It never writes
- * a token into an error. Runs in the caller's thread. */
+ * The checks need no database, so that all drivers refuse the same reports with the same texts. Which attempt takes the
+ * report is for the driver to find out. It is no part of the SQLite extension, which has no OpenSSL for the hashes.
+ * Runs in the caller's thread.
+ */
 #include <string.h>
 
 #include "base/callback_token.h"
@@ -41,7 +43,7 @@ static enum weir_status check_callback(const struct callback *callback, struct w
     return status;
 }
 
-/* The data of the signal. The output stays the text that it is, so that the numbers of the function are not respelt. */
+/* The data of the signal. */
 static enum weir_status write_callback(const struct callback *callback, struct text *to)
 {
     if (callback->error_code == NULL) {
@@ -64,6 +66,7 @@ enum weir_status store_call_back(struct store *store, const struct callback *cal
     INVARIANT(store != NULL && callback != NULL && callback->token != NULL && ret_sent != NULL);
     char id[UUID_TEXT_MAX];
     char hash[CALLBACK_HASH_LENGTH + 1];
+    char digest[CALLBACK_DIGEST_LENGTH + 1];
     struct text data = {.max = SIGNAL_DATA_BYTES_MAX};
     enum weir_status status = check_callback(callback, error);
     if (status == WEIR_OK && !callback_token_read(callback->token, id, hash)) {
@@ -76,8 +79,11 @@ enum weir_status store_call_back(struct store *store, const struct callback *cal
                      ? error_out_of_memory(error)
                      : error_set(error, WEIR_INVALID_ARGUMENT, "the report is not UTF-8, or too long");
     }
+    if (status == WEIR_OK && !callback_digest(data.data, data.length, digest)) {
+        status = error_set(error, WEIR_SYSTEM, "OpenSSL cannot compute SHA-256");
+    }
     if (status == WEIR_OK) {
-        const struct signal_request request = {.id = id, .callback = hash, .data = data.data};
+        const struct signal_request request = {.id = id, .callback = hash, .data = data.data, .key = digest};
         struct call call = call_begin(store, "call_back", error);
         status = call_end(&call, store->driver->signal(store, &request, ret_sent, &call.own));
     }

@@ -217,29 +217,6 @@ static void complete_answer(struct weir_call *call)
     }
 }
 
-/* Hides the secrets in an output. One that is no JSON any more, since a number was hidden, becomes a string. */
-static enum weir_status hide_in_output(struct weir_call *call, char **output, struct weir_error *error)
-{
-    size_t before = strlen(*output);
-    bool is_changed = false;
-    size_t length = step_secrets_hide(call->secrets, *output, before);
-    enum weir_status status = json_read(*output, length, &call->value, error);
-    if (status == WEIR_INVALID_ARGUMENT && length < before) {
-        call->value = json_stringn(*output, length);
-        is_changed = true;
-        status = call->value != NULL ? WEIR_OK : WEIR_OUT_OF_MEMORY;
-    }
-    status = status == WEIR_OK ? step_secrets_hide_json(call->secrets, &call->value, &is_changed) : status;
-    if (status == WEIR_OK && is_changed) {
-        struct text hidden = {.max = 8 * STEP_OUTPUT_BYTES_MAX};
-        status = json_write(call->value, &hidden, error);
-        explicit_bzero(*output, length);
-        free(*output);
-        *output = hidden.data;
-    }
-    return status;
-}
-
 static void take_handler_output(struct weir_call *call, const char *output)
 {
     struct weir_error error = {.message = ""};
@@ -250,7 +227,7 @@ static void take_handler_output(struct weir_call *call, const char *output)
         return;
     }
     call->output = strdup(output);
-    enum weir_status status = call->output != NULL ? hide_in_output(call, &call->output, &error) : WEIR_OUT_OF_MEMORY;
+    enum weir_status status = call->output != NULL ? step_secrets_hide_output(call->secrets, &call->output, &call->value, &error) : WEIR_OUT_OF_MEMORY;
     if (status != WEIR_OK) {
         free(call->output);
         call->output = NULL;
@@ -275,22 +252,6 @@ EXPORTED void weir_done(struct weir_call *call, const char *output)
     complete_answer(call);
 }
 
-/* A copy of the text of an answer without the secrets, cut only after they are hidden; NULL when there is none, or no
- * memory. */
-static char *copy_answer_text(const struct weir_call *call, const char *text, size_t most)
-{
-    char *copy = text != NULL ? strndup(text, ANSWER_TEXT_MAX) : NULL;
-    if (copy == NULL) {
-        return NULL;
-    }
-    size_t length = step_secrets_hide(call->secrets, copy, strlen(copy));
-    if (length > most) {
-        explicit_bzero(copy + most, length - most);
-    }
-    text_make_safe(copy);
-    return copy;
-}
-
 /* The answers without an output. The first answer counts; the rest is ignored. */
 static void give_answer(struct weir_call *call, enum call_result result, int64_t delay_us, const char *code,
                         const char *error)
@@ -300,11 +261,11 @@ static void give_answer(struct weir_call *call, enum call_result result, int64_t
     }
     call->result = result;
     call->retry_delay_us = delay_us < HANDLER_RETRY_DELAY_MAX_US ? delay_us : HANDLER_RETRY_DELAY_MAX_US;
-    char *own_code = copy_answer_text(call, code, ERROR_CODE_MAX);
+    char *own_code = step_secrets_copy_message(call->secrets, code, ANSWER_TEXT_MAX, ERROR_CODE_MAX);
     text_copy(call->code, sizeof call->code, own_code != NULL && *own_code != '\0' ? own_code : "handler_failed");
     text_make_safe(call->code);
     free(own_code);
-    call->error = copy_answer_text(call, error, ERROR_TEXT_MAX);
+    call->error = step_secrets_copy_message(call->secrets, error, ANSWER_TEXT_MAX, ERROR_TEXT_MAX);
     complete_answer(call);
 }
 

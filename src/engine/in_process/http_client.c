@@ -224,6 +224,7 @@ static bool prepare_url(struct http_request *request, const char *url, struct ht
     } else {
         free(origin);
     }
+    request->is_elsewhere = !is_same;
     free_headers(request);
     bool is_fine = add_header_lines(request, &request->public_headers) &&
                    (!is_same || add_header_lines(request, &request->private_headers));

@@ -15,6 +15,10 @@
 #include "base/callback_token.h"
 #include "engine/in_process/execution_state.h"
 
+/* A report that the store has taken reaches the node that holds the step within a read of its inbox, so within
+ * SCHEDULER_WATCH_US (queue/limits.h). The wait ends some time after that. */
+#define STEP_CALLBACK_GRACE_US (3 * SCHEDULER_WATCH_US)
+
 /* Of the attempt that this node has begun. */
 struct step_callback {
     char name[SIGNAL_KEPT_NAME_MAX + 1];
@@ -32,6 +36,12 @@ void step_callback_wait(struct step_run *run);
 /* Ends the attempt, or the wait for the next one, by the report of its function, if that is there. True: the step has left
  * its phase. */
 bool step_callback_consume(struct step_run *run);
+/* The same before the step is stopped, because its execution ends. A failure is no failure of the step then, unless another
+ * step has failed. False also where another claim goes on with the step. */
+bool step_callback_consume_at_end(struct step_run *run);
+/* When the timer of a step that waits on record is due: with STEP_CALLBACK_GRACE_US, unless this claim began after its time
+ * and brought all reports. */
+int64_t step_callback_due(const struct step_run *run);
 /* The time for the report is over: the attempt has failed. */
 void step_callback_time_out(struct step_run *run);
 

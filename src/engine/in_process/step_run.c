@@ -175,6 +175,8 @@ static void step_timer_fired(struct timer *timer)
         bool waits_itself = kind == STEP_SLEEP || kind == STEP_SIGNAL || kind == STEP_START;
         if (waits_itself && run->awaits_node) {
             step_run_attempt(run); /* its own wait begins only now */
+        } else if (step_callback_consume(run)) {
+            /* a report that waited for a secret of its step */
         } else if (kind == STEP_SLEEP) {
             step_sleep_end(run);
         } else if (kind == STEP_SIGNAL) {
@@ -205,12 +207,13 @@ static void sleep_on_record(struct step_run *run)
     if (step_awaits(step_run_step(run)) != NULL && !run->awaits_node && step_signal_consume(run)) {
         return;
     }
-    if (step_callback_consume(run)) {
+    if (!run->awaits_node && step_callback_consume(run)) {
         return;
     }
-    step_run_set_phase(run, PHASE_SLEEPING);
     (void)step_wake_take(run);
-    step_run_set_timer(run, run->resume_us);
+    int64_t due_us = step_callback_due(run);
+    step_run_set_phase(run, PHASE_SLEEPING);
+    step_run_set_timer(run, due_us);
 }
 
 /* --- from outside --- */
@@ -317,7 +320,8 @@ void step_run_stop(struct step_run *run)
     bool is_abandoned = run->execution->ending == ENDING_ABANDONED;
     switch (run->phase) {
     case PHASE_IDLE:
-        if (run->on_record && !is_abandoned && run->execution->ending != ENDING_GIVEN_BACK) {
+        if (run->on_record && !is_abandoned && run->execution->ending != ENDING_GIVEN_BACK &&
+            !step_callback_consume_at_end(run)) {
             step_run_discontinue(run); /* on record from an earlier claim, and not begun here */
         }
         break;
@@ -328,7 +332,9 @@ void step_run_stop(struct step_run *run)
         break;
     case PHASE_EVALUATING:
     case PHASE_SLEEPING:
-        step_run_discontinue(run);
+        if (!step_callback_consume_at_end(run)) {
+            step_run_discontinue(run);
+        }
         break;
     case PHASE_RUNNING:
         stop_running(run);
@@ -362,6 +368,14 @@ static void handle_refused_result(struct step_run *run)
     step_run_report_final(run, STEP_FAILED, &outcome);
 }
 
+/* The execution ends, and the step has done nothing since its record. */
+static void stop_recorded(struct step_run *run)
+{
+    if (!step_callback_consume_at_end(run)) {
+        step_run_discontinue(run);
+    }
+}
+
 void step_run_recorded(struct step_run *run, enum weir_status status)
 {
     INVARIANT(run->execution->in_table);
@@ -373,7 +387,9 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
         if (!is_fine) {
             handle_refused_result(run);
         } else if (is_ending) {
-            step_run_discontinue(run);
+            stop_recorded(run);
+        } else if (step_callback_consume(run)) {
+            break; /* of an earlier attempt: its work is done, so no request is sent */
         } else if (step_run_step(run)->kind == STEP_EXEC) {
             step_exec_queue(run);
         } else if (step_run_step(run)->kind == STEP_HTTP) {
@@ -387,7 +403,7 @@ void step_run_recorded(struct step_run *run, enum weir_status status)
         if (!is_fine) {
             handle_refused_result(run);
         } else if (is_ending) {
-            step_run_discontinue(run);
+            stop_recorded(run);
         } else {
             sleep_on_record(run);
         }

@@ -99,6 +99,44 @@ enum weir_status step_secrets_hide_json(const struct step_secrets *secrets, json
     return secrets == NULL ? WEIR_OK : secret_mask_json(&secrets->mask, value, ret_changed);
 }
 
+enum weir_status step_secrets_hide_output(const struct step_secrets *secrets, char **output, json_t **ret_value,
+                                          struct weir_error *error)
+{
+    INVARIANT(output != NULL && *output != NULL && ret_value != NULL);
+    size_t before = strlen(*output);
+    bool is_changed = false;
+    size_t length = step_secrets_hide(secrets, *output, before);
+    enum weir_status status = json_read(*output, length, ret_value, error);
+    if (status == WEIR_INVALID_ARGUMENT && length < before) {
+        *ret_value = json_stringn(*output, length);
+        is_changed = true;
+        status = *ret_value != NULL ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+    }
+    status = status == WEIR_OK ? step_secrets_hide_json(secrets, ret_value, &is_changed) : status;
+    if (status == WEIR_OK && is_changed) {
+        struct text hidden = {.max = 8 * STEP_OUTPUT_BYTES_MAX};
+        status = json_write(*ret_value, &hidden, error);
+        explicit_bzero(*output, length);
+        free(*output);
+        *output = hidden.data;
+    }
+    return status;
+}
+
+char *step_secrets_copy_message(const struct step_secrets *secrets, const char *message, size_t read_max, size_t most)
+{
+    char *copy = message != NULL ? strndup(message, read_max) : NULL;
+    if (copy == NULL) {
+        return NULL;
+    }
+    size_t length = step_secrets_hide(secrets, copy, strlen(copy));
+    if (length > most) {
+        explicit_bzero(copy + most, length - most);
+    }
+    text_make_safe(copy);
+    return copy;
+}
+
 enum weir_status step_secrets_check(const struct execution *execution, struct weir_error *error)
 {
     INVARIANT(execution != NULL && execution->definition != NULL);

@@ -69,7 +69,7 @@ static enum weir_status postgres_call_back(struct link *link, const struct signa
 {
     PGresult *result = NULL;
     enum weir_status status =
-        link_write(link, error, &result, QUERY_CALL_BACK, "utt", request->id, request->callback, request->data);
+        link_write(link, error, &result, QUERY_CALL_BACK, "uttt", request->id, request->callback, request->data, request->key);
     if (status == WEIR_OK) {
         const char *outcome = result_text(result, 0, 0);
         sent->seq = result_int(result, 0, 1);

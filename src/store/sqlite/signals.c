@@ -370,13 +370,27 @@ static enum weir_status sqlite_decide(struct write *write, const struct approval
 
 /* --- callbacks --- */
 
+/* Without the writer, because anyone may send a made-up token. WEIR_NOT_FOUND: no step and no report has this one. */
+static enum weir_status refuse_unknown_callback(struct store *store, const struct signal_request *request,
+                                                struct weir_error *error)
+{
+    int64_t is_known = 0;
+    struct connection *connection = NULL;
+    enum weir_status status = store_reader(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_read_integer(connection, error, &is_known, QUERY_KNOWS_CALLBACK, "tt", request->id,
+                                         request->callback);
+    }
+    return status == WEIR_OK && is_known == 0 ? refusal_callback_unknown(error) : status;
+}
+
 /* WEIR_NOT_FOUND: the report is new. */
 static enum weir_status find_report(struct write *write, const struct signal_request *request, struct sent_signal *sent,
                                     struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_FIND_REPORT, "ttt", request->id, request->callback, request->data);
+        connection_bind(write->connection, error, QUERY_FIND_REPORT, "ttt", request->id, request->callback, request->key);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -397,7 +411,7 @@ static enum weir_status find_callback(struct write *write, const struct signal_r
 {
     enum weir_status status = WEIR_OK;
     sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_FIND_CALLBACK, "tt", request->id, request->callback);
+        connection_bind(write->connection, error, QUERY_FIND_CALLBACK, "tti", request->id, request->callback, write->now_us);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -426,7 +440,7 @@ static enum weir_status call_back(struct write *write, const struct signal_reque
     }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, name,
-                                request->data, "callback", write->now_us, (const char *)NULL);
+                                request->data, request->key, write->now_us, (const char *)NULL);
     }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1);
@@ -475,7 +489,8 @@ enum weir_status sqlite_signal(struct store *store, const struct signal_request 
     struct signalled item = {.signals = 0};
     struct sent_signal sent = {.seq = 0};
     enum weir_status refusal = WEIR_OK;
-    enum weir_status status = write_open(store, &write, error);
+    enum weir_status status = request->callback == NULL ? WEIR_OK : refuse_unknown_callback(store, request, error);
+    status = status == WEIR_OK ? write_open(store, &write, error) : status;
     if (status != WEIR_OK) {
         return status;
     }

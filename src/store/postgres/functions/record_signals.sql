@@ -3,7 +3,7 @@
 --   ids, kinds           the arguments of record()
 --   seen                 of kind 10: the number of the last signal that the engine had got
 --   signal_records ...   of a step that a signal has ended: the place of its record, the step, and the number of the signal
--- 1. The signals of ended steps are consumed.
+-- 1. The signals of ended steps are consumed. The data of the report of a function is removed, because it may hold secrets of its step.
 -- 2. A parked item with a signal that its engine had not got is woken at once. The record of the park has locked the row, so this reads
 --    its present count, and the transaction of a later signal finds the item parked.
 -- Locks: the rows of the signals; the items are locked. Caller: record().
@@ -13,7 +13,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     woken uuid[];
 BEGIN
-    UPDATE :schema.signals s SET step = c.step, consumed_at = now_us
+    UPDATE :schema.signals s SET step = c.step, consumed_at = now_us, data = CASE WHEN s.name LIKE 'callback:%' THEN 'null' ELSE s.data END
     FROM unnest(signal_records, signal_steps, signal_seqs) c (place, step, seq)
     WHERE s.execution_id = ANY (ids) AND s.execution_id = ids[c.place] AND s.seq = c.seq AND s.consumed_at IS NULL
       AND c.place = ANY (done);

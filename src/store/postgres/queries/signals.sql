@@ -8,9 +8,9 @@ SELECT s.outcome, s.seq, s.kept, s.bytes, array_to_string(s.names, ', ') FROM :s
 -- name: decide_step
 SELECT s.outcome, s.seq, s.step, s.who, s.waiting FROM :schema.decide_step($1, $2, $3, $4, $5, $6) s;
 
--- $1 execution, $2 hash of the token, $3 data
+-- $1 execution, $2 hash of the token, $3 data, $4 its digest
 -- name: call_back
-SELECT s.outcome, s.seq FROM :schema.call_back($1, $2, $3) s;
+SELECT s.outcome, s.seq FROM :schema.call_back($1, $2, $3, $4) s;
 
 -- Those that no step has consumed. A wake that came when its wait was over is consumed by no record, and is of no use any more.
 -- $1 executions. Index: the primary key.

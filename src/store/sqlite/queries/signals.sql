@@ -56,14 +56,21 @@ FROM (SELECT s.due_at, CASE WHEN ?2 IS NULL THEN s.signal IS NULL
                        END AS is_wanted
       FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.status = 'WAITING') w;
 
--- A report of the function that a step `http` has called, by the hash ?2 of its token, and whether its data is ?3.
--- name: find_report
-SELECT seq, data = ?3 FROM signals WHERE execution_id = ?1 AND name LIKE 'callback:%' AND substr(name, -32) = ?2;
+-- Whether the execution has a report with the hash ?2 of its token, or a step that may take it. Index: the primary keys.
+-- name: knows_callback
+SELECT EXISTS (SELECT 1 FROM signals WHERE execution_id = ?1 AND name LIKE 'callback:%' AND substr(name, -32) = ?2)
+       OR EXISTS (SELECT 1 FROM workflow_node_executions
+                  WHERE execution_id = ?1 AND finished_at IS NULL AND signal LIKE 'callback:%' AND substr(signal, -32) = ?2);
 
--- The name under which an attempt on record takes the report with the hash ?2. Index: the primary key.
+-- A report of the function that a step `http` has called, by the hash ?2 of its token, and whether its digest is ?3.
+-- name: find_report
+SELECT seq, key = ?3 FROM signals WHERE execution_id = ?1 AND name LIKE 'callback:%' AND substr(name, -32) = ?2;
+
+-- The name under which an attempt on record takes the report with the hash ?2, if its time is not over at ?3. Index: the primary key.
 -- name: find_callback
 SELECT s.signal FROM workflow_node_executions s JOIN workflow_execution_queue q ON q.id = s.execution_id
-WHERE s.execution_id = ?1 AND s.finished_at IS NULL AND s.signal LIKE 'callback:%' AND substr(s.signal, -32) = ?2;
+WHERE s.execution_id = ?1 AND s.finished_at IS NULL AND s.signal LIKE 'callback:%' AND substr(s.signal, -32) = ?2
+  AND (s.status <> 'WAITING' OR s.due_at IS NULL OR s.due_at > ?3);
 
 -- The steps that wait for a decision and have none: their names, the first of them, the actors who may decide, whether ?3 is one, and
 -- whether its timeout has passed. An actor is meant by its whole text, or by the part before "(" or " for ".
@@ -108,9 +115,10 @@ SELECT EXISTS (SELECT 1 FROM workflow_node_executions WHERE execution_id = ?1 AN
 UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = ?2
 WHERE id = ?1 AND phase = 3;
 
--- ?3 step, ?4 now
+-- The data of a report may hold secrets of its step. ?3 step, ?4 now
 -- name: consume_signal
-UPDATE signals SET step = ?3, consumed_at = ?4 WHERE execution_id = ?1 AND seq = ?2 AND consumed_at IS NULL;
+UPDATE signals SET step = ?3, consumed_at = ?4, data = CASE WHEN name LIKE 'callback:%' THEN 'null' ELSE data END
+WHERE execution_id = ?1 AND seq = ?2 AND consumed_at IS NULL;
 
 -- A wake that came when its wait was over is consumed by no record, and is of no use any more.
 -- name: read_signals
