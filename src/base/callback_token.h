@@ -14,7 +14,7 @@
 #include "weir/status.h"
 
 enum {
-    CALLBACK_HASH_LENGTH = 32, /* hexadecimal digits, without the NUL */
+    CALLBACK_HASH_LENGTH = 32,   /* hexadecimal digits, without the NUL */
     CALLBACK_DIGEST_LENGTH = 64, /* hexadecimal digits, without the NUL */
     CALLBACK_TOKEN_MAX = UUID_TEXT_MAX + TOKEN_SECRET_LENGTH
 };

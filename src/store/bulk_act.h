@@ -32,8 +32,8 @@ WEIR_MUST_CHECK enum weir_status execution_complete_id(struct store *store, cons
  * WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status bulk_act_check_wait(const char *waits_for, struct weir_error *error);
 
-/* Whether a wake with this filter can change anything: without a kind it ends neither a wait for a signal nor one for a
- * report or an approval, and the act would refuse all that match. Fine for every other act. WEIR_INVALID_ARGUMENT. */
+/* Whether a wake with this filter can change anything. Without a kind it ends no wait for a signal, a report or an
+ * approval, and would refuse all that match. Fine for every other act. WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status bulk_act_check_waits(enum bulk_act act, const struct act_order *order,
                                                       const struct execution_filter *filter, struct weir_error *error);
 

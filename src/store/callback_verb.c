@@ -13,8 +13,8 @@
 #include "store/call.h"
 #include "store/refusal.h"
 
-/* Here, so that a caller gets the same refusal from every driver, and before the token is looked up: a report that is too
- * large must not tell whether its token is right. */
+/* Here, so that every driver refuses the same. The token is looked up later: a report that is too large must not tell
+ * whether its token is right. */
 static enum weir_status check_callback(const struct callback *callback, struct weir_error *error)
 {
     json_t *value = NULL;

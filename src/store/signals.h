@@ -25,8 +25,8 @@ struct signal_request {
     const char *name;                /* that of a step of its definition; on Temporal any */
     const char *data;                /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
     const struct approval *approval; /* store_approve() sets it; the name, the data and the key are NULL then */
-    const char *callback; /* store_call_back() sets it: the hash of the token (base/callback_token.h), without a name. The key
-                           * is the digest of the data then */
+    const char *callback; /* store_call_back() sets it: the hash of the token (base/callback_token.h), without a name. The
+                           * key is the digest of the data then */
     const char *key; /* of at most IDEMPOTENCY_KEY_MAX bytes: the same name and key again is the same signal; NULL = none */
 };
 
@@ -71,12 +71,12 @@ struct callback {
 };
 enum { CALLBACK_OUTPUT_MAX = SIGNAL_DATA_BYTES_MAX - 1024, CALLBACK_ERROR_MAX = 4096 };
 
-/* Keeps the report until its step ends by it. It counts for the attempt of the token while that is the last one on record:
- * while it runs, and while it waits for the report and its time is not over. The same report again is no failure. No act on
+/* Keeps the report until its step ends by it. It counts for the attempt of the token while that is the last one on record.
+ * It then runs, or waits for the report, and its time is not over. The same report again is no failure. No act on
  * record, as the end of any other step. ret_sent has the execution, and the number of the signal. A token of no step costs
  * reads alone: it waits for no lock. Its data is removed with the record that consumes it, because it may hold secrets of
- * the step. Errors: WEIR_NOT_FOUND: no such attempt, it is over, or the token is wrong (one answer for all, so that a guess
- * shows nothing); WEIR_CONFLICT: another report of the attempt came first; WEIR_INVALID_ARGUMENT. */
+ * the step. Errors: WEIR_NOT_FOUND: no such attempt, it is over, or the token is wrong. One answer stands for all, so that a
+ * guess shows nothing. WEIR_CONFLICT: another report of the attempt came first; WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status store_call_back(struct store *store, const struct callback *callback,
                                                  struct sent_signal *ret_sent, struct weir_error *error);
 

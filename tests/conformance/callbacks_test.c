@@ -115,7 +115,7 @@ static void a_report_that_meets_a_park_wakes_it(void **state)
     struct attempt attempt = begin(scene);
     assert_int_equal(record_attempt(scene, &attempt, STEP_WAITING, 1, NULL), WEIR_OK);
     scene_ok(scene, report(scene, attempt.token, "1", &sent));
-    park(scene, &attempt.item); /* whose engine had got no signal */
+    park(scene, &attempt.item); /* its engine had got no signal */
     assert_int_equal(scene_claim_one(scene).signal_count, 1);
 }
 
@@ -146,7 +146,7 @@ static void only_the_attempt_on_record_takes_a_report(void **state)
     refuse(scene, first.token, "1", WEIR_NOT_FOUND);
     scene_ok(scene, report(scene, second.token, "2", &sent));
     assert_int_equal(record_attempt(scene, &second, STEP_COMPLETED, 2, NULL), WEIR_OK);
-    scene_ok(scene, report(scene, second.token, "2", &sent)); /* a repeated call, whose answer was lost */
+    scene_ok(scene, report(scene, second.token, "2", &sent)); /* a repetition after a lost answer */
     assert_true(sent.duplicate);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &first.item), WEIR_OK);
     scene_ok(scene, report(scene, second.token, "2", &sent));
@@ -210,7 +210,7 @@ static void a_wrong_token_is_that_of_no_step(void **state)
     text_copy(token, UUID_TEXT_MAX, "01a21bc5-32bd-7000-9d9b-d362ece426e6"); /* another execution */
     token[UUID_TEXT_MAX - 1] = '.';
     refuse(scene, token, "1", WEIR_NOT_FOUND);
-    refuse(scene, attempt.name, "1", WEIR_NOT_FOUND); /* which everybody who may read the execution knows */
+    refuse(scene, attempt.name, "1", WEIR_NOT_FOUND); /* each reader of the execution knows it */
     refuse(scene, "", "1", WEIR_NOT_FOUND);
     refuse(scene, attempt.token, "{", WEIR_INVALID_ARGUMENT);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals"), 0);

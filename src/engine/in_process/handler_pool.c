@@ -227,7 +227,9 @@ static void take_handler_output(struct weir_call *call, const char *output)
         return;
     }
     call->output = strdup(output);
-    enum weir_status status = call->output != NULL ? step_secrets_hide_output(call->secrets, &call->output, &call->value, &error) : WEIR_OUT_OF_MEMORY;
+    enum weir_status status = call->output != NULL
+                                  ? step_secrets_hide_output(call->secrets, &call->output, &call->value, &error)
+                                  : WEIR_OUT_OF_MEMORY;
     if (status != WEIR_OK) {
         free(call->output);
         call->output = NULL;

@@ -93,7 +93,7 @@ struct http_request {
     int addresses_refused;
     char refused[64]; /* the last address that the rules refused */
     char host[HOST_NAME_MAX_BYTES + 1];
-    char *origin; /* "https://host:443" of the first URL */
+    char *origin;      /* "https://host:443" of the first URL */
     bool is_elsewhere; /* the last hop goes to another one, without the private headers; `done` may read it */
     int redirects;
     bool drops_body; /* a redirect turned it into a GET */

@@ -269,7 +269,8 @@ static void request_done(struct http_request *request, const struct http_result 
     switch (result->outcome) {
     case HTTP_ANSWERED:
         if (result->status == 202 && sent->step->callback_us > 0 && request->is_elsewhere) {
-            weir_fail(call, "http_202", "status 202 of another origin, which a redirect led to without the token of the report");
+            weir_fail(call, "http_202",
+                      "status 202 of another origin, which a redirect led to without the token of the report");
         } else if (result->status == 202 && sent->step->callback_us > 0) {
             handler_pool_answer_accepted(call);
         } else if (is_expected(sent->step, result->status)) {

@@ -42,8 +42,8 @@ WEIR_MUST_CHECK enum weir_status step_secrets_hide_json(const struct step_secret
  * JSON any more, since a number was hidden, becomes a string. `secrets` may be NULL. Statuses of json_read(). */
 WEIR_MUST_CHECK enum weir_status step_secrets_hide_output(const struct step_secrets *secrets, char **output,
                                                           json_t **ret_value, struct weir_error *error);
-/* A copy of a message, of which the first `read_max` bytes count: without the values, then cut to `most` bytes and made safe
- * for a terminal. NULL: there is none, or no memory. `secrets` may be NULL. */
+/* A copy of a message, of which the first `read_max` bytes count: without the values, then cut to `most` bytes and made
+ * safe for a terminal. NULL: there is none, or no memory. `secrets` may be NULL. */
 char *step_secrets_copy_message(const struct step_secrets *secrets, const char *message, size_t read_max, size_t most);
 /* Checks that this node has the secrets of each step that is not done and runs in any case. So an execution does not
  * begin on a node that cannot finish it. A step with `when` is checked when it starts. Statuses of

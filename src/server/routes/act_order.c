@@ -1,5 +1,5 @@
-/* Reads the options of acts. The rules of their values are those of the store (bulk_act.h), so that the command line and
- * the API refuse the same; here are the types, and which act takes which member. */
+/* Reads the options of acts: their types, and the members that each act takes. The rules of the values are in
+ * store/bulk_act.h, so that the command line refuses the same. */
 #include "server/routes/act_order.h"
 
 #include "base/error.h"

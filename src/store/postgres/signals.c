@@ -68,8 +68,8 @@ static enum weir_status postgres_call_back(struct link *link, const struct signa
                                            struct sent_signal *sent, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status =
-        link_write(link, error, &result, QUERY_CALL_BACK, "uttt", request->id, request->callback, request->data, request->key);
+    enum weir_status status = link_write(link, error, &result, QUERY_CALL_BACK, "uttt", request->id, request->callback,
+                                         request->data, request->key);
     if (status == WEIR_OK) {
         const char *outcome = result_text(result, 0, 0);
         sent->seq = result_int(result, 0, 1);

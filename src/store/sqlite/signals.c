@@ -410,8 +410,8 @@ static enum weir_status find_callback(struct write *write, const struct signal_r
                                       struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_FIND_CALLBACK, "tti", request->id, request->callback, write->now_us);
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_FIND_CALLBACK, "tti", request->id,
+                                              request->callback, write->now_us);
     if (statement == NULL) {
         return statement_failure(error);
     }

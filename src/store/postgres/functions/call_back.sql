@@ -1,7 +1,7 @@
 -- Keeps the report of a function for a step `http` that has called it (store/signals.h). hash: that of the token of the attempt; the name
 -- of what the step waits for ends with it. data: JSON text. digest: that of the data, which is removed when it is consumed.
---   outcome  'sent': the report is the signal `seq`; 'duplicate': it was sent before, as `seq`; 'other': another one was; 'none': no
---            attempt on record has this token, or its time is over
+--   outcome  'sent': the report is the signal `seq`; 'duplicate': it was sent before, as `seq`.
+--            'other': another one was. 'none': no attempt on record has this token, or its time is over
 -- 1. A token of no step and no report is refused before a lock is taken, because anyone may send a made-up one.
 -- 2. Under the lock the report is found or kept.
 -- Locks: the item, so that a report meets no record of the attempt. Caller: call_back (queries/signals.sql).

@@ -1,5 +1,5 @@
-/* Reports of functions to http steps in the engine: which one ends the step, and what it leaves. On a clock that the test sets.
- * Each step is on record from an earlier claim, so no test sends a request. */
+/* Reports of functions to http steps in the engine: which one ends the step, and what it leaves. On a clock that the test
+ * sets. Each step is on record from an earlier claim, so no test sends a request. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -296,7 +296,8 @@ static void a_report_goes_before_the_failure_of_another_step(void **state)
 {
     (void)state;
     struct step_record record = on_record(STEP_WAITING, "http_500", SECOND_US);
-    take_over(WITH_UNDO ",\"nap\":{\"sleep\":\"1s\"},\"bad\":{\"needs\":[\"nap\"],\"handler\":\"fail\"}}}", &record, 1, NULL);
+    take_over(WITH_UNDO ",\"nap\":{\"sleep\":\"1s\"},\"bad\":{\"needs\":[\"nap\"],\"handler\":\"fail\"}}}", &record, 1,
+              NULL);
     fixture.recorder.is_manual = true;
     now_us += SECOND_US;
     run_until_idle();
