@@ -75,8 +75,8 @@ enum { CALLBACK_OUTPUT_MAX = SIGNAL_DATA_BYTES_MAX - 1024, CALLBACK_ERROR_MAX = 
  * It then runs, or waits for the report, and its time is not over. The same report again is no failure. No act on
  * record, as the end of any other step. ret_sent has the execution, and the number of the signal. A token of no step costs
  * reads alone: it waits for no lock. Its data is removed with the record that consumes it, because it may hold secrets of
- * the step. Errors: WEIR_NOT_FOUND: no such attempt, it is over, or the token is wrong. One answer stands for all, so that a
- * guess shows nothing. WEIR_CONFLICT: another report of the attempt came first; WEIR_INVALID_ARGUMENT. */
+ * the step. Errors: WEIR_NOT_FOUND: no such attempt, it is over, or the token is wrong. One answer stands for all, so that
+ * a guess shows nothing. WEIR_CONFLICT: another report of the attempt came first; WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status store_call_back(struct store *store, const struct callback *callback,
                                                  struct sent_signal *ret_sent, struct weir_error *error);
 

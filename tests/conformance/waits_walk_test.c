@@ -135,7 +135,7 @@ static void decide_one(struct walker *walker, struct known_item *item)
         scene_ok(walker->scene, status);
         item->decided = true;
         note_sent(item, PAY, 0, approval.approved, sent.seq);
-        decide_one(walker, item); /* another caller, who is too late */
+        decide_one(walker, item); /* another caller, too late */
     } else {
         assert_int_equal(status, WEIR_ILLEGAL_STATE);
     }

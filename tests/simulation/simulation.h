@@ -4,7 +4,7 @@
  *   world.c         the virtual clocks, the nodes' lives (start, crash, pause, stop, reboot), the scheduler
  *   workload.c      what clients and operators do: enqueue, cancel, retry, pause, plans, ...
  *   file.c          the store's file: a copy of one that was migrated; SQLite for one process of one thread
- *   server.c        the store's database on a PostgreSQL server of the program's own, whose clock is ours
+ *   server.c        the store's database on a PostgreSQL server of the program's own, with our clock
  *   reader.c        questions to the store behind the drivers' backs
  *   faulty_store.c  a store driver between the node and the real one: lost answers, deaths and pauses at every call
  *   observer.c      every changed row, in order, through triggers; replayed into a model of the queue
@@ -224,7 +224,7 @@ struct simulated_node {
 /* A registration of a node, for what a machine can show of its processes. */
 struct simulated_life {
     int64_t id;           /* of its row */
-    int node, generation; /* whose */
+    int node, generation; /* of its owner */
     int machine;
     bool is_over;      /* the process is gone ... */
     int64_t keeper_us; /* ... and its keeper from then on (boot time) */
@@ -245,7 +245,7 @@ struct profile {
     int64_t lease_us;
     int starts_max;
     size_t room;
-    bool parks;     /* engines inside of nodes park executions whose steps wait */
+    bool parks;     /* engines inside of nodes park executions with waiting steps */
     bool is_hosted; /* every other node has no threads: a host calls node_step(), one call for all loops */
     bool exclusive; /* dispatch.exclusive: nodes claim only while they hold the lock */
     int64_t retention_us;

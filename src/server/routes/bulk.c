@@ -32,7 +32,7 @@ static const char *bulk_text_of(const json_t *value)
     return json_is_string(value) && !json_string_has_nul(value) ? json_string_value(value) : NULL;
 }
 
-/* An object with the keys of a filter, whose values are texts. It is as long as a text of --where may be. */
+/* An object with the keys of a filter and texts as values. It is as long as a text of --where may be. */
 static enum weir_status read_filter_object(struct http_request *request, json_t *value, int64_t now_us,
                                            struct execution_filter *filter, struct weir_error *error)
 {

@@ -1,16 +1,16 @@
 /* Reports of functions that http steps have called: complete, fail (docs/definitions.md, "callback").
  *
  * The token of the attempt is in the body, because it is the right and names the execution. So a function needs no token
- * of the API, and no log of a proxy gets a secret. A wrong token has the answer of an attempt that is over. It does not count
- * as a guess of its address: a late report is no guess, and its address may be that of a proxy. A secret of 256 random bits
- * cannot be guessed, and store_call_back() looks for the token without a lock. */
+ * of the API, and no log of a proxy gets a secret. A wrong token has the answer of an attempt that is over. It does not
+ * count as a guess of its address: a late report is no guess, and its address may be that of a proxy. A secret of 256
+ * random bits cannot be guessed, and store_call_back() looks for the token without a lock. */
 #include "base/error.h"
 #include "base/json.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
 
-          static void report_callback(struct store *store, struct http_request *request, struct http_answer *answer,
-                                      const struct callback *callback)
+static void report_callback(struct store *store, struct http_request *request, struct http_answer *answer,
+                            const struct callback *callback)
 {
     struct weir_error error = {.status = WEIR_OK};
     struct sent_signal sent = {.seq = 0};

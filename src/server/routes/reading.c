@@ -35,7 +35,7 @@ static void respond_list(struct http_request *request, struct store *store, stru
     }
 }
 
-/* A list whose rows have names. */
+/* A list of rows with names. */
 static void respond_named(struct http_request *request, struct store *store, struct http_answer *answer,
                           enum store_list_kind kind)
 {

@@ -316,7 +316,7 @@ static void a_report_goes_before_the_failure_of_another_step(void **state)
     (void)engine_fixture_expect_end(&fixture, 1, END_FAILED);
 }
 
-/* As the next claim finds it, whose node has begun nothing. */
+/* As the next claim finds it on a node that has begun nothing. */
 static void a_failed_execution_takes_the_report_that_its_claim_brings(void **state)
 {
     (void)state;
