@@ -1,9 +1,7 @@
-/* The verb of callbacks: the checks of a report, and the data of the signal that it becomes.
+/* The report of a function that an http step has called: its checks, and the data of the signal that it becomes.
  *
- * The checks need no database, so that all drivers refuse the same reports with the same texts. Which attempt takes the
- * report is for the driver to find out. It is no part of the SQLite extension, which has no OpenSSL for the hashes.
- * Runs in the caller's thread.
- */
+ * A file of its own, because the hash of the token needs OpenSSL, which the SQLite extension does not have. It never writes
+ * a token into an error. Runs in the caller's thread. */
 #include <string.h>
 
 #include "base/callback_token.h"

@@ -7,6 +7,7 @@ usage: callbacks_test.py BINARY [--postgres] [TEST ...]
 """
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -253,6 +254,64 @@ def a_secret_that_the_function_reports_is_hidden(weir):
     assert (shown['error_code'], shown['error']) == ('***', 'no Bearer ***?'), shown
     for id in ids:
         assert 'canary' not in weir.good('show', id, '--json').out + door.ask(f'/v1/executions/{id}').body.decode()
+
+
+def reports_at_the_same_time_count_once(weir):
+    function, door = _scene(weir)
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    token = function.token()
+    _await(weir, id, 'WAITING')
+    answers = []
+    threads = [threading.Thread(target=lambda total=total: answers.append((total, _report(door, token, output={'total': total}))))
+               for total in (1, 2) * 4]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    taken = {total for total, answer in answers if answer.status == 202}
+    assert len(taken) == 1 and sorted(answer.status for _, answer in answers) == [202] * 4 + [409] * 4, answers
+    assert [answer.json()['duplicate'] for _, answer in answers if answer.status == 202].count(False) == 1, answers
+    assert _output(weir.ended(id)) == list(taken)
+
+
+def a_listener_that_is_killed_around_a_report_takes_it_once(weir):
+    function, door = _scene(weir, retry={'attempts': 2, 'backoff': '10ms'})
+    _node(weir)
+    for count, (point, verb) in enumerate(itertools.product(('before_commit', 'after_commit'), ('complete', 'fail'))):
+        id = weir.enqueue('-w', 'tiny', 'work')
+        token = function.token(len(function.server.requests) + 1)
+        _await(weir, id, 'WAITING')
+        body = {'output': {'total': count}} if verb == 'complete' else {'error_code': 'gone', 'retry': False}
+        weir.environment['WEIR_FAILPOINT'] = f'{point}:kill:40'  # its start and its heartbeats commit, too
+        dying = Listener(weir, '--executor-group', 'door', output='dying')
+        del weir.environment['WEIR_FAILPOINT']
+        answers = []
+        while dying.process.poll() is None:
+            with contextlib.suppress(OSError, AssertionError, AttributeError):
+                answers.append(_report(dying, token, verb, **body).status)
+        assert dying.process.wait() == -signal.SIGKILL and set(answers) <= {202}, answers
+        assert _report(door, token, verb, **body).json()['duplicate'] in (True, not answers)
+        shown = weir.ended(id)
+        assert shown['status'] == ('COMPLETED' if verb == 'complete' else 'FAILED') and len(shown['signals']) == 1, shown
+
+
+def an_answer_202_of_another_origin_ends_the_step(weir):
+    function, door = _scene(weir)
+    other = Server(lambda request: (202, {}, b''))
+    function.answer = lambda request: (307, {'Location': other.url}, b'')
+    step = {'http': {'url': function.server.url, 'method': 'POST', 'callback': '1h', 'redirects': 1}}
+    weir.write('moved.json', json.dumps({'name': 'moved', 'steps': {'call': step}}))
+    weir.good('workflow', 'apply', 'moved.json', '-q')
+    _node(weir)
+    shown = weir.ended(weir.enqueue('-w', 'tiny', 'moved'))
+    assert shown['status'] == 'FAILED' and shown['error_code'] == 'http_202', shown
+    assert [request['headers'].get('Weir-Callback') for request in other.requests] == [None]
+    function.answer = lambda request: (307, {'Location': '/there'}, b'') if request['path'] == '/' else (202, {}, b'')
+    id = weir.enqueue('-w', 'tiny', 'moved')
+    _await(weir, id, 'WAITING')
+    assert _report(door, function.token(2), output=1).status == 202
+    assert weir.ended(id)['status'] == 'COMPLETED'
 
 
 def late_reports_of_one_address_are_not_refused_as_guesses(weir):

@@ -35,6 +35,7 @@ enum effect {
     WAKES,
     DELETES,
     SIGNALS,
+    REPORTS,
     FOLDS
 };
 
@@ -57,7 +58,8 @@ struct act {
 #define PARK_ONE RECORD_WITH("10", "3600000000", "sleep")
 #define STEP_WAITS                                                                                                         \
     "WITH step AS (INSERT INTO weir.workflow_node_executions (execution_id, step, status, attempt, failures, started_at, " \
-    "node_id, fence, signal) VALUES ('{id}', 'ask', 'WAITING', 1, 0, weir.store_time(), {node}, {fence}, 'go') "           \
+    "node_id, fence, signal) SELECT '{id}', w.step, 'WAITING', 1, 0, weir.store_time(), {node}, {fence}, w.signal FROM "   \
+    "(VALUES ('ask', 'go'), ('call', 'callback:call:1:' || repeat('0', 32))) w (step, signal) "                            \
     "RETURNING 1) SELECT count(*) FROM step"
 #define WAKE_ALL "SELECT count(*) FROM weir.promote_due(weir.store_time() + 7200000000, 1000)"
 #define ASSIGN_ONE                                                                                                         \
@@ -89,6 +91,10 @@ static const struct act acts[] = {
     {"park", RUNNING, PARKS, true, PARK_ONE},
     {"wake", PARKED, WAKES, true, WAKE_ALL},
     {"signal", PENDING | HELD | RUNNING | PARKED, SIGNALS, false, "SELECT weir.signal('{id}', 'go', '1'::jsonb, 'key')"},
+    {"call_back", RUNNING | PARKED, REPORTS, true,
+     "SELECT c.outcome FROM weir.call_back('{id}', repeat('0', 32), '1', 'digest of 1') c"},
+    {"call_back_again", RUNNING | PARKED, REPORTS, true,
+     "SELECT c.outcome FROM weir.call_back('{id}', repeat('0', 32), '2', 'digest of 2') c"},
     {"delete", RUNNING | PARKED, DELETES, false, "SELECT weir.delete_workspace('{workspace}', true)"},
     {"inbox", HELD | RUNNING, READS, true,
      "SELECT count(*) FROM weir.inbox({node}, 0, '00000000-0000-0000-0000-000000000000', 1000)"},
@@ -291,8 +297,8 @@ static bool is_explained(const struct trial *trial, const struct party *party, c
                (strcmp(code, "WR013") == 0 && other->act->effect == RETRIES);
     case DELETES: /* it runs, or its row is held; no other level is taken */
         return (strcmp(code, "WR014") == 0 && (trial->state == RUNNING || strcmp(trial->level, levels[0]) != 0)) ||
-               (strcmp(code, "WR020") == 0 &&
-                (other->act->effect == CANCELS || other->act->effect == WAKES || other->act->effect == SIGNALS));
+               (strcmp(code, "WR020") == 0 && (other->act->effect == CANCELS || other->act->effect == WAKES ||
+                                               other->act->effect == SIGNALS || other->act->effect == REPORTS));
     case READS:
         return strcmp(code, "WR010") == 0 && other->act->effect == PURGES;
     default:
@@ -369,12 +375,21 @@ static const char *effect_missing(const struct trial *trial, const struct party 
         return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "0") == 0 ? NULL : "a put back";
     case PARKS:
         return strcmp(party->answer, "done") != 0 || is_ended || strcmp(state, "3") == 0 ||
-                       (strcmp(state, "0") == 0 && is_committed(trial, SIGNALS))
+                       (strcmp(state, "0") == 0 && (is_committed(trial, SIGNALS) || is_committed(trial, REPORTS)))
                    ? NULL
                    : "a parked execution";
     case SIGNALS: /* it is kept, and ends the wait of its step, whichever comes first */
-        return unless_one(trial, "weir.signals WHERE execution_id = '{id}'", "one signal") != NULL ? "one signal"
+        return unless_one(trial, "weir.signals WHERE execution_id = '{id}' AND name = 'go'", "one signal") != NULL
+                   ? "one signal"
                : strcmp(state, "3") == 0 ? "a wait that the signal ends"
+                                         : NULL;
+    case REPORTS: /* one is kept, and ends the wait of its step; an ended execution takes none */
+        if (strcmp(party->answer, "none") == 0) {
+            return is_ended ? NULL : "a step that takes the report";
+        }
+        return unless_one(trial, "weir.signals WHERE execution_id = '{id}' AND name LIKE 'callback:%'", "") != NULL
+                   ? "one report"
+               : strcmp(state, "3") == 0 ? "a wait that the report ends"
                                          : NULL;
     case WAKES: /* a row that the other transaction held is woken by the next round */
         return is_ended || strcmp(state, "0") == 0 || strcmp(state, "3") == 0 ? NULL : "a runnable execution";
@@ -438,7 +453,7 @@ static void make_execution(struct trial *trial)
     }
     if (trial->state == RUNNING || trial->state == PARKED) {
         assert_string_equal(look(trial, RECORD_OF("0")), "done");
-        assert_string_equal(look(trial, STEP_WAITS), "1");
+        assert_string_equal(look(trial, STEP_WAITS), "2");
     }
     if (trial->state == PARKED) {
         assert_string_equal(look(trial, PARK_ONE), "done");
