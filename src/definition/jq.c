@@ -530,14 +530,16 @@ enum weir_status jq_check(const char *const *programs, size_t count, size_t *ret
         return WEIR_OK;
     }
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        return error_set_native(error, WEIR_SYSTEM, errno, "no pipe for checking expressions: %s", strerror(errno));
+        return error_set_native(error, WEIR_SYSTEM, errno, "the system cannot open a pipe for the check of expressions: %s",
+                                strerror(errno));
     }
     pid_t child = fork_checker(programs, count, pipe_fds[1]);
     int native = errno;
     (void)close(pipe_fds[1]);
     if (child < 0) {
         (void)close(pipe_fds[0]);
-        return error_set_native(error, WEIR_SYSTEM, native, "no process for checking expressions: %s", strerror(native));
+        return error_set_native(error, WEIR_SYSTEM, native,
+                                "the system cannot start a process for the check of expressions: %s", strerror(native));
     }
     struct check_answer answer = {.wrong = 0};
     bool is_late = false;

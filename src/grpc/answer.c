@@ -252,7 +252,7 @@ static void judge_fault(const struct answer *answer, struct weir_error *error)
         error_hint(error, "ask for less at a time, or raise the limit");
         break;
     default:
-        (void)error_set(error, WEIR_FAILED, "the answer is no proper gRPC: %s%s%s", answer->fault_text,
+        (void)error_set(error, WEIR_FAILED, "the answer is not valid gRPC: %s%s%s", answer->fault_text,
                         answer->is_grpc ? "" : ", but ", answer->is_grpc ? "" : answer->content_type);
         error_hint(error, "check that the address is that of a gRPC server");
         break;

@@ -392,8 +392,9 @@ void grpc_call_describe_deadline(const struct call *call, struct weir_error *err
                     call->state == CALL_WAITING ? "the time for %s ran out before it could be sent"
                                                 : "no answer to %s in the time that was given",
                     call->path);
-    error_hint(error, call->state == CALL_WAITING ? "no connection, or the server takes no more calls at a time"
-                                                  : "it may have been carried out: the server is slow, or cannot be heard");
+    error_hint(error, call->state == CALL_WAITING
+                          ? "no connection, or the server takes no more calls at a time"
+                          : "the server may have carried it out: it is slow, or its answer was lost");
 }
 
 /* --- reporting --- */

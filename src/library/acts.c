@@ -76,8 +76,9 @@ enum weir_status weir_act(struct weir *weir, enum weir_act act, const struct wei
     struct weir_acted acted = {.matched = 0};
     struct execution_filter conditions;
     if (filter == NULL || !has_condition(filter)) {
-        (void)error_set(error, WEIR_INVALID_ARGUMENT, "the filter has no condition: the act would be done to everything");
-        error_hint(error, "set .states = WEIR_STATE_ALL if it shall");
+        (void)error_set(error, WEIR_INVALID_ARGUMENT,
+                        "the filter has no condition, so the act would change every execution");
+        error_hint(error, "to change every execution, set .states = WEIR_STATE_ALL");
         return WEIR_INVALID_ARGUMENT;
     }
     if ((unsigned)act >= sizeof acts / sizeof acts[0]) {

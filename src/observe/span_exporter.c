@@ -343,7 +343,8 @@ enum weir_status span_exporter_open(const struct span_exporter_options *options,
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failure != 0) {
         free_exporter(exporter);
-        return error_set(error, WEIR_SYSTEM, "no thread for the export of spans: %s", strerror(failure));
+        return error_set(error, WEIR_SYSTEM, "the system cannot start a thread for the export of spans: %s",
+                         strerror(failure));
     }
     (void)event_subscribe(exporter->events, span_exporter_event, exporter);
     *ret_exporter = exporter;

@@ -362,7 +362,8 @@ static enum weir_status explain_failed_call(const struct remote_client *client, 
     if (code == CURLE_OPERATION_TIMEDOUT && nothing_was_sent(client, code)) {
         duration_format_short(connect_limit_us(call), lasted);
         error_set(error, WEIR_STORE_UNREACHABLE, "the server %s has not accepted a connection within %s", shown, lasted);
-        error_hint(error, "is its machine up, and does its address and port lead to: weir serve --listen HOST:PORT");
+        error_hint(error,
+                   "check that its machine runs, and that address and port are those of: weir serve --listen HOST:PORT");
     } else if (code == CURLE_OPERATION_TIMEDOUT) {
         duration_format_short(call->deadline_us, lasted);
         error_set(error, WEIR_STORE_UNREACHABLE, "the server %s has not answered within %s", shown, lasted);
@@ -431,7 +432,7 @@ static enum weir_status explain_problem(const struct remote_client *client, cons
     if (code == NULL || detail == NULL) {
         bool is_gateway = number == 502 || number == 503 || number == 504;
         status = is_gateway ? status_of_number(number, call->effect) : WEIR_STORE_NOT_WEIR;
-        error_set(error, status, "%s answers %ld, and not as a weir server does", shown_server(client), number);
+        error_set(error, status, "%s answers %ld, but not in the form of a weir server", shown_server(client), number);
         error_hint(error, is_gateway ? "the proxy before the server does not reach it" : HINT_OF_URL);
         return status;
     }
@@ -470,7 +471,7 @@ static enum weir_status read_server_answer(struct remote_client *client, const s
         json_decref(answer);
         status = call->effect != CLIENT_READS ? WEIR_COMMIT_UNKNOWN : WEIR_STORE_NOT_WEIR;
         error_set(error, status, "the answer of %s is no JSON object, or is cut", shown_server(client));
-        error_hint(error, "is it a weir server, and of a version near to %s?", WEIR_VERSION);
+        error_hint(error, "check that it is a weir server of a version near to %s", WEIR_VERSION);
         return status;
     }
     if (ret_answer != NULL) {

@@ -106,7 +106,8 @@ static enum weir_status check_openness(const char *address, const struct listen_
         return WEIR_OK;
     }
     error_set(error, WEIR_INVALID_CONFIG, "http.listen: \"%s\" is open to other machines, without TLS", address);
-    error_hint(error, "https://HOST:PORT has TLS; http.behind_proxy: true if a proxy in front of it has it; or 127.0.0.1");
+    error_hint(error,
+               "write https://HOST:PORT, listen at 127.0.0.1, or set http.behind_proxy: true if a proxy in front has TLS");
     return WEIR_INVALID_CONFIG;
 }
 

@@ -456,7 +456,9 @@ enum weir_status task_hub_run_thread(struct task_hub *hub, struct weir_error *er
     int native = pthread_create(&hub->thread, NULL, run_hub_thread, hub);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     hub->has_thread = native == 0;
-    return native == 0 ? WEIR_OK : error_set_native(error, WEIR_SYSTEM, native, "no thread for the tasks of workers");
+    return native == 0
+               ? WEIR_OK
+               : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for the tasks of workers");
 }
 
 void task_hub_stop(struct task_hub *hub)

@@ -43,7 +43,8 @@ static enum weir_status read_tls_file(const char *path, bool is_secret, struct t
     }
     if (is_secret && (found.st_mode & S_IRWXO) != 0) {
         (void)close(fd);
-        return refuse_tls_file(path, "everybody may read this key", "chmod o= takes the right away", error);
+        return refuse_tls_file(path, "every user of this machine may read this key", "chmod o= takes the right away",
+                               error);
     }
     enum weir_status status = WEIR_OK;
     while (status == WEIR_OK && (got = read(fd, chunk, sizeof chunk)) > 0) {

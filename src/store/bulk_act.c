@@ -70,7 +70,7 @@ enum weir_status bulk_act_check_wait(const char *waits_for, struct weir_error *e
 {
     enum wait_kind kind = WAIT_SLEEP;
     if (waits_for != NULL && !wait_kind_parse(waits_for, &kind)) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is no kind of a wait", waits_for);
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.64s\" is not a kind of wait", waits_for);
         error_hint(error, "waiting_for is sleep, retry, signal, callback or child");
         return WEIR_INVALID_ARGUMENT;
     }

@@ -165,7 +165,7 @@ static enum weir_status compare_runs(const json_t *execution, const struct compl
         return WEIR_OK;
     }
     if (noted == NULL && !has_ended) {
-        return error_set(error, WEIR_STORE_BUSY, "which run the execution has is not on record yet; repeat it");
+        return error_set(error, WEIR_STORE_BUSY, "the run of the execution is not on record yet; repeat the call");
     }
     const char *first = text_at(noted, "first_run_id");
     if (noted != NULL && strcmp(completion->run_id, text_at(noted, "run_id")) != 0 &&
@@ -253,7 +253,7 @@ enum weir_status store_complete(struct store *store, const struct completion *co
     }
     return status != WEIR_OK
                ? status
-               : error_set(error, WEIR_STORE_BUSY, "the execution was handed over again and again; try it once more");
+               : error_set(error, WEIR_STORE_BUSY, "the execution was handed over during each try; repeat the call");
 }
 
 enum weir_status store_complete_rehearse(struct store *store, const struct completion *completion, bool *ret_has_ended,

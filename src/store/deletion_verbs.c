@@ -56,7 +56,7 @@ static enum weir_status refuse_erasure(struct store *store, const char *name, st
     if (store_usage(store, name, &row, &ignored) == WEIR_OK) {
         json_decref(row);
         error_set(error, WEIR_WORKSPACE_NOT_FOUND, "no deleted workspace \"%s\" has left a history", name);
-        error_hint(error, "the living one keeps its history: delete it first, with `weir workspace delete`");
+        error_hint(error, "the existing workspace keeps its history: delete it first, with `weir workspace delete`");
     }
     return WEIR_WORKSPACE_NOT_FOUND;
 }

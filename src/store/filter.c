@@ -145,8 +145,8 @@ static enum weir_status check_wait(const char *value, struct weir_error *error)
 {
     enum wait_kind kind;
     if (!wait_kind_parse(value, &kind)) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "no execution waits for \"%s\"", value);
-        error_hint(error, "waiting_for is sleep, retry, signal, approval or child");
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a kind of wait", value);
+        error_hint(error, "waiting_for is sleep, retry, signal, callback, approval or child");
         return WEIR_INVALID_ARGUMENT;
     }
     return WEIR_OK;

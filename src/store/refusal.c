@@ -157,12 +157,12 @@ enum weir_status refusal_no_live_node(const char *name, const char *names, bool 
 
 enum weir_status refusal_lock_held(const char *name, struct weir_error *error)
 {
-    return error_set(error, WEIR_CONFLICT, "the lock %s is held by another", name);
+    return error_set(error, WEIR_CONFLICT, "another holder has the lock %s", name);
 }
 
 enum weir_status refusal_lock_not_held(const char *name, struct weir_error *error)
 {
-    return error_set(error, WEIR_CONFLICT, "the lock %s is not ours", name);
+    return error_set(error, WEIR_CONFLICT, "this holder does not have the lock %s", name);
 }
 
 enum weir_status refusal_signal_ended(const char *id, const char *state, struct weir_error *error)

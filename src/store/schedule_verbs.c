@@ -83,7 +83,7 @@ static enum weir_status check_members(const char *params, struct weir_error *err
     for (size_t i = 0; i < 2 && status == WEIR_OK; i++) {
         if (json_object_get(value, members[i]) != NULL) {
             status = error_set(error, WEIR_INVALID_PARAMS, "the params of a schedule must not have \"%s\"", members[i]);
-            error_hint(error, "each execution gets it from the schedule; give your own another name");
+            error_hint(error, "each execution gets it from the schedule; give your own member another name");
         }
     }
     json_decref(value);

@@ -238,7 +238,7 @@ enum weir_status worker_run_thread(struct worker *worker, struct weir_error *err
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (native != 0) {
         worker->has_thread = false;
-        return error_set_native(error, WEIR_SYSTEM, native, "no thread for the worker");
+        return error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for the worker");
     }
     event_emit(worker->events, &(struct event){.type = EVENT_NODE_STARTED, .node = worker->name, .group = worker->group});
     return WEIR_OK;

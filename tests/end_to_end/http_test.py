@@ -638,7 +638,7 @@ def tls_with_wrong_files_is_refused_at_the_start(weir):
     for files, word in (((certificate, other_key), 'it is not the key of the certificate'),
                         ((weir.path('no.pem'), key), 'it has no certificate in PEM'),
                         ((certificate, certificate), 'it has no private key in PEM'),
-                        ((certificate, open_key), 'everybody may read this key'),
+                        ((certificate, open_key), 'every user of this machine may read this key'),
                         ((weir.path('gone.pem'), key), 'No such file'), ((certificate, weir.path('.')), 'no regular file')):
         _configure_tls(weir, *files)
         result = weir.run('serve', '--listen', 'https://127.0.0.1:0')

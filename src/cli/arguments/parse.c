@@ -208,7 +208,7 @@ static enum weir_status add_typed_flag(struct argument_reader *reader, const cha
     /* --workspace "$WS" without the variable must not mean all workspaces. */
     if (value != NULL && value[0] == '\0') {
         error_set(error, WEIR_INVALID_ARGUMENT, "%s is empty", spelling);
-        error_hint(error, "perhaps an unset variable of the shell; leave out %s if it has no value", spelling);
+        error_hint(error, "a variable of the shell may be unset; leave out %s if it has no value", spelling);
         return WEIR_INVALID_ARGUMENT;
     }
     reader->flags[reader->flag_count++] = (struct typed_flag){.spelling = spelling, .name = name, .value = value};

@@ -370,7 +370,7 @@ static enum weir_status read_webhook(struct store *store, struct webhook *webhoo
         return WEIR_CONFLICT;
     }
     if (webhook->row == NULL && webhook->has_workspace) {
-        error_set(error, WEIR_CONFLICT, "the workspace \"%s\" exists, and is of no webhook", webhook->workspace);
+        error_set(error, WEIR_CONFLICT, "the workspace \"%s\" exists, and belongs to no webhook", webhook->workspace);
         error_hint(error, "choose another name, or delete it: weir workspace delete %s", webhook->workspace);
         return WEIR_CONFLICT;
     }

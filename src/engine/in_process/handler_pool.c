@@ -412,7 +412,8 @@ enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t coun
         pool->thread_count += native == 0;
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return native == 0 ? WEIR_OK : error_set_native(error, WEIR_SYSTEM, native, "no thread for handlers");
+    return native == 0 ? WEIR_OK
+                       : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for handlers");
 }
 
 void handler_pool_close(struct handler_pool *pool)

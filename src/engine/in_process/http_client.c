@@ -537,7 +537,8 @@ enum weir_status http_client_start(struct http_client *client, struct weir_error
     int native = pthread_create(&client->thread, NULL, run_client, client);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     client->has_thread = native == 0;
-    return native == 0 ? WEIR_OK : error_set_native(error, WEIR_SYSTEM, native, "no thread for http steps");
+    return native == 0 ? WEIR_OK
+                       : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for http steps");
 }
 
 void http_client_submit(struct http_client *client, struct http_request *request)

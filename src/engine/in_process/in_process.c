@@ -195,7 +195,7 @@ static enum weir_status in_process_run_threads(struct engine *engine, struct wei
     int native = pthread_create(&runner->thread, NULL, run_engine_loop, runner);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (native != 0) {
-        return error_set_native(error, WEIR_SYSTEM, native, "no thread for the engine's loop");
+        return error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for the engine's loop");
     }
     runner->has_thread = true;
     return WEIR_OK;

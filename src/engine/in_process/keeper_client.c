@@ -67,7 +67,8 @@ enum weir_status keeper_client_open(struct keeper_client *link, struct weir_erro
     random_seed_from_system(&random);
     *link = (struct keeper_client){.socket = -1, .mark = random_next(&random)};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return error_set_native(error, WEIR_SYSTEM, errno, "no socket pair for the keeper: %s", strerror(errno));
+        return error_set_native(error, WEIR_SYSTEM, errno, "the system cannot open a socket pair for the keeper: %s",
+                                strerror(errno));
     }
     /* No signal handler of the node may run in the child before it has set its own. */
     sigset_t all;

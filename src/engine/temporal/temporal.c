@@ -195,7 +195,7 @@ static enum weir_status temporal_run_threads(struct engine *base, struct weir_er
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (native != 0) {
         engine->has_thread = false;
-        return error_set_native(error, WEIR_SYSTEM, native, "the system has no thread for the loop of the engine");
+        return error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for the loop of the engine");
     }
     return WEIR_OK;
 }

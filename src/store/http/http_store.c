@@ -149,7 +149,7 @@ enum weir_status remote_change_as(struct store *store, const char *method, const
 enum weir_status http_refuse_answer(const char *member, struct weir_error *error)
 {
     error_set(error, WEIR_STORE_NOT_WEIR, "the answer of the server has no \"%s\"", member);
-    error_hint(error, "is it a weir server, and of a version near to %s?", WEIR_VERSION);
+    error_hint(error, "check that it is a weir server of a version near to %s", WEIR_VERSION);
     return WEIR_STORE_NOT_WEIR;
 }
 

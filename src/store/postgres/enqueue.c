@@ -174,8 +174,8 @@ static enum weir_status flush_commit(struct link *link, int64_t backend, struct 
     if (same) {
         return WEIR_OK;
     }
-    error_set(error, WEIR_COMMIT_UNKNOWN, "the store %s did not confirm that it is on disk: %s", link->address->shown,
-              why.message);
+    error_set(error, WEIR_COMMIT_UNKNOWN, "the store %s did not confirm that the commit is on disk: %s",
+              link->address->shown, why.message);
     return WEIR_COMMIT_UNKNOWN;
 }
 

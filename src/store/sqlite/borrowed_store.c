@@ -173,7 +173,7 @@ static enum weir_status commit_failure(const struct connection *connection, enum
     }
     (void)error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",
                            sqlite3_errmsg(connection->database));
-    error_hint(error, "look whether it was done before you repeat it; look at the disk");
+    error_hint(error, "check whether it was done before you repeat it, and check the disk");
     return WEIR_COMMIT_UNKNOWN;
 }
 

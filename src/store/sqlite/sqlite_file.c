@@ -290,7 +290,7 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
     if (status != WEIR_STORE_FULL && (code & 0xFF) == SQLITE_IOERR) {
         status = error_set_native(error, WEIR_COMMIT_UNKNOWN, code, "the disk did not confirm a commit: %s",
                                   sqlite3_errmsg(file->writer.database));
-        error_hint(error, "look whether it was done before you repeat it; look at the disk");
+        error_hint(error, "check whether it was done before you repeat it, and check the disk");
     }
     write_cancel(file);
     return status;

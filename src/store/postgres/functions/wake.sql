@@ -12,7 +12,7 @@ BEGIN
         PERFORM :schema.refuse('invalid_argument', 'a wake cannot end the wait for an approval',
                                'decide with weir.approve() or weir.reject()');
     ELSIF waiting_for NOT IN ('sleep', 'retry', 'signal', 'callback', 'child') THEN
-        PERFORM :schema.refuse('invalid_argument', format('"%s" is no kind of a wait', left(waiting_for, 64)),
+        PERFORM :schema.refuse('invalid_argument', format('"%s" is not a kind of wait', left(waiting_for, 64)),
                                'waiting_for is sleep, retry, signal, callback or child');
     END IF;
     SELECT a.outcome, a.detail, a.waits, a.of_kind, a.timed INTO act

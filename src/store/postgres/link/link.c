@@ -339,7 +339,8 @@ static enum weir_status report_loss(struct link *link, const struct statement *s
         error_hint(error, "it may or may not have been done; the same call may be repeated");
         return WEIR_COMMIT_UNKNOWN;
     }
-    error_set(error, WEIR_STORE_UNREACHABLE, "%s: the store %s is away: %s", statement->name, link->address->shown, reason);
+    error_set(error, WEIR_STORE_UNREACHABLE, "%s: the store %s is unreachable: %s", statement->name, link->address->shown,
+              reason);
     error_hint(error, "nothing was changed; check the server, weir continues as soon as it is back");
     return WEIR_STORE_UNREACHABLE;
 }

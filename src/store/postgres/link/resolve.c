@@ -155,7 +155,7 @@ enum weir_status resolve_name(const char *host, int64_t until_us, struct resolve
     }
     enum weir_status status = WEIR_OK;
     if (!start_resolver(question)) {
-        status = error_set(error, WEIR_SYSTEM, "the system has no thread for the look-up of the host name");
+        status = error_set(error, WEIR_SYSTEM, "the system cannot start a thread for the look-up of the host name");
     } else if (!await_answer_of_resolver(question, until_us)) {
         status = error_set(error, WEIR_STORE_UNREACHABLE, "the host \"%s\" could not be looked up in time", host);
         error_hint(error, "check the name servers of this machine, or write the server's address in the URL");
