@@ -16,8 +16,8 @@
 #include "cli/verbs/verb.h"
 #include "definition/definition.h"
 
-/* Of a webhook. Its executions hold their slots while they wait for the next attempt. So events that the receiver refuses
- * must not take all slots for long, and a receiver that does not answer must not fill the nodes. */
+/* Of a webhook. A delivery has a slot while its request is under way, and none while it waits for the next attempt. The
+ * number bounds the requests that a receiver without answers can hold open on the nodes. */
 enum { WEBHOOK_SLOTS = 20, WEBHOOK_ATTEMPTS = 10 };
 #define WEBHOOK_PREFIX "webhook-"
 #define WEBHOOK_WORKFLOW "deliver"
