@@ -129,6 +129,8 @@ struct weir_request {
     int64_t run_at_us;           /* not before, since 1970; 0 = now */
     const char *id;              /* NULL = made here; your own UUIDv7 makes a call repeatable after WEIR_COMMIT_UNKNOWN */
     const char *traceparent;     /* the W3C trace context (version 00) that the execution belongs to; NULL = none */
+    const char *business_key;    /* of your own, not unique, 1 to 255 bytes: what it is about, as order-17; NULL = none */
+    const char *labels;          /* JSON object of at most 16 texts, like {"customer-tier":"gold"}; NULL = none */
 };
 
 /* Enqueues one execution, durably, in a transaction of its own; `id` gets its id. A known idempotency key is no failure.
@@ -277,6 +279,13 @@ enum {
     WEIR_STATE_ALL = 127
 };
 
+/* A label of an execution, as a condition. */
+struct weir_label {
+    const char *name;
+    const char *value;
+};
+enum { WEIR_FILTER_LABELS_MAX = 16 };
+
 /* The conditions that an execution must meet, all of them. NULL or 0 = no condition. Times are microseconds since 1970. */
 struct weir_filter {
     const char *id; /* whole, or its first characters, 6 or more, if it is the only condition */
@@ -291,6 +300,10 @@ struct weir_filter {
     int64_t created_since_us;
     int64_t created_before_us;
     int64_t finished_before_us;
+    const char *business_key;        /* this one */
+    const char *business_key_prefix; /* or all that begin so; not beside business_key */
+    const struct weir_label *labels; /* it has all of them */
+    size_t label_count;              /* at most WEIR_FILTER_LABELS_MAX */
 };
 
 enum weir_list_kind {

@@ -346,3 +346,13 @@ void text_copy(char *to, size_t size, const char *from)
         to[length] = '\0';
     }
 }
+
+bool text_is_printable(const char *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)bytes[i] < ' ' || bytes[i] == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}

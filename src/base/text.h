@@ -35,6 +35,8 @@ void text_close(struct text *text);
 void text_make_safe(char *string);
 /* True when the bytes are valid UTF-8 (RFC 3629: no overlong form, no surrogate). NULs are valid. */
 bool text_is_utf8(const char *bytes, size_t length);
+/* True when it has no NUL and no other control character of ASCII. */
+bool text_is_printable(const char *bytes, size_t length);
 /* Whether nothing of it would be seen: empty, or nothing but spaces of any kind. UTF-8. */
 bool text_is_blank(const char *string);
 /* How many terminal columns the string takes. A character that combines with the one before it takes none, a wide one

@@ -332,6 +332,13 @@ static bool put_all(json_t *root, const struct definition *definition)
                    put_duration(root, "stuck_after", definition->stuck_after_us, 0) &&
                    (definition->starts_max == 0 || put_value(root, "starts_max", json_integer(definition->starts_max))) &&
                    put_hold_slot(root, definition->hold_slot, false);
+    if (definition->label_count > 0) {
+        json_t *labels = json_object();
+        is_fine = put_value(root, "labels", labels) && is_fine;
+        for (size_t i = 0; i < definition->label_count && is_fine; i++) {
+            is_fine = put_value(labels, definition->labels[i].name, json_string(definition->labels[i].value));
+        }
+    }
     if (definition->temporal != NULL) {
         return is_fine && put_temporal(root, definition->temporal);
     }

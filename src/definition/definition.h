@@ -240,6 +240,12 @@ struct definition_temporal {
     bool has_expressions; /* else the params are not read */
 };
 
+/* A label that each execution has unless its request gives another value. */
+struct definition_label {
+    const char *name;
+    const char *value;
+};
+
 struct definition {
     const char *name;
     const char *workspace; /* its owner; NULL = every workspace may run it */
@@ -248,6 +254,8 @@ struct definition {
     const char *executor_group;                 /* where an enqueue that names none goes; NULL = not given */
     int64_t timeout_us;                         /* of the whole execution; 0 = none */
     int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
+    const struct definition_label *labels;      /* of each execution, in file order */
+    size_t label_count;                         /* at most LABELS_MAX */
     bool hold_slot;                             /* that of the steps which do not say it */
     int starts_max;                             /* refused starts before it fails; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */

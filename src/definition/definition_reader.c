@@ -25,6 +25,7 @@
 #include "base/text.h"
 #include "base/yaml_json.h"
 #include "definition/graph.h"
+#include "queue/name.h"
 
 _Static_assert((int)DEFINITION_STEPS_MAX <= (int)GRAPH_NODES_MAX, "every step is a node");
 
@@ -202,6 +203,67 @@ enum weir_status reader_take_label(struct definition_reader *reader, const struc
     return status;
 }
 
+/* Fixed texts: an enqueue must not need an evaluation that can fail, and the store inserts the labels without a look at the
+ * params. A value that looks like an expression is refused, because its author expects one. */
+static enum weir_status read_one_label(struct definition_reader *reader, const struct yaml_node *key,
+                                       const struct yaml_node *value, struct definition_label *label)
+{
+    char field[LABEL_NAME_MAX + 32];
+    enum weir_status status = reader_take_text(reader, key, "the name of a label", &label->name);
+    if (status == WEIR_OK && !label_name_is_valid(label->name)) {
+        FAIL(reader, key, "\"%.80s\" is not the name of a label", label->name);
+        error_hint(reader->error, "a name has 1 to %d of a-z, 0-9, _, - and .", LABEL_NAME_MAX);
+        return reader->source.status;
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    (void)snprintf(field, sizeof field, "the label \"%s\"", label->name);
+    status = reader_take_text(reader, value, field, &label->value);
+    if (status == WEIR_OK && (value->length == 0 || value->length > LABEL_VALUE_MAX)) {
+        return FAIL(reader, value, "%s must have 1 to %d bytes", field, LABEL_VALUE_MAX);
+    }
+    if (status == WEIR_OK && !text_is_printable(label->value, value->length)) {
+        return FAIL(reader, value, "%s must not hold a control character", field);
+    }
+    if (status == WEIR_OK && strstr(label->value, "${") != NULL) {
+        FAIL(reader, value, "%s has a fixed value, no expression", field);
+        error_hint(reader->error, "a label that depends on the params is given at the enqueue: --label %s=VALUE",
+                   label->name);
+        return reader->source.status;
+    }
+    return status;
+}
+
+/* The map of labels; its order is kept. An empty one is the same as none. The number is limited as that of a request, so an
+ * execution has at most twice as many. */
+static enum weir_status read_labels(struct definition_reader *reader, const struct yaml_node *node,
+                                    struct definition *definition)
+{
+    if (node == NULL) {
+        return WEIR_OK;
+    }
+    if (node->kind != YAML_MAP) {
+        return FAIL(reader, node, "\"labels\" must be a map from names to texts, not %s", yaml_kind_name(node->kind));
+    }
+    if (node->count > LABELS_MAX) {
+        return FAIL(reader, node->keys[LABELS_MAX], "more than %d labels", LABELS_MAX);
+    }
+    struct definition_label *labels = arena_allocate(reader->arena, (node->count + 1) * sizeof *labels);
+    if (labels == NULL) {
+        return error_out_of_memory(reader->error);
+    }
+    for (size_t i = 0; i < node->count; i++) {
+        enum weir_status status = read_one_label(reader, node->keys[i], node->values[i], &labels[i]);
+        if (status != WEIR_OK) {
+            return status;
+        }
+    }
+    definition->labels = labels;
+    definition->label_count = node->count;
+    return WEIR_OK;
+}
+
 /* Step 3: every field but the steps. */
 static enum weir_status read_head(struct definition_reader *reader, const struct yaml_node *root,
                                   struct definition *definition)
@@ -240,7 +302,7 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
         status = reader_take_boolean(reader, hold_slot, "\"hold_slot\"", &definition->hold_slot);
     }
     reader->hold_slot = definition->hold_slot;
-    return status;
+    return status == WEIR_OK ? read_labels(reader, yaml_get(root, "labels"), definition) : status;
 }
 
 /* Step 4. */
@@ -337,9 +399,10 @@ static void hint_at_foreign_key(struct definition_reader *reader, const struct y
 static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
                                       bool is_from_people, struct definition *definition)
 {
+    /* The hint about an unknown key lists them in this order. */
     static const char *const keys[] = {"name",        "workspace",  "executor_group", "timeout",
                                        "stuck_after", "starts_max", "hold_slot",      "steps",
-                                       "temporal",    "on_failure", "finally"};
+                                       "temporal",    "on_failure", "finally",        "labels"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {

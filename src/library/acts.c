@@ -20,7 +20,8 @@ static bool has_condition(const struct weir_filter *filter)
     return filter->id != NULL || filter->workspace != NULL || filter->workflow != NULL || filter->group != NULL ||
            filter->states != 0 || filter->reason != NULL || filter->waiting_for != NULL || filter->error_code != NULL ||
            filter->idempotency_key != NULL || filter->created_since_us != 0 || filter->created_before_us != 0 ||
-           filter->finished_before_us != 0;
+           filter->finished_before_us != 0 || filter->business_key != NULL || filter->business_key_prefix != NULL ||
+           filter->label_count != 0;
 }
 
 /* Only executions of the time before now match, so that the sets come to an end. */

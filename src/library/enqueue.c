@@ -43,7 +43,9 @@ static struct enqueue_request translate_request(const struct weir_request *reque
                                     .priority = request->priority,
                                     .run_at_us = request->run_at_us,
                                     .id = request->id,
-                                    .traceparent = request->traceparent};
+                                    .traceparent = request->traceparent,
+                                    .business_key = request->business_key,
+                                    .labels = request->labels};
 }
 
 /* The answer about one request: its own status when the set as a whole went through. */

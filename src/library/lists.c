@@ -6,13 +6,17 @@
 
 #include "base/error.h"
 #include "library/library.h"
+#include "queue/name.h"
 
+_Static_assert((int)WEIR_FILTER_LABELS_MAX == (int)LABEL_CONDITIONS_MAX, "labels of the public filter");
 _Static_assert(WEIR_STATE_PENDING == 1 << ITEM_PENDING && WEIR_STATE_CLAIMED == 1 << ITEM_CLAIMED &&
                    WEIR_STATE_DISPATCHED == 1 << ITEM_DISPATCHED && WEIR_STATE_WAITING == 1 << ITEM_WAITING &&
                    WEIR_STATE_COMPLETED == 1 << ITEM_COMPLETED && WEIR_STATE_FAILED == 1 << ITEM_FAILED &&
                    WEIR_STATE_CANCELLED == 1 << ITEM_CANCELLED,
                "bits of the public filter are those of the store's");
 
+/* The store relies on what its own parser of filters has checked, so the same is checked here: the lengths of keys and
+ * values, and the names of labels. */
 enum weir_status filter_of(const struct weir_filter *filter, struct execution_filter *ret_filter, struct weir_error *error)
 {
     if ((filter->states & ~(unsigned)WEIR_STATE_ALL) != 0) {
@@ -20,7 +24,13 @@ enum weir_status filter_of(const struct weir_filter *filter, struct execution_fi
         error_hint(error, "use WEIR_STATE_PENDING to WEIR_STATE_CANCELLED, joined with |");
         return WEIR_INVALID_ARGUMENT;
     }
-    *ret_filter = (struct execution_filter){
+    if (filter->label_count > LABEL_CONDITIONS_MAX ||
+        (filter->business_key != NULL && filter->business_key_prefix != NULL)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT,
+                         "a filter has one business key or one beginning, and at most %d labels", LABEL_CONDITIONS_MAX);
+    }
+    bool is_prefix = filter->business_key_prefix != NULL;
+    struct execution_filter filled = {
         .id = filter->id,
         .workspace = filter->workspace,
         .workflow = filter->workflow,
@@ -33,7 +43,24 @@ enum weir_status filter_of(const struct weir_filter *filter, struct execution_fi
         .created_since_us = filter->created_since_us,
         .created_before_us = filter->created_before_us,
         .finished_before_us = filter->finished_before_us,
+        .business_key = is_prefix ? filter->business_key_prefix : filter->business_key,
+        .business_key_is_prefix = is_prefix,
+        .label_count = filter->label_count,
     };
+    if (filled.business_key != NULL && (filled.business_key[0] == '\0' || strlen(filled.business_key) > BUSINESS_KEY_MAX)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a business key has 1 to %d bytes", BUSINESS_KEY_MAX);
+    }
+    /* The texts stay the caller's: the filter lives as long as one call. */
+    for (size_t i = 0; i < filter->label_count; i++) {
+        const struct weir_label *label = &filter->labels[i];
+        if (label->name == NULL || !label_name_is_valid(label->name) || label->value == NULL ||
+            strlen(label->value) > LABEL_VALUE_MAX) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "label %zu of the filter has no valid name, or no valid value",
+                             i + 1);
+        }
+        filled.labels[i] = (struct label_condition){.name = label->name, .value = label->value};
+    }
+    *ret_filter = filled;
     return WEIR_OK;
 }
 

@@ -27,6 +27,11 @@ enum {
     STEP_ID_MAX = 64,                      /* bytes */
     LOCK_NAME_MAX = 64,                    /* bytes: the width of shedlock.name */
     IDEMPOTENCY_KEY_MAX = 255,             /* bytes */
+    BUSINESS_KEY_MAX = 255,                /* bytes */
+    LABELS_MAX = 16,                       /* of a request, and of a definition */
+    LABEL_NAME_MAX = 64,                   /* bytes; of a-z0-9_-. */
+    LABEL_VALUE_MAX = 255,                 /* bytes */
+    LABEL_CONDITIONS_MAX = 16,             /* of one filter */
     SIGNAL_NAME_MAX = 64,                  /* bytes */
     APPROVERS_MAX = 50,                    /* of one step */
     APPROVAL_COMMENT_MAX = 2000,           /* bytes; also of a prompt */

@@ -6,5 +6,7 @@
 
 /* True for [a-z0-9][a-z0-9_-]{0,63}. */
 bool name_is_valid(const char *name);
+/* True for [a-z0-9_.-]{1,64}, the name of a label. */
+bool label_name_is_valid(const char *name);
 
 #endif

@@ -130,6 +130,16 @@ static void *run_job(void *context)
 
 /* --- begin --- */
 
+/* False: out of memory. */
+static bool copy_order_text(struct bulk_job *job, const char **text)
+{
+    if (*text == NULL) {
+        return true;
+    }
+    *text = arena_copy_string(&job->arena, *text);
+    return *text != NULL;
+}
+
 /* The texts of an order belong to its request, which ends before the act. */
 static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *error)
 {
@@ -142,17 +152,23 @@ static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *erro
                                   &filter->waiting_for,
                                   &filter->error_code,
                                   &filter->idempotency_key,
+                                  &filter->business_key,
+                                  &filter->node,
+                                  &filter->error_text,
                                   &job->order.options.from,
-                                  &job->order.options.waits_for};
+                                  &job->order.options.waits_for,
+                                  &job->order.options.signal_name,
+                                  &job->order.options.signal_data,
+                                  &job->order.options.signal_key};
+    bool is_fine = true;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (*texts[i] != NULL) {
-            *texts[i] = arena_copy_string(&job->arena, *texts[i]);
-            if (*texts[i] == NULL) {
-                return error_out_of_memory(error);
-            }
-        }
+        is_fine = is_fine && copy_order_text(job, texts[i]);
     }
-    return WEIR_OK;
+    for (size_t i = 0; i < filter->label_count; i++) {
+        is_fine =
+            is_fine && copy_order_text(job, &filter->labels[i].name) && copy_order_text(job, &filter->labels[i].value);
+    }
+    return is_fine ? WEIR_OK : error_out_of_memory(error);
 }
 
 static enum weir_status open_job(struct bulk_jobs *jobs, const struct store *store, const struct bulk_order *order,
@@ -164,7 +180,7 @@ static enum weir_status open_job(struct bulk_jobs *jobs, const struct store *sto
     }
     job->jobs = jobs;
     job->order = *order;
-    arena_init(&job->arena, 2 * FILTER_BYTES_MAX);
+    arena_init(&job->arena, 2 * FILTER_BYTES_MAX + 2 * SIGNAL_DATA_BYTES_MAX);
     uuid_make(clock_wall(clock_system()), job->id);
     enum weir_status status = copy_texts(job, error);
     if (status == WEIR_OK) {

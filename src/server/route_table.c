@@ -8,9 +8,11 @@
 #include "queue/limits.h"
 #include "server/http_server.h"
 #include "server/routes/routes.h"
+#include "store/filter.h"
 #include "store/json_line.h"
 
-enum { BULK_BODY_BYTES_MAX = 64 * 1024 };
+/* A filter, and the data of a signal, which is a JSON text inside of JSON. */
+enum { BULK_BODY_BYTES_MAX = 4 * FILTER_BYTES_MAX + 2 * SIGNAL_DATA_BYTES_MAX };
 
 #define ARGUMENTS_PAGE                                                                                                     \
     {"limit", "rows of a page, 1 to 1000"},                                                                                \
@@ -251,7 +253,7 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/bulk", .operation = "beginBulk",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY, .command = "purge",
-    .summary = "Cancel, retry, release, wake, dismiss or purge all executions that match a filter",
+    .summary = "Cancel, retry, release, wake, dismiss, purge or signal all executions that match a filter",
     .bodies = BODY_JSON, .body_max = BULK_BODY_BYTES_MAX, .body_schema = "BulkRequest", .answer_schema = "Bulk",
     .handle = answer_begin_bulk,
 },
@@ -278,8 +280,8 @@ static const struct http_route routes[] = {
     .method = "POST", .path = "/v1/executions:act", .operation = "actOnExecutions",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_FILTER,
     .is_slow = true,
-    .summary = "Cancel, retry, release, wake, dismiss or purge the next chunk of the executions that match",
-    .takes_filter = true, .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .summary = "Cancel, retry, release, wake, dismiss, purge or signal the next chunk of the executions that match",
+    .takes_filter = true, .bodies = BODY_JSON, .body_max = BULK_BODY_BYTES_MAX,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}},
     .body_schema = "ActRequest", .answer_schema = "ActResult",
     .handle = answer_act_on_executions,

@@ -17,7 +17,7 @@
 
 SQLITE_EXTENSION_INIT1
 
-enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 9, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
+enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 11, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
 
 /* The extension opens no store by a URL. */
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
@@ -156,7 +156,13 @@ static enum weir_status read_arguments(struct store *store, int count, sqlite3_v
     if (status == WEIR_OK) {
         status = take_text(count, values, 7, "execution_id", &request->id, error);
     }
-    return status == WEIR_OK ? take_text(count, values, 8, "traceparent", &request->traceparent, error) : status;
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 8, "traceparent", &request->traceparent, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 9, "business_key", &request->business_key, error);
+    }
+    return status == WEIR_OK ? take_text(count, values, 10, "labels", &request->labels, error) : status;
 }
 
 /* A refusal of the request is an error of the statement, as in weir.enqueue() on PostgreSQL. */
@@ -188,7 +194,8 @@ struct request_set {
     json_t *array;
     struct enqueue_request *requests;
     struct enqueue_result *results;
-    struct text *params; /* of each */
+    struct text *params; /* of each: a request refers to the texts until the set is closed */
+    struct text *labels; /* JSON objects, as params are */
     size_t count;
 };
 
@@ -198,6 +205,10 @@ static void close_set(struct request_set *set)
     for (size_t i = 0; set->params != NULL && i < set->count; i++) {
         text_close(&set->params[i]);
     }
+    for (size_t i = 0; set->labels != NULL && i < set->count; i++) {
+        text_close(&set->labels[i]);
+    }
+    free(set->labels);
     free(set->params);
     free(set->requests);
     free(set->results);
@@ -206,7 +217,8 @@ static void close_set(struct request_set *set)
 
 /* One member of a request. An unknown key is refused: a misspelt one would be ignored otherwise. */
 static enum weir_status read_key_argument(struct store *store, const char *key, const json_t *value,
-                                          struct enqueue_request *request, struct text *params, struct weir_error *error)
+                                          struct enqueue_request *request, struct text *params, struct text *labels,
+                                          struct weir_error *error)
 {
     const struct {
         const char *key;
@@ -216,7 +228,8 @@ static enum weir_status read_key_argument(struct store *store, const char *key, 
                  {"idempotency_key", &request->idempotency_key},
                  {"executor_group", &request->group},
                  {"execution_id", &request->id},
-                 {"traceparent", &request->traceparent}};
+                 {"traceparent", &request->traceparent},
+                 {"business_key", &request->business_key}};
     const char *text = json_string_value(value);
     if (json_is_null(value)) {
         return WEIR_OK;
@@ -243,6 +256,12 @@ static enum weir_status read_key_argument(struct store *store, const char *key, 
         request->params_length = params->length;
         return status;
     }
+    /* The store takes labels as the text of an object, and checks them there for all surfaces alike. */
+    if (strcmp(key, "labels") == 0 && json_is_object(value)) {
+        enum weir_status status = json_write(value, labels, error);
+        request->labels = labels->data;
+        return status;
+    }
     return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no parameter of weir_enqueue_many, or has a wrong value",
                      key);
 }
@@ -262,7 +281,8 @@ static enum weir_status read_set(struct store *store, const char *text, struct r
     set->requests = calloc(set->count + 1, sizeof *set->requests);
     set->results = calloc(set->count + 1, sizeof *set->results);
     set->params = calloc(set->count + 1, sizeof *set->params);
-    if (set->requests == NULL || set->results == NULL || set->params == NULL) {
+    set->labels = calloc(set->count + 1, sizeof *set->labels);
+    if (set->requests == NULL || set->results == NULL || set->params == NULL || set->labels == NULL) {
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < set->count && status == WEIR_OK; i++) {
@@ -270,13 +290,15 @@ static enum weir_status read_set(struct store *store, const char *text, struct r
         const char *key;
         json_t *value;
         set->params[i].max = ANSWER_BYTES_MAX;
+        set->labels[i].max = ANSWER_BYTES_MAX;
         if (!json_is_object(object)) {
             status = error_set(error, WEIR_INVALID_ARGUMENT, "it must be an object, not %s", json_type_name(object));
         }
         json_object_foreach(object, key, value)
         {
-            status = status == WEIR_OK ? read_key_argument(store, key, value, &set->requests[i], &set->params[i], error)
-                                       : status;
+            status = status == WEIR_OK
+                         ? read_key_argument(store, key, value, &set->requests[i], &set->params[i], &set->labels[i], error)
+                         : status;
         }
         if (status == WEIR_OK && (set->requests[i].workspace == NULL || set->requests[i].workflow == NULL)) {
             status = error_set(error, WEIR_INVALID_ARGUMENT, "it needs a workspace and a workflow");

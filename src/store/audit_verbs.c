@@ -143,6 +143,38 @@ static void add_time(char *to, size_t size, const char *key, int64_t time_us)
     }
 }
 
+static void add_duration(char *to, size_t size, const char *key, int64_t duration_us)
+{
+    char text[DURATION_TEXT_MAX];
+    if (duration_us != 0) {
+        duration_format(duration_us, text);
+        add_condition(to, size, key, text);
+    }
+}
+
+/* Those of labels, of the business key, and of conditions without an index. */
+static void add_other_conditions(char *to, size_t size, const struct execution_filter *filter)
+{
+    char text[LABEL_VALUE_MAX + 2];
+    if (filter->business_key != NULL) {
+        (void)snprintf(text, sizeof text, "%s%s", filter->business_key, filter->business_key_is_prefix ? "*" : "");
+        add_condition(to, size, "business_key", text);
+    }
+    for (size_t i = 0; i < filter->label_count; i++) {
+        char key[sizeof "label." + LABEL_NAME_MAX];
+        (void)snprintf(key, sizeof key, "label.%s", filter->labels[i].name);
+        add_condition(to, size, key, filter->labels[i].value);
+    }
+    add_condition(to, size, "node", filter->node);
+    if (filter->version != 0) {
+        (void)snprintf(text, sizeof text, "%d", filter->version);
+        add_condition(to, size, "version", text);
+    }
+    add_duration(to, size, "longer_than", filter->longer_than_us);
+    add_duration(to, size, "shorter_than", filter->shorter_than_us);
+    add_condition(to, size, "error_text", filter->error_text);
+}
+
 /* The words of a filter, as `weir list --where` takes them. */
 void audit_subject(const struct execution_filter *filter, const char *id, char *to, size_t size)
 {
@@ -167,6 +199,7 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
     add_time(to, size, "since", filter->created_since_us);
     add_time(to, size, "until", filter->created_before_us);
     add_time(to, size, "finished_before", filter->finished_before_us);
+    add_other_conditions(to, size, filter);
     if (to[0] == '\0') {
         text_copy(to, size, "executions");
     }

@@ -1,5 +1,5 @@
-/* Operators' acts on executions: cancel, retry, release, wake, purge; of one by its id, or of many by the conditions of a
- * list.
+/* Operators' acts on executions: cancel, retry, release, wake, dismiss, purge, signal; of one by its id, or of many by the
+ * conditions of a list.
  *
  * An act is a transaction for each chunk, and the caller goes on behind the last id of the chunk before. A refusal of one
  * execution is counted and ends nothing. Each act is on record with its actor and reason (store_act_as()).
@@ -15,11 +15,19 @@
 
 #include "base/error.h"
 #include "base/uuid.h"
+#include "queue/limits.h"
 #include "weir/status.h"
 
 struct store;
 
 enum filter_condition { CONDITION_ANY, CONDITION_YES, CONDITION_NO };
+
+/* A label that an execution has (store/labels.h). */
+struct label_condition {
+    const char *name;
+    const char *value; /* 1 to LABEL_VALUE_MAX bytes */
+    bool is_prefix;    /* any value that begins so */
+};
 
 /* The conditions of a list, a count or a bulk act. NULL or 0 = no condition. Times in store time. */
 struct execution_filter {
@@ -39,10 +47,20 @@ struct execution_filter {
     int64_t created_since_us;
     int64_t created_before_us;
     int64_t finished_before_us;
-    int64_t ids_before_us; /* executions whose id has this time or a later one are not read; no condition of a user */
+    int64_t ids_before_us;    /* executions whose id has this time or a later one are not read; no condition of a user */
+    const char *business_key; /* 1 to BUSINESS_KEY_MAX bytes */
+    bool business_key_is_prefix;
+    struct label_condition labels[LABEL_CONDITIONS_MAX]; /* it has all of them */
+    size_t label_count;
+    const char *node;       /* the name of the node that holds it, or that had it at its end */
+    int version;            /* of its workflow */
+    int64_t longer_than_us; /* from its first start to its end, or to as_of_us; one that never started has no duration */
+    int64_t shorter_than_us;
+    int64_t as_of_us;       /* store time; with longer_than_us or shorter_than_us */
+    const char *error_text; /* a part of its error, in this case of letters */
 };
 
-enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_DISMISS, BULK_PURGE };
+enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_DISMISS, BULK_PURGE, BULK_SIGNAL };
 const char *bulk_act_name(enum bulk_act act);
 
 struct bulk_result {
@@ -62,7 +80,7 @@ struct bulk_result {
  * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next
  * attempt go on now, also in the node that holds it. Each wait is ended once (docs/design/waiting.md). dismiss: a
  * FAILED one is dealt with, which only the filter `dismissed` and its events show; a repetition changes nothing. purge:
- * ended ones are removed with all that belongs to them. */
+ * ended ones are removed with all that belongs to them. signal: a living one gets the signal of the order. */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, struct bulk_result *ret_result,
                                             struct weir_error *error);
@@ -76,6 +94,14 @@ struct act_order {
     /* Only waits of this kind, the name of a wait_kind; NULL = sleeps and waits for the next attempt. Waits for a signal
      * are ended only if they have a timeout, as if that had come. */
     const char *waits_for;
+    /* BULK_SIGNAL */
+    /* As in struct signal_request. An execution that has the name and the key already is matched
+     * and not changed, so the same broadcast again sends nothing twice; therefore it needs a key. One that takes no such
+     * signal is refused: no step of its workflow waits for the name, it has ended, it keeps too many, or it is on Temporal.
+     */
+    const char *signal_name;
+    const char *signal_data; /* JSON text; NULL = null */
+    const char *signal_key;
 };
 /* store_bulk() with the options of its act; those of other acts are ignored. NULL = a retry begins anew, and a wake ends
  * sleeps and waits for the next attempt. A retry of a workflow without steps, or without this one, is refused with

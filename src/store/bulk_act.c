@@ -17,13 +17,14 @@
 enum weir_status bulk_act_parse(const char *name, enum bulk_act *ret_act, struct weir_error *error)
 {
     INVARIANT(ret_act != NULL);
-    for (int i = BULK_CANCEL; i <= BULK_PURGE && name != NULL; i++) {
+    for (int i = BULK_CANCEL; i <= BULK_SIGNAL && name != NULL; i++) {
         if (strcmp(name, bulk_act_name((enum bulk_act)i)) == 0) {
             *ret_act = (enum bulk_act)i;
             return WEIR_OK;
         }
     }
-    return error_set(error, WEIR_INVALID_ARGUMENT, "action is cancel, retry, release, wake, dismiss or purge%s%.64s%s",
+    return error_set(error, WEIR_INVALID_ARGUMENT,
+                     "action is cancel, retry, release, wake, dismiss, purge or signal%s%.64s%s",
                      name == NULL ? "" : ", not \"", name == NULL ? "" : name, name == NULL ? "" : "\"");
 }
 
@@ -31,6 +32,7 @@ unsigned bulk_act_states(enum bulk_act act)
 {
     switch (act) {
     case BULK_CANCEL:
+    case BULK_SIGNAL:
         return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED) | BIT(ITEM_WAITING);
     case BULK_RETRY:
         return BIT(ITEM_FAILED) | BIT(ITEM_CANCELLED);
@@ -96,6 +98,19 @@ enum weir_status bulk_act_check_waits(enum bulk_act act, const struct act_order 
         return WEIR_INVALID_ARGUMENT;
     }
     return bulk_act_check_wait(kind, error);
+}
+
+enum weir_status bulk_act_check_signal(const struct act_order *order, struct weir_error *error)
+{
+    INVARIANT(order != NULL);
+    const struct signal_request request = {
+        .name = order->signal_name, .data = order->signal_data, .key = order->signal_key};
+    enum weir_status status = signal_request_check(&request, error);
+    if (status == WEIR_OK && request.key == NULL) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "a signal to many executions needs a key");
+        error_hint(error, "with a key each execution gets it once, also when the act is repeated");
+    }
+    return status;
 }
 
 /* --- by filter --- */

@@ -1,5 +1,6 @@
-/* An act of a person on executions: cancel, retry, release, wake, dismiss, purge. The rules around store_bulk() that the
- * command line and the HTTP API share: which executions match, what a dry run reports, and the answer for one of them.
+/* An act of a person on executions: cancel, retry, release, wake, dismiss, purge, signal. The rules around store_bulk()
+ * that the command line and the HTTP API share: which executions match, what a dry run reports, and the answer for one of
+ * them.
  *
  *     bulk_act_complete_filter() -> bulk_act_count() -> bulk_act_expect() -> bulk_act_rehearse() or store_bulk() in chunks
  *
@@ -36,6 +37,9 @@ WEIR_MUST_CHECK enum weir_status bulk_act_check_wait(const char *waits_for, stru
  * approval, and would refuse all that match. Fine for every other act. WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status bulk_act_check_waits(enum bulk_act act, const struct act_order *order,
                                                       const struct execution_filter *filter, struct weir_error *error);
+
+/* The rules of a signal to many: those of a single one (store/signals.h), and it needs a key. WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status bulk_act_check_signal(const struct act_order *order, struct weir_error *error);
 
 struct bulk_matches {
     int64_t matched;

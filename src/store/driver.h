@@ -191,6 +191,7 @@ struct definition_facts {
     char executor_group[GROUP_NAME_MAX + 1]; /* "" = not said */
     bool on_temporal;                        /* it has `temporal:`, and no steps */
     char *handlers;                          /* the handlers that its steps name, a JSON array in ascending order; owned */
+    char *labels;                            /* of its executions, a JSON object of texts; owned; NULL = none */
 };
 /* `text` may be no definition: then it has no facts. WEIR_OUT_OF_MEMORY only. */
 WEIR_MUST_CHECK enum weir_status definition_facts_read(const char *text, struct definition_facts *ret_facts,

@@ -14,6 +14,7 @@
 #include "base/traceparent.h"
 #include "base/uuid.h"
 #include "store/driver.h"
+#include "store/labels.h"
 
 bool enqueue_has_no_params(const struct enqueue_request *request)
 {
@@ -148,6 +149,12 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     if (status == WEIR_OK && request->traceparent != NULL) {
         status = traceparent_check(request->traceparent, error);
     }
+    if (status == WEIR_OK && request->business_key != NULL) {
+        status = check_text("the business key", request->business_key, BUSINESS_KEY_MAX, error);
+    }
+    if (status == WEIR_OK && request->labels != NULL) {
+        status = labels_check(request->labels, error);
+    }
     return status == WEIR_OK ? check_params(request, error) : status;
 }
 
@@ -253,9 +260,13 @@ enum weir_status definition_facts_read(const char *text, struct definition_facts
         text_copy(facts.executor_group, sizeof facts.executor_group, group != NULL ? group : "");
         facts.on_temporal = json_object_get(value, "temporal") != NULL;
     }
+    const json_t *labels = json_object_get(value, "labels");
+    bool has_labels = json_object_size(labels) > 0;
     facts.handlers = list_handlers(value);
+    facts.labels = has_labels ? json_dumps(labels, JSON_COMPACT) : NULL;
     json_decref(value);
-    if (facts.handlers == NULL) {
+    if (facts.handlers == NULL || (has_labels && facts.labels == NULL)) {
+        definition_facts_close(&facts);
         return error_out_of_memory(error);
     }
     *ret_facts = facts;
@@ -266,5 +277,7 @@ void definition_facts_close(struct definition_facts *facts)
 {
     INVARIANT(facts != NULL);
     free(facts->handlers);
+    free(facts->labels);
     facts->handlers = NULL;
+    facts->labels = NULL;
 }

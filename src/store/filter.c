@@ -16,6 +16,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/uuid.h"
+#include "queue/name.h"
+#include "store/labels.h"
 
 enum filter_key {
     KEY_ID,
@@ -34,13 +36,24 @@ enum filter_key {
     KEY_SINCE,
     KEY_UNTIL,
     KEY_FINISHED_BEFORE,
+    KEY_BUSINESS_KEY,
+    KEY_NODE,
+    KEY_VERSION,
+    KEY_LONGER_THAN,
+    KEY_SHORTER_THAN,
+    KEY_ERROR_TEXT,
+    KEY_BUSINESS_KEY_PREFIX,
     KEY_COUNT
 };
 
-static const char *const key_names[KEY_COUNT] = {"id",         "workspace",       "workflow",    "executor_group",
-                                                 "status",     "pending_reason",  "waiting_for", "parent",
-                                                 "error_code", "idempotency_key", "retried",     "dismissed",
-                                                 "stuck",      "since",           "until",       "finished_before"};
+static const char *const key_names[KEY_COUNT] = {
+    "id",         "workspace",          "workflow",        "executor_group", "status",    "pending_reason", "waiting_for",
+    "parent",     "error_code",         "idempotency_key", "retried",        "dismissed", "stuck",          "since",
+    "until",      "finished_before",    "business_key",    "node",           "version",   "longer_than",    "shorter_than",
+    "error_text", "business_key_prefix"};
+
+/* Before the name of a label: "label.customer-tier=gold". */
+static const char LABEL_PREFIX[] = "label.";
 
 /* A flag has dashes where the key has underscores: --error-code is error_code. */
 const char *filter_key_of_flag(const char *flag)
@@ -197,6 +210,86 @@ static enum weir_status parse_condition(enum filter_key key, const char *value, 
     return WEIR_OK;
 }
 
+/* One key, or the beginning of keys. They are two names and not a pattern, because a key that comes as data must never
+ * match the executions of other keys. */
+static enum weir_status set_business_key(enum filter_key key, struct execution_filter *filter, const char *value,
+                                         struct weir_error *error)
+{
+    if (filter->business_key != NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given beside another condition on the business key",
+                         key_names[key]);
+    }
+    if (value[0] == '\0' || strlen(value) > BUSINESS_KEY_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s has 1 to %d bytes", key_names[key], BUSINESS_KEY_MAX);
+    }
+    /* The text is the caller's, as those of the other conditions are. */
+    filter->business_key = value;
+    filter->business_key_is_prefix = key == KEY_BUSINESS_KEY_PREFIX;
+    return WEIR_OK;
+}
+
+/* "label.NAME=VALUE"; one name may be given once, because an execution has one value of it. The condition refers to the key
+ * and the value, which live as long as the filter. */
+static enum weir_status add_label_condition(struct execution_filter *filter, const char *key, char *value,
+                                            struct weir_error *error)
+{
+    struct label_condition condition = {.name = key + strlen(LABEL_PREFIX), .value = value};
+    if (!label_name_is_valid(condition.name)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "\"%.80s\" is not the name of a label", condition.name);
+        error_hint(error, "for example label.customer-tier=gold; a name has 1 to %d of a-z, 0-9, _, - and .",
+                   LABEL_NAME_MAX);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    for (size_t i = 0; i < filter->label_count; i++) {
+        if (strcmp(filter->labels[i].name, condition.name) == 0) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", key);
+        }
+    }
+    if (filter->label_count == LABEL_CONDITIONS_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a filter has at most %d labels", LABEL_CONDITIONS_MAX);
+    }
+    size_t length = strlen(value);
+    if (length > LABEL_VALUE_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is longer than %d bytes", key, LABEL_VALUE_MAX);
+    }
+    filter->labels[filter->label_count++] = condition;
+    return WEIR_OK;
+}
+
+/* A whole number from 1 on. Versions are counted for each workflow, so the condition is of use beside one of a workflow. */
+static enum weir_status parse_version(const char *value, int *ret_version, struct weir_error *error)
+{
+    int64_t number = 0;
+    for (const char *at = value; *at >= '0' && *at <= '9' && number < INT32_MAX; at++) {
+        number = number * 10 + (*at - '0');
+    }
+    if (strspn(value, "0123456789") != strlen(value) || number < 1 || number > INT32_MAX) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "version \"%.40s\" is not a whole number from 1 on", value);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    *ret_version = (int)number;
+    return WEIR_OK;
+}
+
+/* A duration becomes a condition beside the present time, because an execution that runs has lasted until now. The time is
+ * fixed here once, so that all pages of a list have the same one. */
+static enum weir_status parse_duration_bound(enum filter_key key, const char *value, int64_t now_us,
+                                             struct execution_filter *filter, struct weir_error *error)
+{
+    int64_t *bound = key == KEY_LONGER_THAN ? &filter->longer_than_us : &filter->shorter_than_us;
+    enum weir_status status = duration_parse(value, bound, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", key_names[key]);
+        error_hint(error, "a duration looks like 250ms, 10s, 1h30m or 2d");
+        return status;
+    }
+    if (*bound == 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is zero", key_names[key]);
+    }
+    filter->as_of_us = now_us;
+    return WEIR_OK;
+}
+
 /* Sets one member of the filter. A member that is set already is an error, because all pairs must match. */
 static enum weir_status set_filter_key(enum filter_key key, const char *value, int64_t now_us,
                                        struct execution_filter *filter, struct weir_error *error)
@@ -211,11 +304,15 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_PARENT] = &filter->parent,
         [KEY_ERROR_CODE] = &filter->error_code,
         [KEY_IDEMPOTENCY_KEY] = &filter->idempotency_key,
+        [KEY_NODE] = &filter->node,
+        [KEY_ERROR_TEXT] = &filter->error_text,
     };
     int64_t *times[KEY_COUNT] = {
         [KEY_SINCE] = &filter->created_since_us,
         [KEY_UNTIL] = &filter->created_before_us,
         [KEY_FINISHED_BEFORE] = &filter->finished_before_us,
+        [KEY_LONGER_THAN] = &filter->longer_than_us,
+        [KEY_SHORTER_THAN] = &filter->shorter_than_us,
     };
     enum filter_condition *conditions[KEY_COUNT] = {
         [KEY_RETRIED] = &filter->retried,
@@ -223,7 +320,7 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
         [KEY_STUCK] = &filter->stuck,
     };
     bool is_set = (texts[key] != NULL && *texts[key] != NULL) || (times[key] != NULL && *times[key] != 0) ||
-                  (key == KEY_STATUS && filter->states != 0) ||
+                  (key == KEY_STATUS && filter->states != 0) || (key == KEY_VERSION && filter->version != 0) ||
                   (conditions[key] != NULL && *conditions[key] != CONDITION_ANY);
     if (is_set) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is given twice", key_names[key]);
@@ -233,6 +330,12 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
     }
     if (conditions[key] != NULL) {
         return parse_condition(key, value, conditions[key], error);
+    }
+    if (key == KEY_VERSION) {
+        return parse_version(value, &filter->version, error);
+    }
+    if (key == KEY_LONGER_THAN || key == KEY_SHORTER_THAN) {
+        return parse_duration_bound(key, value, now_us, filter, error);
     }
     if (times[key] != NULL) {
         return filter_parse_time(key_names[key], value, now_us, times[key], error);
@@ -263,10 +366,19 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
         }
     }
     const char *nearest = text_nearest(word, key_names, KEY_COUNT);
-    static const char *const synonyms[][2] = {
-        {"state", "status"},          {"group", "executor_group"}, {"reason", "pending_reason"}, {"error", "error_code"},
-        {"error.type", "error_code"}, {"tenant", "workspace"},     {"ws", "workspace"},          {"before", "until"},
-        {"after", "since"},           {"key", "idempotency_key"}};
+    static const char *const synonyms[][2] = {{"state", "status"},
+                                              {"group", "executor_group"},
+                                              {"reason", "pending_reason"},
+                                              {"error", "error_code"},
+                                              {"error.type", "error_code"},
+                                              {"tenant", "workspace"},
+                                              {"ws", "workspace"},
+                                              {"before", "until"},
+                                              {"after", "since"},
+                                              {"key", "idempotency_key"},
+                                              {"correlation_key", "business_key"},
+                                              {"duration", "longer_than"},
+                                              {"error.message", "error_text"}};
     for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++) {
         nearest = strcmp(word, synonyms[i][0]) == 0 ? synonyms[i][1] : nearest;
     }
@@ -274,8 +386,10 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
-        error_hint(error, "keys: id workspace workflow executor_group status pending_reason waiting_for parent error_code "
-                          "idempotency_key retried dismissed stuck since until finished_before");
+        error_hint(error,
+                   "keys: id workspace workflow executor_group status pending_reason waiting_for parent error_code "
+                   "idempotency_key retried dismissed stuck since until finished_before business_key business_key_prefix "
+                   "label.NAME node version longer_than shorter_than error_text");
     }
     return WEIR_INVALID_ARGUMENT;
 }
@@ -313,9 +427,15 @@ enum weir_status filter_set(struct execution_filter *filter, const char *key, ch
 {
     INVARIANT(filter != NULL && key != NULL && value != NULL);
     enum filter_key found;
+    if (strncmp(key, LABEL_PREFIX, strlen(LABEL_PREFIX)) == 0) {
+        return add_label_condition(filter, key, value, error);
+    }
     enum weir_status status = find_filter_key(key, &found, error);
     if (status != WEIR_OK) {
         return status;
+    }
+    if (found == KEY_BUSINESS_KEY || found == KEY_BUSINESS_KEY_PREFIX) {
+        return set_business_key(found, filter, value, error);
     }
     if (found == KEY_ID || found == KEY_PARENT || found == KEY_PENDING_REASON || found == KEY_WAITING_FOR ||
         found == KEY_RETRIED || found == KEY_DISMISSED || found == KEY_STUCK) {
@@ -333,21 +453,25 @@ const char *filter_key(size_t index)
 bool filter_is_empty(const struct execution_filter *filter)
 {
     INVARIANT(filter != NULL);
-    const char *const texts[] = {filter->id,         filter->workspace,       filter->workflow,
-                                 filter->group,      filter->reason,          filter->waiting_for,
-                                 filter->error_code, filter->idempotency_key, filter->parent};
+    const char *const texts[] = {filter->id,           filter->workspace,   filter->workflow,   filter->group,
+                                 filter->reason,       filter->waiting_for, filter->error_code, filter->idempotency_key,
+                                 filter->business_key, filter->node,        filter->error_text, filter->parent};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         if (texts[i] != NULL) {
             return false;
         }
     }
     return filter->states == 0 && filter->retried == CONDITION_ANY && filter->stuck == CONDITION_ANY &&
-           filter->dismissed == CONDITION_ANY && filter->created_since_us == 0 && filter->created_before_us == 0 &&
-           filter->finished_before_us == 0;
+           filter->dismissed == CONDITION_ANY && filter->label_count == 0 && filter->version == 0 &&
+           filter->longer_than_us == 0 && filter->shorter_than_us == 0 && filter->created_since_us == 0 &&
+           filter->created_before_us == 0 && filter->finished_before_us == 0;
 }
 
 bool filter_has_key(const char *name)
 {
+    if (strncmp(name, LABEL_PREFIX, strlen(LABEL_PREFIX)) == 0) {
+        return true;
+    }
     for (size_t i = 0; i < KEY_COUNT; i++) {
         if (strcmp(name, key_names[i]) == 0) {
             return true;

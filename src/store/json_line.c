@@ -9,13 +9,14 @@
  */
 #include "store/json_line.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
 
 static const char *const keys[] = {"workspace",      "workflow",    "params", "idempotency_key", "priority", "run_at",
-                                   "executor_group", "traceparent", "id"};
+                                   "executor_group", "traceparent", "id",     "business_key",    "labels"};
 
 /* --- the raw bytes of one value --- */
 
@@ -180,6 +181,24 @@ static enum weir_status take_line_params(const char *line, size_t length, const 
     return request->params != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
+/* Copies the labels as the text of an object; the store checks them. Unlike params they may be printed again, since they
+ * hold texts alone. */
+static enum weir_status take_line_labels(const json_t *object, struct arena *arena, struct enqueue_request *request,
+                                         struct weir_error *error)
+{
+    const json_t *value = json_object_get(object, "labels");
+    if (value == NULL || json_is_null(value)) {
+        return WEIR_OK;
+    }
+    if (!json_is_object(value)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "labels must be an object, not %s", json_type_name(value));
+    }
+    char *text = json_dumps(value, JSON_COMPACT);
+    request->labels = text == NULL ? NULL : arena_copy_string(arena, text);
+    free(text);
+    return request->labels != NULL ? WEIR_OK : error_out_of_memory(error);
+}
+
 /* Refuses unknown keys: a misspelt key would otherwise have no effect. */
 static enum weir_status check_line_keys(json_t *object, struct weir_error *error)
 {
@@ -197,7 +216,7 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
             error_hint(error,
                        nearest != NULL ? "did you mean \"%s\"?"
                                        : "keys: workspace workflow params idempotency_key priority run_at executor_group "
-                                         "traceparent id",
+                                         "traceparent id business_key labels",
                        nearest);
             return WEIR_INVALID_ARGUMENT;
         }
@@ -219,6 +238,7 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
         {"executor_group", &request->group},
         {"traceparent", &request->traceparent},
         {"id", &request->id},
+        {"business_key", &request->business_key},
     };
     enum weir_status status = check_line_keys(object, error);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {
@@ -232,6 +252,9 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
     }
     if (status == WEIR_OK) {
         status = take_line_params(line, length, object, arena, request, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_line_labels(object, arena, request, error);
     }
     if (status == WEIR_OK && (request->workspace == NULL || request->workflow == NULL)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "%s is missing",
@@ -249,7 +272,7 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     if (length > JSON_LINE_BYTES_MAX) {
         return error_set(error, WEIR_PARAMS_TOO_LARGE, "the line is longer than %d bytes", JSON_LINE_BYTES_MAX);
     }
-    /* Params are as deep here as anywhere; of the other keys none takes a list or an object. */
+    /* Params are as deep here as anywhere; of the other keys only labels take an object. */
     enum weir_status status = json_read_below(line, length, 1, &object, error);
     if (status != WEIR_OK) {
         return status;

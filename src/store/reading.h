@@ -8,6 +8,7 @@
 #ifndef WEIR_STORE_READING_H
 #define WEIR_STORE_READING_H
 
+#include "store/labels.h"
 #include "store/store.h"
 
 enum {

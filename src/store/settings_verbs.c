@@ -25,6 +25,11 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
         own.keeps_finished = false;
         own.from = NULL;
     }
+    if (act != BULK_SIGNAL) {
+        own.signal_name = NULL;
+        own.signal_data = NULL;
+        own.signal_key = NULL;
+    }
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
     }
@@ -35,6 +40,9 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
         return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the name of a step", order->from);
     }
     if (act == BULK_WAKE && bulk_act_check_wait(order->waits_for, error) != WEIR_OK) {
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (act == BULK_SIGNAL && bulk_act_check_signal(order, error) != WEIR_OK) {
         return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, bulk_act_name(act), error,

@@ -131,6 +131,8 @@ struct enqueue_request {
     const char *id;          /* NULL = made here; given when a lost answer is repeated */
     bool id_is_new;          /* the caller made `id` for this call, and no other call has used it */
     const char *traceparent; /* the W3C trace context of the caller (base/traceparent.h); NULL = none */
+    const char *business_key; /* names what the execution is about, as order-17; not unique; NULL = none */
+    const char *labels;       /* JSON object of texts (store/labels.h); before those of the definition; NULL = none */
 };
 
 struct enqueue_result {
@@ -669,9 +671,10 @@ struct list_options {
 };
 enum {
     LIST_COUNT_MOST = 100000,
-    WINDOW_ROWS = 20000,   /* executions of the queue, and as many of the history, that one window has */
-    LIST_WINDOWS_MOST = 5, /* of a request to a server, for the page and for the count */
-    REASONS_MOST = 2000    /* executions whose pending reason a list with bounded windows computes for one page */
+    WINDOW_ROWS = 20000,       /* executions of the queue, and as many of the history, that one window has */
+    LABEL_WINDOW_ROWS = 10000, /* entries of a label that the window of a filter by labels has */
+    LIST_WINDOWS_MOST = 5,     /* of a request to a server, for the page and for the count */
+    REASONS_MOST = 2000        /* executions whose pending reason a list with bounded windows computes for one page */
 };
 /* {"items": [...], "next_cursor": text or null, "count": n, "count_is_exact": bool}; executions newest first, by id: a
  * cursor neither misses nor repeats under concurrent inserts. Keys are the column names of the views. Times are RFC 3339

@@ -3,7 +3,7 @@
 #define WEIR_CLI_ARGUMENTS_ACT_COMMANDS_H
 /* clang-format off */
 /* Those with FLAGS_BULK name executions by id, or by a filter with the guards of verb_bulk.c: a count, a question, a dry
- * run. A signal, a decision and a completion are for one execution, since their data belongs to it. */
+ * run. A decision and a completion are for one execution, since their data belongs to it. */
 {
     .name = "cancel", .section = "Executions", .run = verb_cancel, .marks = COMMAND_CHANGES,
     .summary = "Cancel executions",
@@ -18,12 +18,16 @@
 /* Verbs for executions whose workflow runs on Temporal. */
 {
     .name = "signal", .section = "Executions", .run = verb_signal, .marks = COMMAND_CHANGES,
-    .summary = "Send a signal to an execution",
-    .example = "weir signal 0198c2f1-7a3b-7c01 approved --data '{\"by\":\"eve\"}' --key order-42\n",
-    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"},
-                  {.name = "NAME", .help = "name of the signal"}},
+    .summary = "Send a signal to an execution, or to many",
+    .example = "weir signal 0198c2f1-7a3b-7c01 approved --data '{\"by\":\"eve\"}' --key order-42\n"
+               "weir signal -w acme --where 'business_key=order-42' paid --key payment-7\n",
+    .details = "With --where or --workspace the only argument is the NAME, and each execution that matches gets the signal"
+               " once; --key is needed then. Executions whose workflow waits for no signal of this name are skipped and"
+               " counted as refused. " BULK_DETAILS,
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters; not with --where"},
+                  {.name = "NAME", .help = "name of the signal", .optional = true}},
     .flags = {{.name = "data", .letter = 'd', .type = VALUE_TEXT, .value = "JSON", .help = "JSON, @FILE, or - for stdin"},
-              {.name = "key", .type = VALUE_TEXT, .value = "KEY", .help = "the same key: the same signal"}, FLAG_REASON},
+              {.name = "key", .type = VALUE_TEXT, .value = "KEY", .help = "the same key: the same signal"}, FLAGS_BULK},
 },
 {
     .name = "approve", .section = "Executions", .run = verb_approve, .marks = COMMAND_CHANGES,

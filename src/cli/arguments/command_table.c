@@ -89,8 +89,9 @@ static const struct flag global_flags[] = {
 #define BULK_DETAILS                                                                                                       \
     "Name executions by their ids, or select them with --where. The first 6 characters of an id are enough. Keys of a"     \
     " filter: workspace, workflow, executor_group, status, pending_reason, waiting_for, parent, error_code,"               \
-    " idempotency_key, retried, dismissed and stuck (yes or no),"                                                          \
-    " since, until, finished_before; times as in 2026-11-21T10:00:00Z or as a duration back from now.\n"                   \
+    " idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before, business_key,"             \
+    " business_key_prefix, label.NAME, node, version, longer_than, shorter_than, error_text; times as in"                  \
+    " 2026-11-21T10:00:00Z or as a duration back from now.\n"                                                              \
     "weir prints the number of matching executions first. For more than 100 it asks you to type that number; without a"    \
     " terminal it needs --yes."
 #define ARGUMENT_IDS                                                                                                       \
@@ -166,8 +167,9 @@ static const struct command commands[] = {
                "weir enqueue -w acme report --run-at +10m --idempotency-key report-2026-11\n"
                "weir enqueue - < executions.jsonl\n",
     .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
-               " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\", \"traceparent\"}; only the first two"
-               " keys are required. --workspace, --priority, --run-at, --executor-group and --traceparent give the values"
+               " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\", \"traceparent\", \"business_key\","
+               " \"labels\"}; only the first two keys are required. --workspace, --priority, --run-at,"
+               " --executor-group and --traceparent give the values"
                " that a line leaves out. Ids are printed in the order of the lines. For a refused line, its number and the"
                " reason go to stderr; the other lines are enqueued, and the exit code is 1.\n"
                "Without --executor-group the execution goes to the nodes of the workflow's executor_group, or else of the"
@@ -187,6 +189,10 @@ static const struct command commands[] = {
          .help = "the W3C trace context that the execution belongs to"},
         {.name = "run-at", .type = VALUE_TIME, .value = "TIME", .help = "earliest start: 2026-11-21T10:00:00Z, or +10m"},
         FLAG_GROUP("the executor group, in place of the workflow's"),
+        {.name = "business-key", .type = VALUE_TEXT, .value = "KEY",
+         .help = "what it is about, as order-17; many executions may have the same"},
+        {.name = "label", .letter = 'l', .type = VALUE_TEXT, .value = "NAME=VALUE", .many = true,
+         .help = "a label, by which lists and acts find it; may be repeated, up to 16"},
         {.name = "wait", .help = "wait for the end, as `weir wait` does, and print the result: with --json on stdout"},
     },
 },
@@ -195,7 +201,8 @@ static const struct command commands[] = {
     .summary = "List executions, newest first",
     .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
     .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, waiting_for, parent,"
-               " error_code, idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before. For"
+               " error_code, idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before,"
+               " business_key, business_key_prefix, label.NAME, node, version, longer_than, shorter_than, error_text. For"
                " the next page, give --cursor with the cursor that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,

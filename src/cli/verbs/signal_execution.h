@@ -14,4 +14,7 @@ WEIR_MUST_CHECK enum weir_status signal_execution(const struct invocation *invoc
                                                   const json_t *execution, const struct signal_request *request,
                                                   struct sent_signal *ret_sent, struct weir_error *error);
 
+/* The signal to all executions of --where and --workspace, with the guards of bulk acts; it needs a key. */
+enum weir_status bulk_signal(struct invocation *invocation, const struct signal_request *request, struct weir_error *error);
+
 #endif

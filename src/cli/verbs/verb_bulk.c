@@ -1,4 +1,5 @@
-/* cancel, retry, release, wake, purge: the same act on the executions of a list of ids, or on all that match a filter.
+/* cancel, retry, release, wake, dismiss, purge, and a signal to many: the same act on the executions of a list of ids, or
+ * on all that match a filter.
  *
  *     count -> --expect -> --dry-run -> ask -> chunks of BULK_CHUNK, each one transaction -> summary
  *
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "cli/output/progress.h"
 #include "cli/signals.h"
+#include "cli/verbs/signal_execution.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/terminate.h"
 #include "cli/verbs/verb.h"
@@ -33,6 +35,7 @@ struct bulk {
     const char *done_text;  /* "cancelled" */
     const char *doing_text; /* "cancelling" */
     struct execution_filter filter;
+    int64_t unchanged;           /* of those that the act reached, the ones that were as it makes them */
     struct bulk_matches matches; /* counted before anything is done; `refused` grows with the act */
     int64_t changed;
     int64_t requested; /* of the changed ones, those whose node must still end them (cancel) */
@@ -41,6 +44,13 @@ struct bulk {
     json_t *items;        /* of those named by id: {"id", "act", "new_id"}; for -o json */
     json_t *to_terminate; /* ids of the cancelled executions; NULL: without --terminate */
 };
+
+/* The argument of a signal is its name, so a signal by this way has a filter. A signal to one execution goes another way
+ * (verb_signal.c), since a service of Temporal may have to send it. */
+static bool acts_on_ids(const struct bulk *bulk)
+{
+    return bulk->act != BULK_SIGNAL && bulk->invocation->argument_count > 0;
+}
 
 /* --- before --- */
 
@@ -77,6 +87,7 @@ static void add_result(struct bulk *bulk, const struct bulk_result *result)
     bulk->changed += (int64_t)result->changed;
     bulk->requested += (int64_t)result->requested;
     bulk->matches.refused += (int64_t)result->refused;
+    bulk->unchanged += (int64_t)(result->matched - result->changed - result->refused);
     if (bulk->first_refusal == WEIR_OK && result->refused > 0) {
         bulk->first_refusal = result->first_refusal != WEIR_OK ? result->first_refusal : WEIR_ILLEGAL_STATE;
         bulk->refusal = result->refusal;
@@ -221,7 +232,7 @@ static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
 static void suggest_not_retried(const struct bulk *bulk)
 {
     bool is_refused = bulk->act == BULK_RETRY && bulk->first_refusal == WEIR_CONFLICT;
-    if (bulk->invocation->argument_count == 0 && (bulk->matches.retried > 0 || is_refused)) {
+    if (!acts_on_ids(bulk) && (bulk->matches.retried > 0 || is_refused)) {
         output_report(bulk->invocation->output, "retried=no in the filter leaves out executions that were retried already");
     }
 }
@@ -247,7 +258,7 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
         suggest_not_retried(bulk);
         return WEIR_OK;
     }
-    bool by_ids = bulk->invocation->argument_count > 0;
+    bool by_ids = acts_on_ids(bulk);
     if (output->format == OUTPUT_JSONL && by_ids && !is_dry) {
         return WEIR_OK; /* one line per id is there already */
     }
@@ -264,8 +275,8 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
 /* By ids every refusal is a failure, because each id was named. By filter only an act that changed nothing is. */
 static enum weir_status judge_bulk(const struct bulk *bulk, struct weir_error *error)
 {
-    bool by_ids = bulk->invocation->argument_count > 0;
-    if (bulk->matches.refused == 0 || (!by_ids && bulk->changed > 0)) {
+    bool by_ids = acts_on_ids(bulk);
+    if (bulk->matches.refused == 0 || (!by_ids && (bulk->changed > 0 || bulk->unchanged > 0))) {
         return WEIR_OK;
     }
     *error = bulk->refusal;
@@ -297,7 +308,7 @@ static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error
     const struct invocation *invocation = bulk->invocation;
     bool has_filter = invocation_has(invocation, "where") || invocation_has(invocation, "workspace");
     int64_t now_us = 0;
-    if (has_filter == (invocation->argument_count > 0)) {
+    if (has_filter == acts_on_ids(bulk)) {
         return invocation_usage_error(invocation, error, "`weir %s` needs %s", invocation->command->name,
                                       has_filter ? "either ids or a filter, not both" : "ids or --where");
     }
@@ -327,7 +338,7 @@ static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error
 /* Reports the number that the act would change, and changes nothing. */
 static enum weir_status run_bulk_dry(struct bulk *bulk, struct weir_error *error)
 {
-    bool by_ids = bulk->invocation->argument_count > 0;
+    bool by_ids = acts_on_ids(bulk);
     enum weir_status status = by_ids ? check_ids_for_dry_run(bulk, error)
                                      : bulk_act_rehearse(bulk->store, bulk->act, &bulk->filter, &bulk->matches, error);
     if (status == WEIR_OK) {
@@ -340,7 +351,7 @@ static enum weir_status run_bulk_dry(struct bulk *bulk, struct weir_error *error
 static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
 {
     const struct invocation *invocation = bulk->invocation;
-    bool by_ids = invocation->argument_count > 0;
+    bool by_ids = acts_on_ids(bulk);
     enum weir_status status = prepare_bulk(bulk, error);
     if (status != WEIR_OK) {
         return status;
@@ -437,4 +448,25 @@ enum weir_status verb_dismiss(struct invocation *invocation, struct weir_error *
 enum weir_status verb_purge(struct invocation *invocation, struct weir_error *error)
 {
     return bulk_verb(invocation, BULK_PURGE, "purged", "purging", error);
+}
+
+enum weir_status bulk_signal(struct invocation *invocation, const struct signal_request *request, struct weir_error *error)
+{
+    struct bulk bulk = {.invocation = invocation,
+                        .act = BULK_SIGNAL,
+                        .done_text = "signalled",
+                        .doing_text = "signalling",
+                        .order = {.signal_name = request->name, .signal_data = request->data, .signal_key = request->key},
+                        .items = json_array()};
+    enum weir_status status = signal_request_check(request, error);
+    if (status == WEIR_OK && request->key == NULL) {
+        return invocation_usage_error(invocation, error,
+                                      "`weir signal --where` needs --key KEY: each execution gets it once");
+    }
+    if (status == WEIR_OK) {
+        status = bulk.items == NULL ? error_out_of_memory(error) : run_bulk(&bulk, error);
+    }
+    json_decref(bulk.items);
+    store_close(bulk.store);
+    return status;
 }

@@ -19,6 +19,10 @@
 #include "cli/verbs/wait_for_end.h"
 #include "store/json_line.h"
 
+/* The text of all labels. The store limits each of them, and their number; this is more than it accepts, also with escapes.
+ */
+enum { LABELS_BYTES_MAX = 64 * 1024 };
+
 /* The context of the flag, else that of the environment; NULL = none. An invalid variable is no fault of this command: it
  * is reported and left out. */
 static const char *choose_request_traceparent(const struct invocation *invocation)
@@ -37,8 +41,39 @@ static const char *choose_request_traceparent(const struct invocation *invocatio
     return inherited;
 }
 
+/* --label NAME=VALUE as the members of one object, whose text is in `to`. The store checks names and values. */
+static enum weir_status read_label_flags(const struct invocation *invocation, struct text *to,
+                                         struct enqueue_request *request, struct weir_error *error)
+{
+    size_t count = 0;
+    const char *const *pairs = invocation_texts(invocation, "label", &count);
+    json_t *object = count == 0 ? NULL : json_object();
+    enum weir_status status = count > 0 && object == NULL ? error_out_of_memory(error) : WEIR_OK;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        const char *equals = strchr(pairs[i], '=');
+        if (equals == NULL || equals == pairs[i]) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "--label \"%s\" is not NAME=VALUE", pairs[i]);
+            error_hint(error, "for example --label customer-tier=gold");
+            break;
+        }
+        char name[LABEL_NAME_MAX + 2]; /* the store refuses one that is cut */
+        (void)snprintf(name, sizeof name, "%.*s", (int)(equals - pairs[i]), pairs[i]);
+        if (json_object_get(object, name) != NULL) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "the label %s is given twice", name);
+        } else if (json_object_set_new(object, name, json_string(equals + 1)) != 0) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "--label \"%s\" is not UTF-8", pairs[i]);
+        }
+    }
+    if (status == WEIR_OK && object != NULL) {
+        status = json_write(object, to, error);
+        request->labels = to->data;
+    }
+    json_decref(object);
+    return status;
+}
+
 /* Reads the flags into the request, except workflow and params. */
-static enum weir_status request_of_flags(const struct invocation *invocation, struct store *store,
+static enum weir_status request_of_flags(const struct invocation *invocation, struct store *store, struct text *labels,
                                          struct enqueue_request *request, struct weir_error *error)
 {
     int64_t now_us = 0;
@@ -51,8 +86,9 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
         .priority = (int)invocation_number(invocation, "priority", 0),
         .run_at_us = invocation_time(invocation, "run-at", now_us, 0),
         .traceparent = choose_request_traceparent(invocation),
+        .business_key = invocation_text(invocation, "business-key"),
     };
-    return status;
+    return status == WEIR_OK ? read_label_flags(invocation, labels, request, error) : status;
 }
 
 /* Shows the JSON of `name=Ada`, as other programs take params; else an example. `params`: as given, may be NULL. */
@@ -252,7 +288,7 @@ static enum weir_status enqueue_single(struct invocation *invocation, struct sto
 /* Refuses contradicting flags before the store is opened. */
 static enum weir_status check_enqueue_flags(const struct invocation *invocation, bool is_lines, struct weir_error *error)
 {
-    static const char *const one_only[] = {"params", "idempotency-key", "wait"};
+    static const char *const one_only[] = {"params", "idempotency-key", "wait", "business-key", "label"};
     for (size_t i = 0; is_lines && i < sizeof one_only / sizeof one_only[0]; i++) {
         if (invocation_has(invocation, one_only[i])) {
             return invocation_usage_error(invocation, error, "`weir enqueue -` does not take --%s", one_only[i]);
@@ -268,6 +304,7 @@ enum weir_status verb_enqueue(struct invocation *invocation, struct weir_error *
 {
     struct store *store = NULL;
     struct text params = {.max = PARAMS_BYTES_MAX};
+    struct text labels = {.max = LABELS_BYTES_MAX};
     struct enqueue_request request = {.workspace = NULL};
     const char *workflow = invocation_argument(invocation, 0);
     bool is_lines = strcmp(workflow, "-") == 0;
@@ -276,7 +313,7 @@ enum weir_status verb_enqueue(struct invocation *invocation, struct weir_error *
         status = verb_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
     }
     if (status == WEIR_OK) {
-        status = request_of_flags(invocation, store, &request, error);
+        status = request_of_flags(invocation, store, &labels, &request, error);
     }
     if (status == WEIR_OK && is_lines) {
         status = enqueue_stream(invocation, store, &request, error);
@@ -290,6 +327,7 @@ enum weir_status verb_enqueue(struct invocation *invocation, struct weir_error *
             }
         }
     }
+    text_close(&labels);
     text_close(&params);
     store_close(store);
     return status;

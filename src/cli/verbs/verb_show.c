@@ -42,6 +42,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
         {"node", "node"},
         {"fence", "fence"},
         {"idempotency key", "idempotency_key"},
+        {"business key", "business_key"},
         {"retry of", "retry_of"},
         {"traceparent", "traceparent"},
     };
@@ -55,6 +56,13 @@ static void print_execution_facts(struct output *output, const json_t *execution
     print_fact(output, execution, "workflow", "workflow");
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         print_fact(output, execution, lines[i][0], lines[i][1]);
+    }
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(execution, "labels"), name, value)
+    {
+        output_print(output, "  %-16s %s=%s\n", "label", output_safe(output, name),
+                     output_safe(output, json_string_value(value)));
     }
     bool is_held = row_is_held(execution);
     print_fact(output, execution, is_held ? "earlier code" : "error code", "error_code");

@@ -109,10 +109,22 @@ enum weir_status verb_signal(struct invocation *invocation, struct weir_error *e
     json_t *execution = NULL;
     struct text data = {.max = PARAMS_BYTES_MAX};
     struct sent_signal sent = {.seq = 0};
-    struct signal_request request = {.name = invocation_argument(invocation, 1), .key = invocation_text(invocation, "key")};
+    bool to_many = invocation_has(invocation, "where") || invocation_has(invocation, "workspace");
+    struct signal_request request = {.name = invocation_argument(invocation, to_many ? 0 : 1),
+                                     .key = invocation_text(invocation, "key")};
+    if (invocation->argument_count != (to_many ? 1U : 2U)) {
+        return invocation_usage_error(invocation, error,
+                                      to_many ? "`weir signal --where` takes the NAME alone"
+                                              : "`weir signal` needs an ID and a NAME, or --where and a NAME");
+    }
     const char *given = invocation_text(invocation, "data");
     enum weir_status status = given == NULL ? WEIR_OK : input_read_json(given, "the data of the signal", &data, error);
     request.data = data.data;
+    if (status == WEIR_OK && to_many) {
+        status = bulk_signal(invocation, &request, error);
+        text_close(&data);
+        return status;
+    }
     if (status == WEIR_OK) {
         status = verb_open_store(invocation, invocation_is_dry_run(invocation) ? STORE_READ : STORE_CHANGE, &store, error);
     }

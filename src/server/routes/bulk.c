@@ -51,7 +51,9 @@ static enum weir_status read_filter_object(struct http_request *request, json_t 
             return error_set(error, WEIR_INVALID_ARGUMENT, "the filter is longer than %d bytes", FILTER_BYTES_MAX);
         }
         char *copy = arena_copy_string(&request->arena, text);
-        enum weir_status status = copy == NULL ? error_out_of_memory(error) : filter_set(filter, key, copy, now_us, error);
+        const char *name = arena_copy_string(&request->arena, key); /* the condition of a label keeps its name */
+        enum weir_status status =
+            copy == NULL || name == NULL ? error_out_of_memory(error) : filter_set(filter, name, copy, now_us, error);
         if (status != WEIR_OK) {
             return status;
         }
@@ -92,13 +94,39 @@ static enum weir_status read_order_options(const json_t *body, struct bulk_order
     return bulk_act_check_waits(order->act, &order->options, &order->filter, error);
 }
 
-/* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for"}. The texts live as long
- * as `body` and the request. */
+/* Of a signal: {"name", "data", "key"}. */
+static enum weir_status read_signal_order(struct http_request *request, const json_t *value, struct bulk_order *order,
+                                          struct weir_error *error)
+{
+    const json_t *data = json_object_get(value, "data");
+    if ((order->act == BULK_SIGNAL) != (value != NULL)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT,
+                         value != NULL ? "only the action signal has a signal"
+                                       : "the action signal needs signal: {\"name\", \"data\", \"key\"}");
+    }
+    if (value == NULL) {
+        return WEIR_OK;
+    }
+    order->options.signal_name = bulk_text_of(json_object_get(value, "name"));
+    order->options.signal_key = bulk_text_of(json_object_get(value, "key"));
+    if (order->options.signal_name == NULL || order->options.signal_key == NULL ||
+        json_object_size(value) != (data == NULL ? 2U : 3U)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "signal has a name, a key, and perhaps data");
+    }
+    char *text = data == NULL ? NULL : json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY);
+    order->options.signal_data = text == NULL ? NULL : arena_copy_string(&request->arena, text);
+    free(text);
+    return data != NULL && order->options.signal_data == NULL ? error_out_of_memory(error)
+                                                              : bulk_act_check_signal(&order->options, error);
+}
+
+/* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for", "signal"}. The texts
+ * live as long as `body` and the request. */
 static enum weir_status read_order(struct http_request *request, json_t *body, int64_t now_us, struct order_request *to,
                                    const char **ret_key, struct weir_error *error)
 {
     static const char *const known[] = {"action",        "filter",    "dry_run",     "expect", "reason",
-                                        "keep_finished", "from_step", "waiting_for", NULL};
+                                        "keep_finished", "from_step", "waiting_for", "signal", NULL};
     const json_t *expected = json_object_get(body, "expect");
     const json_t *is_dry_run = json_object_get(body, "dry_run");
     const json_t *reason = json_object_get(body, "reason");
@@ -125,6 +153,10 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
     }
     if (status == WEIR_OK) {
         status = read_order_options(body, &to->order, ret_key, error);
+    }
+    if (status == WEIR_OK) {
+        *ret_key = "signal";
+        status = read_signal_order(request, json_object_get(body, "signal"), &to->order, error);
     }
     to->is_dry_run = json_is_true(is_dry_run);
     to->expected = expected == NULL ? -1 : json_integer_value(expected);

@@ -29,8 +29,10 @@ enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct 
     json_t *answer = NULL;
     remote_client_target(client, "/v1/executions:act", NULL);
     http_add_filter(client, filter);
-    json_t *body = json_pack("{s:s, s:s, s:I, s:s*, s:s*}", "action", bulk_act_name(act), "after", after, "limit",
-                             (json_int_t)limit, "from_step", order->from, "waiting_for", order->waits_for);
+    json_t *body =
+        json_pack("{s:s, s:s, s:I, s:s*, s:s*, s:s*, s:s*, s:s*}", "action", bulk_act_name(act), "after", after, "limit",
+                  (json_int_t)limit, "from_step", order->from, "waiting_for", order->waits_for, "signal_name",
+                  order->signal_name, "signal_data", order->signal_data, "signal_key", order->signal_key);
     if (order->keeps_finished && json_object_set_new(body, "keep_finished", json_true()) != 0) {
         json_decref(body);
         body = NULL;

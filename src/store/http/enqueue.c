@@ -26,6 +26,21 @@ struct http_set {
     const char *default_group; /* of the open request; NULL = none */
 };
 
+/* Adds JSON text without its line breaks: a line has none. Outside of strings a blank means the same, and inside of them
+ * JSON has no line break. */
+static void add_one_line(struct remote_client *client, const char *text, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        size_t length = 0;
+        while (at + length < size && strchr("\r\n", text[at + length]) == NULL) {
+            length++;
+        }
+        remote_client_add_body(client, text + at, length);
+        remote_client_add_body(client, " ", at + length < size ? 1 : 0);
+        at += length + 1;
+    }
+}
+
 /* The members that have a value, in the form of `weir enqueue -`. */
 static void enqueue_add_line(struct remote_client *client, const struct enqueue_request *request, const char *id)
 {
@@ -37,6 +52,11 @@ static void enqueue_add_line(struct remote_client *client, const struct enqueue_
     remote_client_add_member(client, "idempotency_key", request->idempotency_key);
     remote_client_add_member(client, "executor_group", request->group);
     remote_client_add_member(client, "traceparent", request->traceparent);
+    remote_client_add_member(client, "business_key", request->business_key);
+    if (request->labels != NULL) {
+        remote_client_add_body(client, ",\"labels\":", strlen(",\"labels\":"));
+        add_one_line(client, request->labels, strlen(request->labels));
+    }
     if (request->run_at_us != 0) {
         time_format(request->run_at_us, text);
         remote_client_add_member(client, "run_at", text);
@@ -47,15 +67,7 @@ static void enqueue_add_line(struct remote_client *client, const struct enqueue_
     }
     if (request->params != NULL) {
         remote_client_add_body(client, ",\"params\":", strlen(",\"params\":"));
-        for (size_t at = 0; at < request->params_length;) { /* a line has no line break */
-            size_t length = 0;
-            while (at + length < request->params_length && strchr("\r\n", request->params[at + length]) == NULL) {
-                length++;
-            }
-            remote_client_add_body(client, request->params + at, length);
-            remote_client_add_body(client, " ", at + length < request->params_length ? 1 : 0);
-            at += length + 1;
-        }
+        add_one_line(client, request->params, request->params_length);
     }
     remote_client_add_body(client, "}\n", 2);
 }

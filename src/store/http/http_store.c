@@ -169,6 +169,38 @@ static void add_time_argument(struct remote_client *client, const char *name, in
     }
 }
 
+/* A duration of a filter has whole milliseconds, as duration_parse() reads it. */
+static void add_duration_argument(struct remote_client *client, const char *name, int64_t duration_us)
+{
+    char text[DURATION_TEXT_MAX];
+    if (duration_us != 0) {
+        duration_format(duration_us, text);
+        remote_client_argument(client, name, text);
+    }
+}
+
+/* Labels, the business key, and the conditions without an index. A member of the filter that is left out here would widen
+ * the acts of this client, because the server sees fewer conditions than the caller gave. */
+static void add_other_arguments(struct remote_client *client, const struct execution_filter *filter)
+{
+    remote_client_argument(client, filter->business_key_is_prefix ? "business_key_prefix" : "business_key",
+                           filter->business_key);
+    for (size_t i = 0; i < filter->label_count; i++) {
+        char key[sizeof "label." + LABEL_NAME_MAX];
+        (void)snprintf(key, sizeof key, "label.%s", filter->labels[i].name);
+        remote_client_argument(client, key, filter->labels[i].value);
+    }
+    remote_client_argument(client, "node", filter->node);
+    if (filter->version != 0) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "%d", filter->version);
+        remote_client_argument(client, "version", text);
+    }
+    add_duration_argument(client, "longer_than", filter->longer_than_us);
+    add_duration_argument(client, "shorter_than", filter->shorter_than_us);
+    remote_client_argument(client, "error_text", filter->error_text);
+}
+
 /* Adds an argument to the request for each condition of the filter. */
 void http_add_filter(struct remote_client *client, const struct execution_filter *filter)
 {
@@ -197,6 +229,7 @@ void http_add_filter(struct remote_client *client, const struct execution_filter
     add_time_argument(client, "since", filter->created_since_us);
     add_time_argument(client, "until", filter->created_before_us);
     add_time_argument(client, "finished_before", filter->finished_before_us);
+    add_other_arguments(client, filter);
 }
 
 /* --- verbs that a server has not ---

@@ -1,4 +1,4 @@
-/* Acts of operators on many executions: cancel, retry, release, wake, dismiss, purge.
+/* Acts of operators on many executions: cancel, retry, release, wake, dismiss, purge, signal.
  *
  * 1. Select the ids of one chunk by the filter, in the order of ids, behind `after`.
  * 2. With a filter by reason, keep the executions that wait for that reason now.
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/label_walk.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
@@ -60,22 +61,28 @@ static enum weir_status copy_bulk_ids(struct bulk *bulk, const PGresult *result,
     return WEIR_OK;
 }
 
-/* The last id that the chunk may have: that of the filter, or of its window. */
+/* The last id that the chunk may have: that of the filter, or of its window. `first`: the one id of the filter, or the
+ * first of all. */
 static enum weir_status find_last_id(struct link *link, const struct execution_filter *filter, const char *after,
-                                     unsigned states, char ret_last[UUID_TEXT_MAX], char ret_window_end[UUID_TEXT_MAX],
+                                     const char *first, unsigned states, struct label_walk *labels,
+                                     char ret_last[UUID_TEXT_MAX], char ret_window_end[UUID_TEXT_MAX],
                                      struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
-    text_copy(ret_last, UUID_TEXT_MAX, UUID_LAST);
+    text_copy(ret_last, UUID_TEXT_MAX, filter->id == NULL ? UUID_LAST : first);
     ret_window_end[0] = '\0';
-    if (filter->ids_before_us != 0) {
+    if (filter->id == NULL && filter->ids_before_us != 0) {
         reading_first_id(filter->ids_before_us, ret_last);
     }
-    if (reading_has_windows(filter)) {
+    if (labels->count > 0) {
+        const struct label_span span = {
+            .ascending = true, .behind = after, .first = first, .last = ret_last, .states = states};
+        status = label_walk_choose(link, filter, &span, labels, ret_window_end, error);
+    } else if (reading_has_windows(filter)) {
         status = postgres_find_window_end(link, QUERY_WINDOW_ASCENDING, after, states, ret_window_end, error);
-    }
-    if (ret_window_end[0] != '\0') {
-        reading_end_millisecond(ret_window_end, false);
+        if (ret_window_end[0] != '\0') {
+            reading_end_millisecond(ret_window_end, false);
+        }
     }
     if (strcmp(ret_window_end, ret_last) >= 0) {
         ret_window_end[0] = '\0'; /* the ids of the filter end before the window does */
@@ -95,23 +102,29 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
     char last[UUID_TEXT_MAX];
     char window_end[UUID_TEXT_MAX];
     PGresult *result = NULL;
+    struct label_walk labels;
     enum weir_status status = WEIR_OK;
     unsigned states = reading_states(filter);
+    label_walk_fill(filter, &labels);
     after = after[0] == '\0' ? UUID_FIRST : after;
     /* The beginning of an id must name one execution: an act on one must not become an act on several. */
     if (filter->id != NULL) {
         status = postgres_find_execution(link, filter->id, one, error);
     }
     if (status == WEIR_OK) {
-        status = find_last_id(link, filter, after, states, last, window_end, error);
+        status = find_last_id(link, filter, after, filter->id == NULL ? UUID_FIRST : one, states, &labels, last, window_end,
+                              error);
     }
     if (status == WEIR_OK) {
-        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddtduu", after, filter->workspace,
+        status = link_read(link, error, &result, QUERY_BULK_IDS, "utdttttiiiiuddtduudtiiitdTTT", after, filter->workspace,
                            (int)states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
                            filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us,
                            filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
                            filter->id == NULL ? UUID_FIRST : one, (int)filter->retried, (int)filter->stuck,
-                           filter->waiting_for, (int)filter->dismissed, filter->id == NULL ? last : one, filter->parent);
+                           filter->waiting_for, (int)filter->dismissed, last, filter->parent, filter->version, filter->node,
+                           filter->longer_than_us, filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us,
+                           filter->as_of_us, filter->error_text, labels.way, labels.names, labels.count, labels.froms,
+                           labels.count, labels.ends, labels.count);
     }
     if (status == WEIR_OK) {
         status = copy_bulk_ids(bulk, result, limit, window_end, error);
@@ -189,6 +202,10 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
     case BULK_PURGE:
         return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "Uttt", bulk->ids, bulk->count,
                           store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
+    case BULK_SIGNAL:
+        return link_write(link, error, ret_result, QUERY_SIGNAL_ITEMS, "Utttttt", bulk->ids, bulk->count,
+                          bulk->order->signal_name, bulk->order->signal_data == NULL ? "null" : bulk->order->signal_data,
+                          bulk->order->signal_key, store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
     }
     return error_set(error, WEIR_MISUSE, "no such act");
 }
@@ -218,6 +235,7 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
     case BULK_DISMISS:
         return REFUSAL_DISMISS_NOT_FAILED;
     case BULK_PURGE:
+    case BULK_SIGNAL:
         break;
     }
     return REFUSAL_PURGE_LIVE;
@@ -252,8 +270,31 @@ static void count_refusal(struct bulk *bulk, const char *id, const char *outcome
     }
 }
 
+/* The texts of refusals are those of a single signal. */
+static void count_signals(struct bulk *bulk, const PGresult *result)
+{
+    const struct signal_request request = {
+        .name = bulk->order->signal_name, .data = bulk->order->signal_data, .key = bulk->order->signal_key};
+    for (int row = 0; row < PQntuples(result); row++) {
+        struct sent_signal sent = {.seq = 0};
+        struct weir_error own = {.status = WEIR_OK};
+        text_copy(sent.id, sizeof sent.id, result_text(result, row, 5));
+        enum weir_status status = postgres_read_sent(result, row, &request, &sent, &own);
+        bulk->result.changed += status == WEIR_OK && !sent.duplicate;
+        bulk->result.refused += status != WEIR_OK;
+        if (status != WEIR_OK && bulk->result.first_refusal == WEIR_OK) {
+            bulk->result.first_refusal = status;
+            bulk->result.refusal = own;
+        }
+    }
+}
+
 static void count_bulk_outcomes(struct bulk *bulk, const PGresult *result)
 {
+    if (bulk->act == BULK_SIGNAL) {
+        count_signals(bulk, result);
+        return;
+    }
     for (int row = 0; row < PQntuples(result); row++) {
         const char *outcome = result_text(result, row, 1);
         if (strcmp(outcome, "changed") == 0) {

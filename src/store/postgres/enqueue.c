@@ -43,6 +43,8 @@ struct chunk {
     int priorities[CHUNK_REQUESTS];
     int64_t run_ats[CHUNK_REQUESTS];
     const char *traceparents[CHUNK_REQUESTS];
+    const char *business_keys[CHUNK_REQUESTS];
+    const char *labels[CHUNK_REQUESTS];
 };
 
 struct enqueue {
@@ -122,6 +124,8 @@ static void add_request(struct enqueue *enqueue, size_t place)
     chunk->priorities[at] = request->priority;
     chunk->run_ats[at] = request->run_at_us;
     chunk->traceparents[at] = request->traceparent;
+    chunk->business_keys[at] = request->business_key;
+    chunk->labels[at] = request->labels;
     chunk->bytes += chunk->params[at].length;
 }
 
@@ -187,10 +191,11 @@ static enum weir_status send_single_request(const struct chunk *chunk, struct li
     bool ahead =
         !chunk->given[0] && chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction && !link->address->pooled;
     PGresult *result = NULL;
-    enum weir_status status = link_write(
-        link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdptot", chunk->ids[0], (int)chunk->given[0], chunk->workspaces[0],
-        chunk->workflows[0], chunk->params[0].data, chunk->params[0].length, chunk->keys[0], chunk->groups[0],
-        chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead, chunk->traceparents[0]);
+    enum weir_status status =
+        link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdptottt", chunk->ids[0], (int)chunk->given[0],
+                   chunk->workspaces[0], chunk->workflows[0], chunk->params[0].data, chunk->params[0].length,
+                   chunk->keys[0], chunk->groups[0], chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead,
+                   chunk->traceparents[0], chunk->business_keys[0], chunk->labels[0]);
     if (status == WEIR_OK && ahead && status_parse_name(result_text(result, 0, 0)) == WEIR_OK) {
         status = flush_commit(link, result_int(result, 0, 6), error);
     }
@@ -205,10 +210,11 @@ static enum weir_status send_single_request(const struct chunk *chunk, struct li
 static enum weir_status send_request_arrays(const struct chunk *chunk, struct link *link, PGresult **ret_result,
                                             struct weir_error *error)
 {
-    return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDITT", chunk->ids, chunk->count, chunk->given,
+    return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDITTTT", chunk->ids, chunk->count, chunk->given,
                       chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
                       chunk->count, chunk->keys, chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count,
-                      chunk->run_ats, chunk->count, chunk->default_groups, chunk->count, chunk->traceparents, chunk->count);
+                      chunk->run_ats, chunk->count, chunk->default_groups, chunk->count, chunk->traceparents, chunk->count,
+                      chunk->business_keys, chunk->count, chunk->labels, chunk->count);
 }
 
 static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, struct weir_error *error)

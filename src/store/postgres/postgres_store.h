@@ -112,6 +112,9 @@ enum weir_status postgres_inbox(struct store *, int64_t, struct inbox_position *
                                 struct weir_error *);
 enum weir_status postgres_read_definition(struct store *, int64_t, struct arena *, struct definition_text *,
                                           struct weir_error *);
+/* The row of send_signal(); `sent->id` is set. A refusal is the status. */
+enum weir_status postgres_read_sent(const PGresult *result, int row, const struct signal_request *request,
+                                    struct sent_signal *sent, struct weir_error *error);
 enum weir_status postgres_signal(struct store *, const struct signal_request *, struct sent_signal *, struct weir_error *);
 enum weir_status postgres_take_requests(struct store *, int64_t, struct arena *, struct node_request **, size_t *, bool *,
                                         struct weir_error *);

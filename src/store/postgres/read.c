@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/postgres/label_walk.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/link/result_json.h"
 #include "store/postgres/postgres_store.h"
@@ -78,6 +79,11 @@ enum weir_status postgres_find_execution(struct link *link, const char *prefix, 
 
 /* --- lists of executions --- */
 
+static int64_t shorter_than(const struct execution_filter *filter)
+{
+    return filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us;
+}
+
 /* The parameters of page_of_executions and count_executions. */
 struct bounds {
     char first[UUID_TEXT_MAX];
@@ -86,6 +92,7 @@ struct bounds {
     int64_t created_before_us;
     int64_t finished_before_us;
     char window_end[UUID_TEXT_MAX]; /* "" = the list ends with the ids of the filter */
+    struct label_walk labels;
 };
 
 /* False: the filter names something that is not the beginning of an id, so no execution matches. */
@@ -96,6 +103,7 @@ static bool fill_bounds(const struct execution_filter *filter, struct bounds *re
     ret_bounds->created_before_us = filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us;
     ret_bounds->finished_before_us = filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us;
     ret_bounds->window_end[0] = '\0';
+    label_walk_fill(filter, &ret_bounds->labels);
     return reading_complete_id(prefix, UUID_FIRST, ret_bounds->first) &&
            reading_complete_id(prefix, UUID_LAST, ret_bounds->last);
 }
@@ -118,13 +126,22 @@ enum weir_status postgres_find_window_end(struct link *link, enum postgres_query
 static enum weir_status end_with_window(struct link *link, const struct execution_filter *filter, const char *below,
                                         struct bounds *bounds, struct weir_error *error)
 {
-    if (!reading_has_windows(filter)) {
-        return WEIR_OK;
+    enum weir_status status = WEIR_OK;
+    if (bounds->labels.count > 0) {
+        const struct label_span span = {
+            .behind = below, .first = bounds->first, .last = bounds->last, .states = (unsigned)bounds->states};
+        status = label_walk_choose(link, filter, &span, &bounds->labels, bounds->window_end, error);
+    } else if (reading_has_windows(filter)) {
+        status = postgres_find_window_end(link, QUERY_WINDOW_DESCENDING, below, (unsigned)bounds->states,
+                                          bounds->window_end, error);
+        if (bounds->window_end[0] != '\0') {
+            reading_end_millisecond(bounds->window_end, true);
+        }
     }
-    enum weir_status status =
-        postgres_find_window_end(link, QUERY_WINDOW_DESCENDING, below, (unsigned)bounds->states, bounds->window_end, error);
+    if (strcmp(bounds->window_end, bounds->first) <= 0) {
+        bounds->window_end[0] = '\0'; /* the ids of the filter end before the window does */
+    }
     if (bounds->window_end[0] != '\0') {
-        reading_end_millisecond(bounds->window_end, true);
         text_copy(bounds->first, sizeof bounds->first, bounds->window_end);
     }
     return status;
@@ -143,11 +160,14 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
     }
     enum weir_status status = end_with_window(context, filter, below, &bounds, error);
     if (status == WEIR_OK) {
-        status = link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddtdu", below, bounds.first,
-                           bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
+        status = link_read(context, error, &result, QUERY_PAGE_OF_EXECUTIONS, "uuutdttttiiiiddtdudtiiitdTTT", below,
+                           bounds.first, bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
-                           filter->waiting_for, (int)filter->dismissed, filter->parent);
+                           filter->waiting_for, (int)filter->dismissed, filter->parent, filter->version, filter->node,
+                           filter->longer_than_us, shorter_than(filter), filter->as_of_us, filter->error_text,
+                           bounds.labels.way, bounds.labels.names, bounds.labels.count, bounds.labels.froms,
+                           bounds.labels.count, bounds.labels.ends, bounds.labels.count);
     }
     if (status == WEIR_OK) {
         status = result_rows_json(result, ret_rows, error);
@@ -177,11 +197,14 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
     }
     enum weir_status status = end_with_window(context, filter, below, &bounds, error);
     if (status == WEIR_OK) {
-        status = link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtdut", below, bounds.first,
-                           bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
+        status = link_read(context, error, &result, QUERY_COUNT_EXECUTIONS, "uuutdttttiiiiddtdudtiiitdTTTt", below,
+                           bounds.first, bounds.last, filter->workspace, bounds.states, filter->workflow, filter->group,
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
-                           filter->waiting_for, (int)filter->dismissed, filter->parent, filter->reason);
+                           filter->waiting_for, (int)filter->dismissed, filter->parent, filter->version, filter->node,
+                           filter->longer_than_us, shorter_than(filter), filter->as_of_us, filter->error_text,
+                           bounds.labels.way, bounds.labels.names, bounds.labels.count, bounds.labels.froms,
+                           bounds.labels.count, bounds.labels.ends, bounds.labels.count, filter->reason);
     }
     if (status == WEIR_OK) {
         size_t examined = (size_t)result_int(result, 0, 0);

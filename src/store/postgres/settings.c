@@ -127,9 +127,9 @@ enum weir_status postgres_publish(struct store *store, const char *name, const c
     if (status != WEIR_OK) {
         return status;
     }
-    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdtttt", name, workspace, text,
+    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdttttt", name, workspace, text,
                         facts.starts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
-                        store_actor(store), store_reason(store), source);
+                        store_actor(store), store_reason(store), source, facts.labels);
     definition_facts_close(&facts);
     if (status != WEIR_OK) {
         return status;

@@ -14,11 +14,11 @@
 
 /* --- sending --- */
 
-static enum weir_status read_sent(const PGresult *result, const struct signal_request *request, struct sent_signal *sent,
-                                  struct weir_error *error)
+enum weir_status postgres_read_sent(const PGresult *result, int row, const struct signal_request *request,
+                                    struct sent_signal *sent, struct weir_error *error)
 {
-    const char *outcome = result_text(result, 0, 0);
-    sent->seq = result_int(result, 0, 1);
+    const char *outcome = result_text(result, row, 0);
+    sent->seq = result_int(result, row, 1);
     sent->duplicate = strcmp(outcome, "duplicate") == 0;
     if (sent->duplicate || strcmp(outcome, "sent") == 0) {
         return WEIR_OK;
@@ -30,14 +30,14 @@ static enum weir_status read_sent(const PGresult *result, const struct signal_re
         return refusal_signal_key_reused(sent->id, request->key, sent->seq, error);
     }
     if (strcmp(outcome, "unknown") == 0) {
-        return refusal_signal_unknown(sent->id, request->name, result_text(result, 0, 4), error);
+        return refusal_signal_unknown(sent->id, request->name, result_text(result, row, 4), error);
     }
     if (strcmp(outcome, "large") == 0) {
         return refusal_signal_large(strlen(request->data == NULL ? "null" : request->data), error);
     }
-    return strcmp(outcome, "full") == 0
-               ? refusal_signals_full(sent->id, request->name, result_int(result, 0, 2), result_int(result, 0, 3), error)
-               : refusal_signal_ended(sent->id, outcome, error);
+    return strcmp(outcome, "full") == 0 ? refusal_signals_full(sent->id, request->name, result_int(result, row, 2),
+                                                               result_int(result, row, 3), error)
+                                        : refusal_signal_ended(sent->id, outcome, error);
 }
 
 static enum weir_status postgres_decide(struct store *store, const struct approval *approval, struct sent_signal *sent,
@@ -104,7 +104,7 @@ enum weir_status postgres_signal(struct store *store, const struct signal_reques
                             store_reason(store));
     }
     if (status == WEIR_OK && result != NULL) {
-        status = read_sent(result, request, &sent, error);
+        status = postgres_read_sent(result, 0, request, &sent, error);
     }
     PQclear(result);
     if (status == WEIR_OK) {

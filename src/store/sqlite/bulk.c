@@ -1,4 +1,4 @@
-/* Acts of operators on executions: cancel, retry, release, wake, purge; by id or by filter, in chunks.
+/* Acts of operators on executions: cancel, retry, release, wake, dismiss, purge, signal; by id or by filter, in chunks.
  *
  * A chunk is one write transaction: it selects ids in their order, acts on each, and returns the last id as the cursor
  * of the next chunk. So nodes get the writer between two chunks, and an interrupted act continues where it ended. A
@@ -314,9 +314,9 @@ enum weir_status purge_execution(struct connection *connection, const char *id, 
             connection_run(connection, error, NULL, QUERY_PURGE_KEY, "itt", sqlite3_column_int64(statement, 0), key, id);
     }
     (void)sqlite3_reset(statement);
-    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS,    QUERY_PURGE_STEPS,   QUERY_PURGE_ATTEMPTS,
-                                             QUERY_PURGE_LOGS_OF,   QUERY_PURGE_EVENTS,  QUERY_PURGE_SIGNALS,
-                                             QUERY_PURGE_DISMISSAL, QUERY_PURGE_CHILDREN};
+    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS,    QUERY_PURGE_STEPS,    QUERY_PURGE_ATTEMPTS,
+                                             QUERY_PURGE_LOGS_OF,   QUERY_PURGE_EVENTS,   QUERY_PURGE_SIGNALS,
+                                             QUERY_PURGE_DISMISSAL, QUERY_PURGE_CHILDREN, QUERY_PURGE_LABELS};
     for (size_t i = 0; i < sizeof rest / sizeof rest[0] && status == WEIR_OK; i++) {
         status = connection_run(connection, error, NULL, rest[i], "t", id);
     }
@@ -333,6 +333,40 @@ static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir
     }
     bulk->result->changed += status == WEIR_OK;
     return status;
+}
+
+/* --- signal --- */
+
+/* A refusal of a signal has changed nothing, and the act goes on. */
+static bool signal_is_refused(enum weir_status status)
+{
+    return status == WEIR_INVALID_ARGUMENT || status == WEIR_ILLEGAL_STATE || status == WEIR_CONFLICT ||
+           status == WEIR_IDEMPOTENCY_KEY_REUSED || status == WEIR_EXECUTION_NOT_FOUND;
+}
+
+static enum weir_status bulk_signal_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct sent_signal sent;
+    struct weir_error own = {.status = WEIR_OK};
+    struct signal_request request = {
+        .id = id, .name = bulk->order->signal_name, .data = bulk->order->signal_data, .key = bulk->order->signal_key};
+    enum weir_status status = signal_send(&bulk->write, &request, &sent, &own);
+    if (status == WEIR_OK) {
+        bulk->result->changed += !sent.duplicate;
+        return WEIR_OK;
+    }
+    if (!signal_is_refused(status)) {
+        if (error != NULL) {
+            *error = own;
+        }
+        return status;
+    }
+    bulk->result->refused++;
+    if (bulk->result->first_refusal == WEIR_OK) {
+        bulk->result->first_refusal = status;
+        bulk->result->refusal = own;
+    }
+    return WEIR_OK;
 }
 
 /* --- the verb --- */
@@ -352,6 +386,8 @@ static enum weir_status act_on(struct bulk *bulk, const char *id, struct weir_er
         return dismiss_one(bulk, id, error);
     case BULK_PURGE:
         return purge_one(bulk, id, error);
+    case BULK_SIGNAL:
+        return bulk_signal_one(bulk, id, error);
     }
     return error_set(error, WEIR_MISUSE, "no such act");
 }
@@ -389,6 +425,7 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
     struct execution_filter exact = *filter;
     char whole[UUID_TEXT_MAX] = "";
     char subject[SUBJECT_MAX + 1];
+    char detail[SIGNAL_NAME_MAX + 32]; /* a name has no character that JSON escapes */
     enum weir_status status = write_open(store, &bulk.write, error);
     if (status != WEIR_OK) {
         return status;
@@ -410,6 +447,10 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
         audit_subject(filter, whole, subject, sizeof subject);
         status = act_begin(&bulk.write, bulk_act_name(act), NULL, subject, NULL, error);
         bulk.write.act.affected = (int64_t)result.changed;
+        if (act == BULK_SIGNAL) {
+            (void)snprintf(detail, sizeof detail, "{\"detail\":\"%s\"}", order->signal_name);
+            bulk.write.act.arguments = detail;
+        }
     }
     if (status != WEIR_OK) {
         write_undo(&bulk.write);

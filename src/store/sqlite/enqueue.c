@@ -140,6 +140,7 @@ static enum weir_status find_workflow(struct enqueue_context *context, const cha
     cached->workspace_id = workspace_id;
     cached->id = sqlite3_column_int64(find, 0);
     cached->demand = sqlite3_column_int64(find, 2);
+    cached->has_labels = sqlite3_column_int(find, 5) != 0;
     (void)sqlite3_reset(find);
     return WEIR_OK;
 }
@@ -184,6 +185,29 @@ static enum weir_status find_group(struct enqueue_context *context, const char *
 
 /* --- one item --- */
 
+/* Most executions have none, and then nothing is executed here. */
+static enum weir_status add_labels(struct enqueue_context *context, const struct new_item *item, struct weir_error *error)
+{
+    struct connection *connection = context->connection;
+    enum weir_status status = WEIR_OK;
+    if (item->business_key != NULL) {
+        status = connection_run(connection, error, NULL, QUERY_INSERT_BUSINESS_KEY, "tit", item->id, item->workspace_id,
+                                item->business_key);
+    }
+    if (status == WEIR_OK && item->labels != NULL) {
+        status =
+            connection_run(connection, error, NULL, QUERY_INSERT_LABELS, "tit", item->id, item->workspace_id, item->labels);
+    }
+    if (status == WEIR_OK && item->definition_has_labels) {
+        status = connection_run(connection, error, NULL, QUERY_INSERT_DEFINITION_LABELS, "tii", item->id,
+                                item->workspace_id, item->definition_id);
+    }
+    if (status == WEIR_OK && item->retry_of != NULL) {
+        status = connection_run(connection, error, NULL, QUERY_COPY_LABELS, "tt", item->retry_of, item->id);
+    }
+    return status;
+}
+
 enum weir_status enqueue_item(struct enqueue_context *context, const struct new_item *item, struct weir_error *error)
 {
     INVARIANT(context->connection != NULL && item->id != NULL);
@@ -214,6 +238,9 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
     if (status == WEIR_OK && item->idempotency_key != NULL && item->retry_of == NULL) {
         status = connection_run(context->connection, error, NULL, QUERY_INSERT_KEY, "itt", item->workspace_id,
                                 item->idempotency_key, item->id);
+    }
+    if (status == WEIR_OK) {
+        status = add_labels(context, item, error);
     }
     struct lane_delta *delta = news_lane(context->news, context->connection, NEWS_ENQUEUED, 0, lane_id, &status, error);
     if (waits) {
@@ -360,6 +387,9 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
         .params_length = request->params_length,
         .idempotency_key = request->idempotency_key,
         .traceparent = request->traceparent,
+        .business_key = request->business_key,
+        .labels = request->labels,
+        .definition_has_labels = workflow->has_labels,
     };
     return enqueue_item(context, &item, error);
 }

@@ -18,6 +18,7 @@ struct cached_workflow {
     int64_t id;
     char group[GROUP_NAME_MAX + 1]; /* of the definition; "" = it names none */
     int64_t demand;
+    bool has_labels;
 };
 struct cached_group {
     char name[GROUP_NAME_MAX + 1];
@@ -49,6 +50,9 @@ struct new_item {
     const char *idempotency_key;
     const char *retry_of;
     const char *traceparent;
+    const char *business_key;
+    const char *labels;         /* of the request, a JSON object; NULL = none */
+    bool definition_has_labels; /* a retry has the labels of the first execution, which has them already */
 };
 enum weir_status enqueue_item(struct enqueue_context *context, const struct new_item *item, struct weir_error *error);
 /* One request; its own failure goes to `result`. Anything else than WEIR_OK is a failure of the store. */

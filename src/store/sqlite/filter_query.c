@@ -4,7 +4,9 @@
  *      the next call goes on behind it.
  *   2. Read at most limit + 1 ids from each of the two tables, in the direction of the walk, behind the cursor.
  *   3. Merge the two sorted runs and cut them at the limit. One id more than the limit proves that the list continues.
- *   4. A filter by the beginning of an id moves the cursor next to that beginning. SQLite starts its walk at the first
+ *   4. A filter by a label or a business key walks along the labels instead (label_walk.h). It looks at each id by the
+ *      statements of step 2, bounded to that id.
+ *   5. A filter by the beginning of an id moves the cursor next to that beginning. SQLite starts its walk at the first
  *      bound of the key that a statement has, so else one look-up would pass over all older executions.
  *
  * An execution is in one of the two tables within a snapshot, so that no id appears twice. It only reads, in the
@@ -18,6 +20,7 @@
 
 #include "base/error.h"
 #include "store/reading.h"
+#include "store/sqlite/label_walk.h"
 
 /* Behind every hex digit and dash. */
 #define LAST_ID "~"
@@ -109,12 +112,13 @@ static enum weir_status read_arm(struct connection *connection, const struct arm
     enum weir_status status = WEIR_OK;
     size_t count = 0;
     sqlite3_stmt *statement = connection_bind(
-        connection, error, arm->ids[walk->descending], filter->parent == NULL ? "tidttttiittiiddtd" : "tidttttiittiiddtdt",
-        walk->after, walk->workspace_id, (int)walk->states, filter->workflow, filter->group, filter->error_code,
-        filter->idempotency_key, filter->created_since_us,
-        filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, walk->from, walk->below,
-        filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit, (int)filter->retried,
-        (int)filter->stuck, filter->waiting_for, (int)filter->dismissed, filter->parent);
+        connection, error, arm->ids[walk->descending], "tidttttiittiiddtdtdtiiit", walk->after, walk->workspace_id,
+        (int)walk->states, filter->workflow, filter->group, filter->error_code, filter->idempotency_key,
+        filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, walk->from,
+        walk->below, filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit,
+        (int)filter->retried, (int)filter->stuck, filter->waiting_for, (int)filter->dismissed, filter->parent,
+        filter->version, filter->node, filter->longer_than_us,
+        filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us, filter->as_of_us, filter->error_text);
     if (statement == NULL) {
         return statement_failure(error);
     }
@@ -203,6 +207,90 @@ static enum weir_status bound_walk(struct connection *connection, bool has_livin
     return status;
 }
 
+/* --- by labels --- */
+
+/* Whether the execution meets the other conditions of the walk. */
+static enum weir_status matches_walk(struct connection *connection, const struct walk *walk, const char *id,
+                                     bool *ret_matches, struct weir_error *error)
+{
+    char found[1][UUID_TEXT_MAX];
+    char behind[UUID_TEXT_MAX + 2];
+    size_t count = 0;
+    enum weir_status status = WEIR_OK;
+    struct walk one = *walk;
+    bool has_parent = walk->filter->parent != NULL;
+    one.descending = true;
+    one.after = behind;
+    (void)snprintf(behind, sizeof behind, "%s" LAST_ID, id);
+    text_copy(one.below, sizeof one.below, behind);
+    text_copy(one.from, sizeof one.from, id);
+    if ((walk->states & ~(unsigned)ITEM_STATES_ENDED) != 0) {
+        status = read_arm(connection, &arms[has_parent ? ARM_LIVING_CHILDREN : ARM_LIVING], &one, 1, found, &count, error);
+    }
+    if (status == WEIR_OK && count == 0 && (walk->states & ITEM_STATES_ENDED) != 0) {
+        status = read_arm(connection, &arms[has_parent ? ARM_ENDED_CHILDREN : ARM_ENDED], &one, 1, found, &count, error);
+    }
+    *ret_matches = count == 1;
+    return status;
+}
+
+/* One id more than the limit proves that the list continues. The bounds of the ids are those of the walk and its cursor. */
+static enum weir_status read_labelled(struct connection *connection, const struct walk *walk, size_t limit,
+                                      struct selection *selection, struct weir_error *error)
+{
+    char low[UUID_TEXT_MAX + 2];
+    struct label_walk labels;
+    struct label_span span = {.filter = walk->filter,
+                              .descending = walk->descending,
+                              .only_living = (walk->states & ITEM_STATES_ENDED) == 0,
+                              .workspace_id = walk->workspace_id,
+                              .from = walk->from,
+                              .below = walk->below};
+    (void)snprintf(low, sizeof low, "%s ", walk->after); /* behind the cursor, and before every other id */
+    if (walk->descending) {
+        span.below = strcmp(walk->after, walk->below) < 0 ? walk->after : walk->below;
+    } else {
+        span.from = strcmp(low, walk->from) > 0 ? low : walk->from;
+    }
+    enum weir_status status = label_walk_begin(connection, &span, &labels, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    const char *id = NULL;
+    while (status == WEIR_OK && selection->count <= limit &&
+           (id = label_walk_next(connection, &labels, &status, error)) != NULL) {
+        bool matches = false;
+        status = matches_walk(connection, walk, id, &matches, error);
+        if (status == WEIR_OK && matches) {
+            text_copy(selection->ids[selection->count++], UUID_TEXT_MAX, id);
+        }
+    }
+    label_walk_end(&labels);
+    selection->more = selection->count > limit || labels.window_end[0] != '\0';
+    text_copy(selection->next, sizeof selection->next,
+              selection->count > limit ? selection->ids[limit - 1] : labels.window_end);
+    selection->count = selection->count > limit ? limit : selection->count;
+    return status;
+}
+
+static enum weir_status select_labelled(struct connection *connection, const struct walk *walk, size_t limit,
+                                        struct selection *ret_selection, struct weir_error *error)
+{
+    struct selection selection = {.ids = calloc(limit + 1, UUID_TEXT_MAX)};
+    if (selection.ids == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = walk->states == 0 ? WEIR_OK : read_labelled(connection, walk, limit, &selection, error);
+    if (status != WEIR_OK) {
+        free(selection.ids);
+        return status;
+    }
+    *ret_selection = selection;
+    return WEIR_OK;
+}
+
+/* --- the choice --- */
+
 enum weir_status filter_select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
                                    bool descending, size_t limit, struct selection *ret_selection, struct weir_error *error)
 {
@@ -215,6 +303,9 @@ enum weir_status filter_select_ids(struct connection *connection, const struct e
     enum weir_status status = begin_walk(connection, &walk, error);
     bool has_living = (walk.states & ~(unsigned)ITEM_STATES_ENDED) != 0;
     bool has_ended = (walk.states & ITEM_STATES_ENDED) != 0;
+    if (status == WEIR_OK && (filter->business_key != NULL || filter->label_count > 0)) {
+        return select_labelled(connection, &walk, limit, ret_selection, error);
+    }
     if (status == WEIR_OK && reading_has_windows(filter)) {
         status = bound_walk(connection, has_living, has_ended, &walk, error);
     }

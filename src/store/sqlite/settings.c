@@ -318,9 +318,9 @@ static enum weir_status publish_version(struct write *write, const char *name, c
     }
     if (status == WEIR_OK) {
         status = connection_read_integer(
-            write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtditdtdt", workspace_id, name,
-            published->version, text, facts.starts_max, write->now_us, facts.executor_group,
-            (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state, source);
+            write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtditdtdtt", workspace_id,
+            name, published->version, text, facts.starts_max, write->now_us, facts.executor_group,
+            (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state, source, facts.labels);
     }
     definition_facts_close(&facts);
     int64_t earlier = 0;

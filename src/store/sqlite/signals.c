@@ -236,10 +236,6 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
     if (status == WEIR_OK) {
         status = wake_if_it_waits(write, item, request->name, error);
     }
-    if (status == WEIR_OK && store_actor(store) != NULL) {
-        status = connection_run(write->connection, error, NULL, QUERY_NOTE_ACT, "ittttt", write->now_us, store_actor(store),
-                                "signal", item->id, store_reason(store), request->name);
-    }
     return status;
 }
 
@@ -302,8 +298,8 @@ static enum weir_status find_approval(struct write *write, const char *id, const
     return status == WEIR_OK && (count == 0 || may_be_another) ? find_decision(write, id, approval, wanted, error) : status;
 }
 
-static enum weir_status note_approval(struct write *write, const char *id, const char *act, const char *step,
-                                      struct weir_error *error)
+static enum weir_status note_signal_act(struct write *write, const char *id, const char *act, const char *step,
+                                        struct weir_error *error)
 {
     struct store *store = &write->store->store;
     return store_actor(store) == NULL
@@ -333,7 +329,7 @@ static enum weir_status keep_approval(struct write *write, const struct approval
     if (status == WEIR_OK) {
         status = wake_if_it_waits(write, item, name, error);
     }
-    return status == WEIR_OK ? note_approval(write, item->id, act, step, error) : status;
+    return status == WEIR_OK ? note_signal_act(write, item->id, act, step, error) : status;
 }
 
 /* A refusal of an actor is recorded, so it must be committed: *ret_refusal is its status, and the error has its text. */
@@ -356,7 +352,7 @@ static enum weir_status sqlite_decide(struct write *write, const struct approval
         text_copy(sent->step, sizeof sent->step, wanted.step);
     } else if (status == WEIR_OK) {
         bool is_forbidden = strcmp(wanted.outcome, "forbidden") == 0;
-        status = is_forbidden ? note_approval(write, item->id, "approve refused", wanted.step, error) : WEIR_OK;
+        status = is_forbidden ? note_signal_act(write, item->id, "approve refused", wanted.step, error) : WEIR_OK;
         if (status == WEIR_OK) {
             const struct refused_approval refused = {
                 .outcome = wanted.outcome, .step = wanted.step, .waits = wanted.waits, .who = wanted.who, .actor = actor};
@@ -481,6 +477,24 @@ static enum weir_status find_duplicate(struct write *write, const struct signal_
     return status;
 }
 
+enum weir_status signal_send(struct write *write, const struct signal_request *request, struct sent_signal *ret_sent,
+                             struct weir_error *error)
+{
+    INVARIANT(write != NULL && request->id != NULL && ret_sent != NULL);
+    struct signalled item = {.signals = 0};
+    struct sent_signal sent = {.seq = 0};
+    text_copy(item.id, sizeof item.id, request->id);
+    enum weir_status status = find_duplicate(write, request, &item, &sent.seq, error);
+    sent.duplicate = status == WEIR_OK;
+    if (status == WEIR_NOT_FOUND) {
+        status = send_signal(write, request, &item, error);
+        sent.seq = item.signals + 1;
+    }
+    memcpy(sent.id, item.id, sizeof sent.id);
+    *ret_sent = sent;
+    return status;
+}
+
 enum weir_status sqlite_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                                struct weir_error *error)
 {
@@ -488,6 +502,7 @@ enum weir_status sqlite_signal(struct store *store, const struct signal_request 
     struct write write;
     struct signalled item = {.signals = 0};
     struct sent_signal sent = {.seq = 0};
+    struct signal_request exact = *request;
     enum weir_status refusal = WEIR_OK;
     enum weir_status status = request->callback == NULL ? WEIR_OK : refuse_unknown_callback(store, request, error);
     status = status == WEIR_OK ? write_open(store, &write, error) : status;
@@ -496,20 +511,20 @@ enum weir_status sqlite_signal(struct store *store, const struct signal_request 
     }
     if (request->callback == NULL) {
         status = filter_find_id(write.connection, request->id, item.id, error);
+        exact.id = item.id;
     }
     if (status == WEIR_OK && request->callback != NULL) {
         status = call_back(&write, request, &item, &sent, error);
+        memcpy(sent.id, item.id, sizeof sent.id);
     } else if (status == WEIR_OK && request->approval != NULL) {
         status = sqlite_decide(&write, request->approval, &item, &sent, &refusal, error);
+        memcpy(sent.id, item.id, sizeof sent.id);
     } else if (status == WEIR_OK) {
-        status = find_duplicate(&write, request, &item, &sent.seq, error);
-        sent.duplicate = status == WEIR_OK;
+        status = signal_send(&write, &exact, &sent, error);
+        if (status == WEIR_OK && !sent.duplicate) {
+            status = note_signal_act(&write, sent.id, "signal", request->name, error);
+        }
     }
-    if (status == WEIR_NOT_FOUND && request->approval == NULL && request->callback == NULL) {
-        status = send_signal(&write, request, &item, error);
-        sent.seq = item.signals + 1;
-    }
-    memcpy(sent.id, item.id, sizeof sent.id);
     status = write_end(&write, status, error);
     if (status == WEIR_OK && refusal == WEIR_OK) {
         *ret_sent = sent;

@@ -26,6 +26,10 @@ enum weir_status steps_wake(struct write *write, const struct wake_target *targe
 /* Sends the living execution a signal of the store itself, as children.c does: no limit, no event, no act. */
 enum weir_status signal_put(struct write *write, const char *id, const char *name, const char *data,
                             struct weir_error *error);
+/* Sends a signal within the transaction to the execution `request->id`, which is a whole id: the errors of store_signal().
+ * A refusal has changed nothing. It is an event of the execution and no act on record. */
+enum weir_status signal_send(struct write *write, const struct signal_request *request, struct sent_signal *ret_sent,
+                             struct weir_error *error);
 /* Marks the signal that the step of the record names as consumed. Does nothing when it names none. */
 enum weir_status signal_consume(struct write *write, const struct record *record, struct weir_error *error);
 /* The signals of the execution that no step has consumed, in the order of their numbers. */

@@ -30,7 +30,7 @@ BEGIN
       AND (s.status <> 'WAITING' OR s.due_at IS NULL OR s.due_at > :schema.store_time());
     outcome := CASE WHEN name IS NULL THEN 'none' ELSE 'sent' END;
     IF outcome = 'sent' THEN
-        seq := :schema.deliver_signal(item, name, data, digest, NULL, NULL, 'signal', left(name, -33));
+        seq := :schema.deliver_signal(item, name, data, digest, NULL, NULL, 'signal', left(name, -33), false);
     END IF;
 END
 $$;

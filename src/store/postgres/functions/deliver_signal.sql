@@ -1,8 +1,9 @@
 -- Keeps a signal of an item, and brings it to its step. A WAITING item with a step that waits for the name becomes runnable. The node of a
 -- held one is notified, and the count is ahead of signals_sent until it has read the signal. Any other item gets it with the claim.
--- Returns its number. event, detail: those of the history. Locks: the item, which the caller has locked.
--- Callers: send_signal(), decide_step(), call_back().
-CREATE OR REPLACE FUNCTION :schema.deliver_signal(item uuid, name text, data text, key text, actor text, why text, event text, detail text)
+-- Returns its number. event, detail: those of the history. is_on_record: it is an act of its own.
+-- Locks: the item, which the caller has locked. Callers: send_signal(), decide_step(), call_back().
+CREATE OR REPLACE FUNCTION :schema.deliver_signal(item uuid, name text, data text, key text, actor text, why text, event text, detail text,
+                                                  is_on_record boolean DEFAULT true)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -24,7 +25,9 @@ BEGIN
                                      WHERE s.execution_id = item AND s.status = 'WAITING' AND s.signal = name) THEN
         PERFORM :schema.wake_items(now_us, ARRAY[item]);
     END IF;
-    PERFORM :schema.record_act(actor, why, event, item::text, NULL, jsonb_build_object('detail', detail), 0);
+    IF is_on_record THEN
+        PERFORM :schema.record_act(actor, why, event, item::text, NULL, jsonb_build_object('detail', detail), 0);
+    END IF;
     RETURN held.signals;
 END
 $$;

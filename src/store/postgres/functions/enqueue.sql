@@ -3,13 +3,14 @@
 -- without params is not ambiguous. Raises the refusals of try_enqueue(). Locks: those of enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
                                 priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL) RETURNS uuid
+                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL, business_key text DEFAULT NULL,
+                                labels jsonb DEFAULT NULL) RETURNS uuid
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     answer record;
 BEGIN
     SELECT * INTO answer FROM :schema.try_enqueue(workspace, workflow, params, idempotency_key, priority, run_at, executor_group,
-                                                  execution_id, traceparent);
+                                                  execution_id, traceparent, business_key, labels);
     IF answer.code <> 'ok' THEN
         PERFORM :schema.refuse(answer.code, answer.message, answer.hint);
     END IF;
@@ -19,20 +20,22 @@ $$;
 
 CREATE OR REPLACE FUNCTION :schema.enqueue(workspace text, workflow text, params jsonb, idempotency_key text DEFAULT NULL,
                                 priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL) RETURNS uuid
+                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL, business_key text DEFAULT NULL,
+                                labels jsonb DEFAULT NULL) RETURNS uuid
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT :schema.enqueue(workspace, workflow, params::text, idempotency_key, priority, run_at, executor_group, execution_id,
-                           traceparent)
+                           traceparent, business_key, labels)
 $$;
 
 CREATE OR REPLACE FUNCTION :schema.enqueue(workspace text, workflow text, params json, idempotency_key text DEFAULT NULL,
                                 priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL) RETURNS uuid
+                                execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL, business_key text DEFAULT NULL,
+                                labels jsonb DEFAULT NULL) RETURNS uuid
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT :schema.enqueue(workspace, workflow, params::text, idempotency_key, priority, run_at, executor_group, execution_id,
-                           traceparent)
+                           traceparent, business_key, labels)
 $$;
 
-REVOKE ALL ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text),
-    :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text),
-    :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb),
+    :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text, text, jsonb),
+    :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text, text, jsonb) FROM PUBLIC;

@@ -19,6 +19,8 @@ DECLARE
     priorities integer[];
     run_ats    bigint[];
     traces     text[];
+    subjects   text[]; -- business keys
+    labels     text[];
     refused    jsonb[];
 BEGIN
     IF jsonb_typeof(requests) IS DISTINCT FROM 'array' THEN
@@ -51,6 +53,8 @@ BEGIN
         priorities := priorities || read.priority;
         run_ats := run_ats || :schema.microseconds_of(read.run_at);
         traces := traces || read.traceparent;
+        subjects := subjects || read.business_key;
+        labels := labels || nullif(read.labels, '{}')::text;
     END LOOP;
     -- A search for the meant name costs more than an enqueue: only the first few get it.
     RETURN QUERY
@@ -58,7 +62,8 @@ BEGIN
                CASE WHEN s.status <> 'ok' AND row_number() OVER (PARTITION BY s.status ORDER BY s.place) <= 3
                     THEN :schema.hint_with_nearest(s.status, workspaces[s.place], workflows[s.place], groups[s.place], s.hint)
                     ELSE s.hint END
-        FROM :schema.enqueue_set(ids, given, workspaces, workflows, contents, keys, groups, priorities, run_ats, '{}', traces) s
+        FROM :schema.enqueue_set(ids, given, workspaces, workflows, contents, keys, groups, priorities, run_ats, '{}', traces,
+                                 subjects, labels) s
         UNION ALL
         SELECT (r.row ->> 'place')::integer, r.row ->> 'code', NULL, false, r.row ->> 'message', r.row ->> 'hint'
         FROM unnest(refused) r(row)

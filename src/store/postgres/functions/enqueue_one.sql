@@ -4,6 +4,7 @@
 --   executor_group, default_group  see enqueue_set()
 --   run_at                 microseconds; NULL = now
 --   traceparent            NULL = none
+--   business_key, labels   NULL = none; labels: a JSON object of texts
 -- Returns status ('ok', or the name of a refusal), id, duplicate, message and hint.
 --
 -- 1. One query resolves the names.
@@ -15,7 +16,9 @@
 -- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_one (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_one(new_id uuid, given boolean, workspace text, workflow text, content bytea,
                                                idempotency_key text, executor_group text, priority integer, run_at bigint,
-                                               default_group text, traceparent text, OUT status text, OUT id uuid,
+                                               default_group text, traceparent text, business_key text DEFAULT NULL,
+                                               labels text DEFAULT NULL,
+                                               OUT status text, OUT id uuid,
                                                OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -30,9 +33,10 @@ DECLARE
     is_plain  boolean;
     has_key   boolean := false;
 BEGIN
-    SELECT w.id AS workspace_id, d.id AS definition_id, :schema.lane_id(g.id, w.id, d.demand) AS lane_id INTO wanted
+    SELECT w.id AS workspace_id, d.id AS definition_id, :schema.lane_id(g.id, w.id, d.demand) AS lane_id, d.has_labels INTO wanted
     FROM :schema.workspaces w
-    CROSS JOIN LATERAL (SELECT v.id, v.executor_group, v.demand, v.state FROM :schema.workflow_definitions v
+    CROSS JOIN LATERAL (SELECT v.id, v.executor_group, v.demand, v.state, v.labels IS NOT NULL AS has_labels
+                        FROM :schema.workflow_definitions v
                         WHERE v.name = enqueue_one.workflow AND v.workspace_id IN (w.id, 0) AND v.state <> 2
                         ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d
     JOIN :schema.executor_groups g ON g.name = coalesce(enqueue_one.executor_group, d.executor_group, default_group, 'default')
@@ -65,6 +69,10 @@ BEGIN
         IF content IS NOT NULL THEN
             INSERT INTO :schema.execution_params (id, params) VALUES (new_id, content) ON CONFLICT DO NOTHING;
         END IF;
+        IF business_key IS NOT NULL OR labels IS NOT NULL OR wanted.has_labels THEN
+            PERFORM :schema.add_labels(ARRAY[new_id], NULL, ARRAY[new_id], ARRAY[wanted.workspace_id], ARRAY[wanted.definition_id],
+                                       ARRAY[business_key], ARRAY[labels]);
+        END IF;
         INSERT INTO :schema.news (at, kind, lanes, runnable, waiting, least_rank, due)
         VALUES (now_us, 1, ARRAY[wanted.lane_id], ARRAY[CASE WHEN waits THEN 0 ELSE 1 END], CASE WHEN waits THEN ARRAY[1] END,
                 ARRAY[CASE WHEN NOT waits THEN item_rank END], CASE WHEN waits THEN starts_at END);
@@ -83,6 +91,7 @@ BEGIN
     END IF;
     SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO status, id, duplicate, message, hint
     FROM :schema.enqueue_set(ARRAY[new_id], ARRAY[given], ARRAY[workspace], ARRAY[workflow], ARRAY[content], ARRAY[idempotency_key],
-                             ARRAY[executor_group], ARRAY[priority], ARRAY[run_at], ARRAY[default_group], ARRAY[traceparent]) s;
+                             ARRAY[executor_group], ARRAY[priority], ARRAY[run_at], ARRAY[default_group], ARRAY[traceparent],
+                             ARRAY[business_key], ARRAY[labels]) s;
 END
 $$;

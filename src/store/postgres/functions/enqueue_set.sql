@@ -3,7 +3,7 @@
 --   contents        params as bytes; NULL = {}
 --   executor_groups NULL = the definition's, else that of default_groups (may be shorter than the other arrays), else 'default'
 --   run_ats         microseconds; NULL = now
---   traceparents    NULL = none; may be shorter than the other arrays
+--   traceparents, business_keys, labels  NULL = none; may be shorter than the other arrays. labels: JSON objects of texts
 -- Returns a row per request, by its place (from 1): 'ok', or the refusal of this request alone.
 --
 -- 1. resolve_names() turns names into ids, and makes missing groups that no request named itself.
@@ -23,7 +23,8 @@
 -- enqueue_many(), enqueue_set (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
-                                               default_groups text[], traceparents text[])
+                                               default_groups text[], traceparents text[], business_keys text[] DEFAULT NULL,
+                                               labels text[] DEFAULT NULL)
 RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -86,6 +87,7 @@ BEGIN
         inserted := :schema.undo_ended_items(now_us, inserted);
     END IF;
     IF inserted IS NOT NULL THEN
+        PERFORM :schema.add_labels(inserted, chosen, ids, workspace_ids, definition_ids, business_keys, labels);
         PERFORM :schema.notify_news();
         IF :schema.stream_is_read(now_us) THEN
             PERFORM :schema.write_stream(now_us, '{enqueue}', inserted);

@@ -19,10 +19,11 @@ BEGIN
     INSERT INTO :schema.workspace_grants (grantee, workspace_id) VALUES (grantee, 0), (grantee, granted) ON CONFLICT DO NOTHING;
     EXECUTE format('GRANT USAGE ON SCHEMA :schema TO %I', grantee);
     EXECUTE format('GRANT SELECT ON :schema.own_executions, :schema.own_execution_events TO %I', grantee);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text),'
-                   ' :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text),'
-                   ' :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text),'
-                   ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text), :schema.enqueue_many(jsonb),'
+    EXECUTE format('GRANT EXECUTE ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb),'
+                   ' :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text, text, jsonb),'
+                   ' :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text, text, jsonb),'
+                   ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb),'
+                   ' :schema.enqueue_many(jsonb),'
                    ' :schema.cancel(uuid, text), :schema.signal(uuid, text, text, text, text),'
                    ' :schema.signal(uuid, text, jsonb, text, text), :schema.signal(uuid, text, json, text, text),'
                    ' :schema.approve(uuid, text, text, text), :schema.reject(uuid, text, text, text),'

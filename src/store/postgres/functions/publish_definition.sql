@@ -7,6 +7,7 @@
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_starts_max integer,
                                            new_executor_group text, new_on_temporal boolean, new_handlers jsonb DEFAULT '[]',
                                            actor text DEFAULT NULL, why text DEFAULT NULL, source_of_it text DEFAULT NULL,
+                                           new_labels jsonb DEFAULT NULL,
                                            OUT status text, OUT definition_id bigint, OUT version integer, OUT unchanged boolean)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -54,10 +55,10 @@ BEGIN
         before := :schema.setting_of('workflow', definition_name, owner);
         INSERT INTO :schema.workflow_definitions AS d
             (workspace_id, name, version, definition, starts_max, created_at, executor_group, demand, handlers, state,
-             source)
+             source, labels)
         VALUES (owner_id, definition_name, coalesce(newest.version, 0) + 1, text_of_it, new_starts_max, :schema.store_time(),
                 new_executor_group, 2 * set_id + new_on_temporal::integer, new_handlers, CASE newest.state WHEN 1 THEN 1 ELSE 0 END,
-                source_of_it)
+                source_of_it, new_labels)
         ON CONFLICT DO NOTHING
         RETURNING d.id, d.version INTO definition_id, version;
         EXIT WHEN FOUND;

@@ -22,6 +22,7 @@ BEGIN
     DELETE FROM :schema.workflow_execution_events e WHERE e.execution_id = ANY (gone);
     DELETE FROM :schema.dismissals d WHERE d.execution_id = ANY (gone);
     DELETE FROM :schema.signals s WHERE s.execution_id = ANY (gone);
+    DELETE FROM :schema.execution_labels l WHERE l.execution_id = ANY (gone);
     DELETE FROM :schema.idempotency_keys k USING unnest(gone, owners, keys) r (id, workspace_id, key)
     WHERE k.workspace_id = r.workspace_id AND k.key = r.key AND k.execution_id = r.id;
     PERFORM :schema.note_child_ends(gone) WHERE gone IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.child_steps);

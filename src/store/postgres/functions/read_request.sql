@@ -2,11 +2,11 @@
 CREATE OR REPLACE FUNCTION :schema.read_request(request jsonb, OUT status text, OUT message text, OUT hint text, OUT workspace text,
                                      OUT workflow text, OUT params text, OUT idempotency_key text, OUT priority integer,
                                      OUT run_at timestamptz, OUT executor_group text, OUT execution_id uuid,
-                                     OUT traceparent text)
+                                     OUT traceparent text, OUT business_key text, OUT labels jsonb)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     known constant text[] := ARRAY['workspace', 'workflow', 'params', 'idempotency_key', 'priority', 'run_at', 'executor_group',
-                                   'execution_id', 'traceparent'];
+                                   'execution_id', 'traceparent', 'business_key', 'labels'];
     key   text;
 BEGIN
     status := 'invalid_argument';
@@ -23,7 +23,7 @@ BEGIN
     END IF;
     SELECT n.name INTO key
     FROM unnest(ARRAY['workspace', 'workflow', 'idempotency_key', 'run_at', 'executor_group', 'execution_id',
-                      'traceparent']) n(name)
+                      'traceparent', 'business_key']) n(name)
     WHERE jsonb_typeof(request -> n.name) NOT IN ('string', 'null') LIMIT 1;
     IF key IS NOT NULL OR jsonb_typeof(request -> 'priority') NOT IN ('number', 'null') THEN
         message := format('"%s" must be a %s', coalesce(key, 'priority'), CASE WHEN key IS NULL THEN 'number' ELSE 'string' END);
@@ -57,7 +57,10 @@ BEGIN
     idempotency_key := request ->> 'idempotency_key';
     executor_group := request ->> 'executor_group';
     traceparent := request ->> 'traceparent';
+    business_key := request ->> 'business_key';
+    labels := CASE WHEN jsonb_typeof(request -> 'labels') <> 'null' THEN request -> 'labels' END;
     SELECT p.status, p.message, p.hint INTO status, message, hint
-    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group, traceparent) p;
+    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group, traceparent,
+                                 business_key, labels) p;
 END
 $$;

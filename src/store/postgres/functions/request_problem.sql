@@ -1,7 +1,8 @@
 -- Whether a request is well-formed: status NULL, or the refusal with the message of the library (src/store/enqueue_request.c). Callers:
 -- try_enqueue(), read_request(). The library checks its own requests before it calls enqueue_set() or enqueue_one().
 CREATE OR REPLACE FUNCTION :schema.request_problem(workspace text, workflow text, params text, idempotency_key text, priority integer,
-                                        run_at timestamptz, executor_group text, traceparent text,
+                                        run_at timestamptz, executor_group text, traceparent text, business_key text,
+                                        labels jsonb,
                                         OUT status text, OUT message text, OUT hint text)
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -10,7 +11,8 @@ BEGIN
     INTO status, message, hint
     FROM (VALUES (1, 'the workspace''s name', workspace, 128, true), (2, 'the workflow''s name', workflow, 64, true),
                  (3, 'the idempotency key', idempotency_key, 255, false),
-                 (4, 'the executor group''s name', executor_group, 64, false)) n(place, what, value, most, needed)
+                 (4, 'the executor group''s name', executor_group, 64, false),
+                 (5, 'the business key', business_key, 255, false)) n(place, what, value, most, needed)
     WHERE (n.needed OR n.value IS NOT NULL) AND (coalesce(n.value, '') = '' OR octet_length(n.value) > n.most)
     ORDER BY n.place LIMIT 1;
     IF status IS NOT NULL THEN
@@ -38,6 +40,9 @@ BEGIN
         status := 'invalid_argument';
         message := format('"%s" is no traceparent of version 00', left(traceparent, 100));
         hint := 'for example 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+    ELSIF labels IS NOT NULL AND (:schema.labels_problem(labels)).message IS NOT NULL THEN
+        status := 'invalid_argument';
+        SELECT p.message, p.hint INTO message, hint FROM :schema.labels_problem(labels) p;
     ELSIF octet_length(params) > 1048576 THEN
         status := 'params_too_large';
         message := format('params are %s bytes, the limit is 1048576', octet_length(params));

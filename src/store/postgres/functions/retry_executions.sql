@@ -56,6 +56,9 @@ BEGIN
         IF keeps_finished THEN
             PERFORM :schema.keep_steps(retried, made, from_step);
         END IF;
+        INSERT INTO :schema.execution_labels (execution_id, workspace_id, name, value)
+        SELECT u.new_id, l.workspace_id, l.name, l.value
+        FROM unnest(retried, made) u (id, new_id) JOIN :schema.execution_labels l ON l.execution_id = u.id;
         PERFORM :schema.refuse_unseen_ends(made, retried);
         PERFORM :schema.notify_news();
         IF :schema.stream_is_read(now_us) THEN

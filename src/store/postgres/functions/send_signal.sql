@@ -11,8 +11,9 @@
 --
 -- 1. The row is locked, so signals of one execution have their numbers in the order of their commits.
 -- 2. deliver_signal() keeps it, and wakes or notifies.
--- Locks: the item. Callers: signal(), send_signal (queries/signals.sql).
-CREATE OR REPLACE FUNCTION :schema.send_signal(item uuid, name text, data text, key text, actor text, why text, OUT outcome text,
+-- is_on_record: the signal is an act of its own. Locks: the item. Callers: signal(), signal_items(), send_signal (queries/signals.sql).
+CREATE OR REPLACE FUNCTION :schema.send_signal(item uuid, name text, data text, key text, actor text, why text,
+                                               is_on_record boolean DEFAULT true, OUT outcome text,
                                                OUT seq bigint, OUT kept bigint, OUT bytes bigint, OUT names text[])
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
@@ -50,7 +51,7 @@ BEGIN
         outcome := 'full';
         RETURN;
     END IF;
-    seq := :schema.deliver_signal(item, name, data, key, actor, why, 'signal', name);
+    seq := :schema.deliver_signal(item, name, data, key, actor, why, 'signal', name, is_on_record);
     outcome := 'sent';
 END
 $$;

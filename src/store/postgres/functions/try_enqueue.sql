@@ -2,13 +2,15 @@
 -- the request, as everything that callers may execute with the rights of the owner. Locks: those of enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.try_enqueue(workspace text, workflow text, params text DEFAULT NULL, idempotency_key text DEFAULT NULL,
                                     priority integer DEFAULT 0, run_at timestamptz DEFAULT NULL, executor_group text DEFAULT NULL,
-                                    execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL,
+                                    execution_id uuid DEFAULT NULL, traceparent text DEFAULT NULL, business_key text DEFAULT NULL,
+                                    labels jsonb DEFAULT NULL,
                                     OUT code text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     duplicate := false;
     SELECT p.status, p.message, p.hint INTO code, message, hint
-    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group, traceparent) p;
+    FROM :schema.request_problem(workspace, workflow, params, idempotency_key, priority, run_at, executor_group, traceparent,
+                                 business_key, labels) p;
     IF code IS NULL AND :schema.execution_id_is_wrong(execution_id) THEN
         code := 'invalid_argument';
         message := format('"%s" is not an execution id', execution_id);
@@ -26,9 +28,9 @@ BEGIN
     SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO code, id, duplicate, message, hint
     FROM :schema.enqueue_one(coalesce(execution_id, :schema.make_id(:schema.store_time(), 0)), execution_id IS NOT NULL, workspace,
                              workflow, convert_to(nullif(params, '{}'), 'UTF8'), idempotency_key, executor_group, priority,
-                             :schema.microseconds_of(run_at), NULL, traceparent) s;
+                             :schema.microseconds_of(run_at), NULL, traceparent, business_key, nullif(labels, '{}')::text) s;
     hint := :schema.hint_with_nearest(code, workspace, workflow, executor_group, hint);
 END
 $$;
 
-REVOKE ALL ON FUNCTION :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb) FROM PUBLIC;

@@ -4,9 +4,10 @@
 -- ones, FAILED ones alone. At most two have a wanted state, and the others read nothing. The bounds of the id are bare columns, so that
 -- a plan for all arguments uses them.
 -- $1 behind this id, $2 workspace or NULL, $3 state bits, $4 workflow or NULL, $5 group or NULL, $6 error code or NULL, $7
--- idempotency key or NULL, $8 created since, $9 created before, $10 finished before, $11 limit, $12 from this id on, $13 retried and
--- $14 stuck (as in choose_executions()), $15 waiting_for or NULL, $16 dismissed, $17 up to this id, $18 parent or NULL:
--- its children alone
+-- idempotency key or NULL. $8 created since, $9 created before, $10 finished before, $11 limit, $12 from this id on. $13 retried and
+-- $14 stuck (as in choose_executions()), $15 waiting_for or NULL, $16 dismissed, $17 up to this id, $18 parent or NULL: its children
+-- alone. $19 version or 0, $20 node or NULL, $23 the present time, or 0 without a duration; then $21 longer than, $22 shorter than.
+-- $24 a part of the error or NULL, $25 the way of label_walk(), or 0: no labels; $26 their names, $27 and $28 from and up to which value.
 -- name: bulk_ids
 (SELECT q.id FROM :schema.workflow_execution_queue q
  WHERE q.id > $1 AND q.id >= $12 AND q.id <= $17
@@ -18,6 +19,10 @@
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
    AND $16 <> 1
+   AND ($19 = 0 OR (SELECT d.version FROM :schema.workflow_definitions d WHERE d.id = q.definition_id) = $19)
+   AND ($20::text IS NULL OR q.node_id IN (SELECT n.id FROM :schema.nodes n WHERE n.name = $20))
+   AND ($23 = 0 OR $23 - q.dispatched_at > $21 AND $23 - q.dispatched_at < $22)
+   AND ($24::text IS NULL OR strpos(q.error, $24) > 0) AND $25 = 0
    AND $18::uuid IS NULL AND $3 & 9 <> 0
  ORDER BY q.id LIMIT $11)
 UNION ALL
@@ -31,6 +36,10 @@ UNION ALL
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
    AND $16 <> 1
+   AND ($19 = 0 OR (SELECT d.version FROM :schema.workflow_definitions d WHERE d.id = q.definition_id) = $19)
+   AND ($20::text IS NULL OR q.node_id IN (SELECT n.id FROM :schema.nodes n WHERE n.name = $20))
+   AND ($23 = 0 OR $23 - q.dispatched_at > $21 AND $23 - q.dispatched_at < $22)
+   AND ($24::text IS NULL OR strpos(q.error, $24) > 0) AND $25 = 0
    AND $18::uuid IS NULL AND $3 & 9 = 0 AND $3 & 6 <> 0 AND q.id = ANY (ARRAY(SELECT unnest(c.ids) FROM :schema.claims c))
  ORDER BY q.id LIMIT $11)
 UNION ALL
@@ -45,6 +54,10 @@ UNION ALL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
    AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+   AND ($19 = 0 OR (SELECT d.version FROM :schema.workflow_definitions d WHERE d.id = h.definition_id) = $19)
+   AND ($20::text IS NULL OR h.node_id IN (SELECT n.id FROM :schema.nodes n WHERE n.name = $20))
+   AND ($23 = 0 OR h.finished_at - h.dispatched_at > $21 AND h.finished_at - h.dispatched_at < $22)
+   AND ($24::text IS NULL OR strpos(h.error, $24) > 0) AND $25 = 0
    AND $18::uuid IS NULL AND $3 & 112 NOT IN (0, 32)
  ORDER BY h.id LIMIT $11)
 UNION ALL
@@ -59,6 +72,10 @@ UNION ALL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
    AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+   AND ($19 = 0 OR (SELECT d.version FROM :schema.workflow_definitions d WHERE d.id = h.definition_id) = $19)
+   AND ($20::text IS NULL OR h.node_id IN (SELECT n.id FROM :schema.nodes n WHERE n.name = $20))
+   AND ($23 = 0 OR h.finished_at - h.dispatched_at > $21 AND h.finished_at - h.dispatched_at < $22)
+   AND ($24::text IS NULL OR strpos(h.error, $24) > 0) AND $25 = 0
    AND $18::uuid IS NULL AND $3 & 112 = 32 AND h.status = 'FAILED'
  ORDER BY h.id LIMIT $11)
 UNION ALL
@@ -73,6 +90,10 @@ UNION ALL
    AND q.created_at >= $8 AND q.created_at < $9 AND $13 <> 1
    AND ($14 = 0 OR ($14 = 1) = coalesce(q.phase = 2 AND q.stuck_fence = q.fence, false)) AND ($15::text IS NULL OR q.waiting_for = $15)
    AND $16 <> 1
+   AND ($19 = 0 OR (SELECT d.version FROM :schema.workflow_definitions d WHERE d.id = q.definition_id) = $19)
+   AND ($20::text IS NULL OR q.node_id IN (SELECT n.id FROM :schema.nodes n WHERE n.name = $20))
+   AND ($23 = 0 OR $23 - q.dispatched_at > $21 AND $23 - q.dispatched_at < $22)
+   AND ($24::text IS NULL OR strpos(q.error, $24) > 0) AND $25 = 0
    AND $18::uuid IS NOT NULL AND $3 & 15 <> 0
  ORDER BY q.id LIMIT $11)
 UNION ALL
@@ -88,8 +109,16 @@ UNION ALL
    AND ($13 = 0 OR ($13 = 1) = (EXISTS (SELECT 1 FROM :schema.workflow_execution_queue r WHERE r.retry_of = h.id)
                                 OR EXISTS (SELECT 1 FROM :schema.workflow_executions r WHERE r.retry_of = h.id)))
    AND ($16 = 0 OR ($16 = 1) = EXISTS (SELECT 1 FROM :schema.dismissals d WHERE d.execution_id = h.id))
+   AND ($19 = 0 OR (SELECT d.version FROM :schema.workflow_definitions d WHERE d.id = h.definition_id) = $19)
+   AND ($20::text IS NULL OR h.node_id IN (SELECT n.id FROM :schema.nodes n WHERE n.name = $20))
+   AND ($23 = 0 OR h.finished_at - h.dispatched_at > $21 AND h.finished_at - h.dispatched_at < $22)
+   AND ($24::text IS NULL OR strpos(h.error, $24) > 0) AND $25 = 0
    AND $18::uuid IS NOT NULL AND $3 & 112 <> 0
  ORDER BY h.id LIMIT $11)
+UNION ALL
+(SELECT c.id FROM :schema.choose_labelled($25, true, $1, $12, $17, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $13, $14, $15, $16, $18, $19,
+                                          $20, $21, $22, $23, $24, $26, $27, $28) c(id)
+ WHERE $25 <> 0)
 ORDER BY 1 LIMIT $11;
 
 -- Of these ids, the executions that wait for this reason. $1 ids, $2 reason

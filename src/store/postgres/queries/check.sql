@@ -84,6 +84,14 @@ UNION ALL
 SELECT format('dismissal of %s belongs to nothing', x.execution_id) FROM :schema.dismissals x
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = x.execution_id)
 UNION ALL
+SELECT format('label %s of %s belongs to nothing', l.name, l.execution_id) FROM :schema.execution_labels l
+WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = l.execution_id)
+  AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = l.execution_id)
+UNION ALL
+SELECT format('label %s of %s is in another workspace than its execution', l.name, l.execution_id) FROM :schema.execution_labels l
+WHERE EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = l.execution_id AND q.workspace_id <> l.workspace_id)
+   OR EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = l.execution_id AND h.workspace_id <> l.workspace_id)
+UNION ALL
 SELECT format('signal %s of %s belongs to nothing', s.seq, s.execution_id) FROM :schema.signals s
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = s.execution_id)
   AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = s.execution_id)

@@ -1,19 +1,20 @@
 -- Enqueue.
 
 -- $1 ids, $2 which of them were given, $3 workspaces, $4 workflows, $5 params, $6 keys, $7 groups, $8 priorities, $9 run_at (0 = now),
--- $10 groups where neither $7 nor the definition names one, $11 trace contexts
+-- $10 groups where neither $7 nor the definition names one, $11 trace contexts, $12 business keys, $13 labels
 -- name: enqueue_set
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time()
 FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.run_at, 0) FROM unnest($9) WITH ORDINALITY u(run_at, place)
-                                                          ORDER BY u.place), $10, $11) e
+                                                          ORDER BY u.place), $10, $11, $12, $13) e
 ORDER BY e.place;
 
 -- The same for one request. $2 whether the id was given, $9 run_at (NULL = now), $10 the group where neither $7 nor the definition names
--- one, $11 whether nodes see it before it is on disk; then `flush` must follow in the same server process. $12 the trace context
+-- one, $11 whether nodes see it before it is on disk; then `flush` must follow in the same server process. $12 the trace context,
+-- $13 the business key, $14 labels
 -- name: enqueue_one
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), pg_backend_pid(),
        CASE WHEN $11 THEN set_config('synchronous_commit', 'off', true) END
-FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12) e;
+FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $13, $14) e;
 
 -- Its transaction writes to the log, so its commit waits for the disk, and with it all that was committed before.
 -- name: flush
@@ -22,7 +23,7 @@ SELECT pg_backend_pid(), pg_logical_emit_message(true, 'weir', '');
 -- On a caller's own connection. $6 microseconds, 0 = now.
 -- name: try_enqueue
 SELECT e.code, e.id, e.duplicate, e.message, e.hint
-FROM :schema.try_enqueue($1, $2, $3, $4, $5, CASE WHEN $6 <> 0 THEN :schema.time_of($6) END, $7, $8, $9) e;
+FROM :schema.try_enqueue($1, $2, $3, $4, $5, CASE WHEN $6 <> 0 THEN :schema.time_of($6) END, $7, $8, $9, $10, $11) e;
 
 -- Names for "did you mean".
 -- name: workspace_names

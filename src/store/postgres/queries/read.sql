@@ -7,30 +7,51 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL jit = off;
 
 -- The executions of a page, newest first. $1 ids below, $2 ids from, $3 ids up to, $4 workspace or NULL, $5 state bits, $6 workflow or
--- NULL, $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
--- before, $13 limit, $14 retried, $15 stuck, $16 waiting_for or NULL, $17 dismissed, $18 parent or NULL.
+-- NULL. $7 group or NULL, $8 error code or NULL, $9 idempotency key or NULL, $10 created since, $11 created before, $12 finished
+-- before. $13 limit, $14 retried, $15 stuck, $16 waiting_for or NULL, $17 dismissed, $18 parent or NULL. $19 version or 0, $20 node or
+-- NULL, $23 the present time, or 0 without a duration; then $21 longer than, $22 shorter than. $24 a part of the error or NULL, $25 the
+-- way of label_walk(), or 0: no labels; $26 their names, $27 and $28 from and up to which value each.
 -- name: page_of_executions
 SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.waiting_for, :schema.rfc3339(e.due_at) AS due_at,
        e.priority, :schema.rfc3339(e.run_at) AS run_at, e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
-       :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent
+       :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent,
+       e.business_key, e.labels
 FROM :schema.executions e
-WHERE e.id = ANY (ARRAY(SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                                                                    $16, $17, $18) c(id)))
+WHERE e.id = ANY (ARRAY(
+    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                                               $19, $20, $21, $22, $23, $24) c(id) WHERE $25 = 0 AND $18 IS NULL
+    UNION ALL
+    SELECT c.id FROM :schema.choose_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                                             $19, $20, $21, $22, $23, $24) c(id) WHERE $25 = 0 AND $18 IS NOT NULL
+    UNION ALL
+    SELECT c.id FROM :schema.choose_labelled($25, false, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+                                             $18, $19, $20, $21, $22, $23, $24, $26, $27, $28) c(id) WHERE $25 <> 0))
 ORDER BY e.id DESC;
 
--- The same choice, counted: how many were chosen, how many of these but the last of $13 match, and the last of these. $19 pending_reason
+-- The same choice, counted: how many were chosen, how many of these but the last of $13 match, and the last of these. $29 pending_reason
 -- or NULL.
 -- name: count_executions
 WITH chosen AS MATERIALIZED (
-    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) c(id)
+    SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                                               $19, $20, $21, $22, $23, $24) c(id) WHERE $25 = 0 AND $18 IS NULL
+    UNION ALL
+    SELECT c.id FROM :schema.choose_children($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+                                             $19, $20, $21, $22, $23, $24) c(id) WHERE $25 = 0 AND $18 IS NOT NULL
+    UNION ALL
+    SELECT c.id FROM :schema.choose_labelled($25, false, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+                                             $18, $19, $20, $21, $22, $23, $24, $26, $27, $28) c(id) WHERE $25 <> 0
 ), examined AS MATERIALIZED (SELECT c.id FROM chosen c ORDER BY c.id DESC LIMIT $13 - 1)
 SELECT (SELECT count(*) FROM chosen),
-       CASE WHEN $19 IS NULL THEN (SELECT count(*) FROM examined)
+       CASE WHEN $29 IS NULL THEN (SELECT count(*) FROM examined)
             ELSE (SELECT count(*) FROM :schema.executions e
-                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM examined c)) AND e.pending_reason = $19) END,
+                  WHERE e.id = ANY (ARRAY(SELECT c.id FROM examined c)) AND e.pending_reason = $29) END,
        (SELECT c.id FROM examined c ORDER BY c.id LIMIT 1);
+
+-- How the executions with labels are found, and where their window ends; read functions/label_walk.sql.
+-- name: label_walk
+SELECT w.place, w.way, w.window_end FROM :schema.label_walk($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) w;
 
 -- The end of a window of $2 + 1 rows below $1: the nearer one of the queue's and of the history's, or NULL. $3 state bits: FAILED ones
 -- alone, of which there may be few, have an index of their own, and so have held ones, which need no window.

@@ -4,6 +4,10 @@
 -- name: send_signal
 SELECT s.outcome, s.seq, s.kept, s.bytes, array_to_string(s.names, ', ') FROM :schema.send_signal($1, $2, $3, $4, $5, $6) s;
 
+-- To many. $1 executions, $2 name, $3 data, $4 key, $5 actor, $6 reason, $7 subject
+-- name: signal_items
+SELECT s.outcome, s.seq, s.kept, s.bytes, s.names, s.item FROM :schema.signal_items($1, $2, $3, $4, $5, $6, $7) s ORDER BY s.item;
+
 -- $1 execution, $2 step or NULL, $3 approved, $4 comment, $5 actor, $6 reason
 -- name: decide_step
 SELECT s.outcome, s.seq, s.step, s.who, s.waiting FROM :schema.decide_step($1, $2, $3, $4, $5, $6) s;

@@ -115,6 +115,7 @@ CREATE TABLE :schema.workflow_definitions (
     demand         integer NOT NULL DEFAULT 0, -- what it needs of a node: 2 * its row in handler_sets, 1: `temporal`, 0: only steps
     handlers       jsonb   NOT NULL DEFAULT '[]', -- the handlers that its steps need, an array of names
     source         text,                       -- the YAML that it was published from, with its comments; NULL = it was JSON
+    labels         jsonb,                      -- of each execution, an object of texts; NULL = none
     UNIQUE (name, workspace_id, version)
 );
 
@@ -237,6 +238,17 @@ CREATE TABLE :schema.workflow_executions (
 );
 CREATE INDEX executions_failed ON :schema.workflow_executions (id) WHERE status = 'FAILED';
 CREATE UNIQUE INDEX executions_retried ON :schema.workflow_executions (retry_of) WHERE retry_of IS NOT NULL;
+
+-- The labels of executions, and their business keys under the empty name (store/labels.h). Written by the enqueue alone: a row stays
+-- when its execution moves to the history, and goes with it. The index serves a filter newest first.
+CREATE TABLE :schema.execution_labels (
+    execution_id   uuid    NOT NULL,
+    workspace_id   integer NOT NULL,
+    name           text    COLLATE "C" NOT NULL,
+    value          text    COLLATE "C" NOT NULL,
+    PRIMARY KEY (execution_id, name)
+);
+CREATE INDEX labels_by_value ON :schema.execution_labels (workspace_id, name, value, execution_id);
 
 -- Payloads, written once by the enqueue. No row = {}.
 CREATE TABLE :schema.execution_params (

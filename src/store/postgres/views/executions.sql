@@ -31,7 +31,10 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN :schema.time_of(q.stuck_at) END AS stuck_since,
        NULL::timestamptz AS finished_at,
        g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of,
-       q.traceparent AS traceparent
+       q.traceparent AS traceparent,
+       (SELECT c.value FROM :schema.execution_labels c WHERE c.execution_id = q.id AND c.name = '') AS business_key,
+       (SELECT coalesce(jsonb_object_agg(c.name, c.value), '{}') FROM :schema.execution_labels c
+        WHERE c.execution_id = q.id AND c.name > '') AS labels
 FROM :schema.workflow_execution_queue q
 CROSS JOIN :schema.store_state s
 CROSS JOIN (SELECT l.node_id <> 0 AND l.lock_awaited_at = 0 AND l.expires_at > (SELECT :schema.store_time()) AS scheduled
@@ -53,7 +56,10 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, NULL, NULL, h.priority::
        h.starts_refused, h.deferrals, h.handovers,
        (SELECT o.name FROM :schema.nodes o WHERE o.id = h.node_id), h.fence, h.error_code, h.error,
        :schema.time_of(h.created_at), :schema.time_of(h.claimed_at), :schema.time_of(h.dispatched_at), NULL,
-       :schema.time_of(h.finished_at), g.name, h.idempotency_key, h.retry_of, h.traceparent
+       :schema.time_of(h.finished_at), g.name, h.idempotency_key, h.retry_of, h.traceparent,
+       (SELECT c.value FROM :schema.execution_labels c WHERE c.execution_id = h.id AND c.name = ''),
+       (SELECT coalesce(jsonb_object_agg(c.name, c.value), '{}') FROM :schema.execution_labels c
+        WHERE c.execution_id = h.id AND c.name > '')
 FROM :schema.workflow_executions h
 LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id

@@ -76,6 +76,14 @@ SELECT printf('step %s of %s belongs to nothing', e.step, e.execution_id) FROM w
 WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = e.execution_id)
   AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = e.execution_id)
 UNION ALL
+SELECT printf('label %s of %s belongs to nothing', l.name, l.execution_id) FROM execution_labels l
+WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = l.execution_id)
+  AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = l.execution_id)
+UNION ALL
+SELECT printf('label %s of %s is in another workspace than its execution', l.name, l.execution_id) FROM execution_labels l
+WHERE EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = l.execution_id AND q.workspace_id <> l.workspace_id)
+   OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = l.execution_id AND h.workspace_id <> l.workspace_id)
+UNION ALL
 SELECT printf('idempotency key %s points to nothing', k.key) FROM idempotency_keys k
 WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = k.execution_id)
   AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = k.execution_id);

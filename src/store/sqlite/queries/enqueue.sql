@@ -9,12 +9,12 @@ SELECT name FROM workspaces ORDER BY id LIMIT 1000;
 
 -- The newest version that the workspace may run: its own before everybody's, also a disabled one. Index: the unique one, by name.
 -- name: find_definition
-SELECT id, executor_group, demand, state, workspace_id FROM (
-    SELECT id, executor_group, demand, state, workspace_id FROM workflow_definitions
+SELECT id, executor_group, demand, state, workspace_id, has_labels FROM (
+    SELECT id, executor_group, demand, state, workspace_id, labels IS NOT NULL AS has_labels FROM workflow_definitions
     WHERE name = ?1 AND workspace_id = ?2 AND state <> 2 ORDER BY version DESC LIMIT 1)
 UNION ALL
-SELECT id, executor_group, demand, state, workspace_id FROM (
-    SELECT id, executor_group, demand, state, workspace_id FROM workflow_definitions
+SELECT id, executor_group, demand, state, workspace_id, has_labels FROM (
+    SELECT id, executor_group, demand, state, workspace_id, labels IS NOT NULL AS has_labels FROM workflow_definitions
     WHERE name = ?1 AND workspace_id = 0 AND state <> 2 ORDER BY version DESC LIMIT 1)
 LIMIT 1;
 

@@ -2,7 +2,9 @@
 -- its primary key. ?1 from the cursor on (descending from the start: '~'), ?2 workspace or NULL, ?3 state bits, ?4 workflow or
 -- NULL, ?5 group or NULL, ?6 error code or NULL, ?7 idempotency key or NULL, ?8 created since, ?9 created before,
 -- ?10 id at least, ?11 id below, ?12 finished before, ?13 limit, ?14 0, or 1: only those that another repeats, or 2: only others.
--- ?15 the same for stuck ones, ?16 waiting_for or NULL. Indexes for ?14: queue_retried, executions_retried.
+-- ?15 the same for stuck ones, ?16 waiting_for or NULL. ?17 the same for dismissed ones, ?19 version or 0,
+-- ?20 node or NULL, ?23 the present time, or 0 without a duration; then ?21 longer than, ?22 shorter than. ?24 a part of the error or NULL.
+-- Indexes for ?14: queue_retried, executions_retried.
 
 -- name: live_ids_descending
 SELECT id FROM workflow_execution_queue
@@ -13,6 +15,9 @@ WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR ?23 - dispatched_at > ?21 AND ?23 - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id DESC LIMIT ?13;
 
 -- name: live_ids_ascending
@@ -24,6 +29,9 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR ?23 - dispatched_at > ?21 AND ?23 - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id LIMIT ?13;
 
 -- CLAIMED and DISPATCHED ones alone: there may be few of them beside many that are parked. Index: queue_held.
@@ -36,6 +44,9 @@ WHERE phase = 2 AND id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR ?23 - dispatched_at > ?21 AND ?23 - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id DESC LIMIT ?13;
 
 -- name: held_ids_ascending
@@ -47,6 +58,9 @@ WHERE phase = 2 AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?6 IS NULL OR error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND id >= ?10 AND id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR ?23 - dispatched_at > ?21 AND ?23 - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id LIMIT ?13;
 
 -- name: ended_ids_descending
@@ -60,6 +74,9 @@ WHERE id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
   AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR finished_at - dispatched_at > ?21 AND finished_at - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id DESC LIMIT ?13;
 
 -- name: ended_ids_ascending
@@ -73,6 +90,9 @@ WHERE id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
   AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR finished_at - dispatched_at > ?21 AND finished_at - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id LIMIT ?13;
 
 -- FAILED ones alone: there may be few of them beside many that have completed. Index: executions_failed.
@@ -87,6 +107,9 @@ WHERE status = 'FAILED' AND id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
   AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR finished_at - dispatched_at > ?21 AND finished_at - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id DESC LIMIT ?13;
 
 -- name: failed_ids_ascending
@@ -100,6 +123,9 @@ WHERE status = 'FAILED' AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = workflow_executions.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = workflow_executions.id)))
   AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = workflow_executions.id))
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = definition_id) = ?19)
+  AND (?20 IS NULL OR node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR finished_at - dispatched_at > ?21 AND finished_at - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id LIMIT ?13;
 
 -- The children of an execution alone: ?18 parent. Index: children_of_parent.
@@ -112,6 +138,9 @@ WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2
   AND (?6 IS NULL OR e.error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND c.child_id >= ?10 AND c.child_id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = e.definition_id) = ?19)
+  AND (?20 IS NULL OR e.node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR ?23 - e.dispatched_at > ?21 AND ?23 - e.dispatched_at < ?22) AND (?24 IS NULL OR instr(e.error, ?24) > 0)
 ORDER BY c.child_id DESC LIMIT ?13;
 
 -- name: ended_children_descending
@@ -125,6 +154,10 @@ WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = e.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = e.id)))
   AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = e.id))
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = e.definition_id) = ?19)
+  AND (?20 IS NULL OR e.node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR e.finished_at - e.dispatched_at > ?21 AND e.finished_at - e.dispatched_at < ?22)
+  AND (?24 IS NULL OR instr(e.error, ?24) > 0)
 ORDER BY c.child_id DESC LIMIT ?13;
 
 -- name: live_children_ascending
@@ -136,6 +169,9 @@ WHERE c.parent_id = ?18 AND c.child_id > ?1 AND (?2 IS NULL OR workspace_id = ?2
   AND (?6 IS NULL OR e.error_code = ?6) AND (?7 IS NULL OR idempotency_key = ?7)
   AND created_at >= ?8 AND created_at < ?9 AND c.child_id >= ?10 AND c.child_id < ?11 AND ?12 IS NOT NULL AND ?14 <> 1 AND ?17 <> 1
   AND (?15 = 0 OR (?15 = 1) = coalesce(phase = 2 AND stuck_fence = fence, 0)) AND (?16 IS NULL OR waiting_for = ?16)
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = e.definition_id) = ?19)
+  AND (?20 IS NULL OR e.node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR ?23 - e.dispatched_at > ?21 AND ?23 - e.dispatched_at < ?22) AND (?24 IS NULL OR instr(e.error, ?24) > 0)
 ORDER BY c.child_id LIMIT ?13;
 
 -- name: ended_children_ascending
@@ -149,6 +185,10 @@ WHERE c.parent_id = ?18 AND c.child_id > ?1 AND (?2 IS NULL OR workspace_id = ?2
   AND (?14 = 0 OR (?14 = 1) = (EXISTS (SELECT 1 FROM workflow_execution_queue r WHERE r.retry_of = e.id)
                                OR EXISTS (SELECT 1 FROM workflow_executions r WHERE r.retry_of = e.id)))
   AND (?17 = 0 OR (?17 = 1) = EXISTS (SELECT 1 FROM dismissals d WHERE d.execution_id = e.id))
+  AND (?19 = 0 OR (SELECT d.version FROM workflow_definitions d WHERE d.id = e.definition_id) = ?19)
+  AND (?20 IS NULL OR e.node_id IN (SELECT n.id FROM nodes n WHERE n.name = ?20))
+  AND (?23 = 0 OR e.finished_at - e.dispatched_at > ?21 AND e.finished_at - e.dispatched_at < ?22)
+  AND (?24 IS NULL OR instr(e.error, ?24) > 0)
 ORDER BY c.child_id LIMIT ?13;
 
 -- The end of a window: the last of the ?2 rows of an arm behind ?1. No row: the arm has no more than that.

@@ -62,5 +62,5 @@ WHERE d.id = ?1 AND e.version < d.version AND e.definition = d.definition AND e.
 -- ?7 = '' when the definition names no group.
 -- name: insert_definition
 INSERT INTO workflow_definitions (workspace_id, name, version, definition, starts_max, created_at, executor_group, demand,
-                                  handlers, state, source)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8, ?9, ?10, ?11) RETURNING id;
+                                  handlers, state, source, labels)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, ''), ?8, ?9, ?10, ?11, ?12) RETURNING id;

@@ -83,6 +83,7 @@ CREATE TABLE workflow_definitions (
     handlers       TEXT    NOT NULL DEFAULT '[]', -- the handlers that its steps need, a JSON array of names
     created_at     INTEGER NOT NULL,
     source         TEXT,                       -- the YAML that it was published from, with its comments; NULL = it was JSON
+    labels         TEXT,                       -- of each execution, a JSON object of texts; NULL = none
     UNIQUE (name, workspace_id, version)
 );
 
@@ -201,6 +202,17 @@ CREATE TABLE execution_params (
     id             TEXT    NOT NULL PRIMARY KEY,
     params         BLOB    NOT NULL
 ) WITHOUT ROWID;
+
+-- The labels of executions, and their business keys under the empty name (store/labels.h). Written by the enqueue alone: a row stays
+-- when its execution moves to the history, and goes with it. The index serves a filter newest first.
+CREATE TABLE execution_labels (
+    execution_id   TEXT    NOT NULL,
+    name           TEXT    NOT NULL,
+    value          TEXT    NOT NULL,
+    workspace_id   INTEGER NOT NULL,
+    PRIMARY KEY (execution_id, name)
+) WITHOUT ROWID;
+CREATE INDEX labels_by_value ON execution_labels (workspace_id, name, value, execution_id);
 
 -- The signals of executions (store/signals.h), numbered from 1. data: JSON. step, consumed_at: which step has consumed it, and when.
 CREATE TABLE signals (

@@ -2,7 +2,7 @@
 -- Engines know an execution as execution-<id>.
 -- pending_reason follows the order of queue/item.h. due_at: when a PENDING or WAITING one may go on by itself. Store time is the wall
 -- clock of the reader plus the distance that the last writer has noted. The workspace or the definition of an item may be gone: then its
--- name is NULL.
+-- name is NULL. labels is JSON: a value has no control characters, and a view may not call the functions of JSON.
 DROP VIEW IF EXISTS executions;
 CREATE VIEW executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
@@ -86,7 +86,10 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        END AS stuck_since,
        NULL AS finished_at,
        g.name AS executor_group, q.idempotency_key AS idempotency_key, q.retry_of AS retry_of,
-       q.traceparent AS traceparent
+       q.traceparent AS traceparent,
+       (SELECT b.value FROM execution_labels b WHERE b.execution_id = q.id AND b.name = '') AS business_key,
+       (SELECT '{' || coalesce(group_concat('"' || b.name || '":"' || replace(replace(b.value, '\', '\\'), '"', '\"') || '"'), '') || '}'
+        FROM execution_labels b WHERE b.execution_id = q.id AND b.name > '') AS labels
 FROM workflow_execution_queue q
 CROSS JOIN store_state s
 LEFT JOIN workspaces w ON w.id = q.workspace_id
@@ -101,7 +104,10 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, NULL, NULL, h.priority,
        strftime('%Y-%m-%dT%H:%M:%S', h.claimed_at / 1000000, 'unixepoch') || printf('.%06dZ', h.claimed_at % 1000000),
        strftime('%Y-%m-%dT%H:%M:%S', h.dispatched_at / 1000000, 'unixepoch') || printf('.%06dZ', h.dispatched_at % 1000000),
        NULL, strftime('%Y-%m-%dT%H:%M:%S', h.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', h.finished_at % 1000000),
-       g.name, h.idempotency_key, h.retry_of, h.traceparent
+       g.name, h.idempotency_key, h.retry_of, h.traceparent,
+       (SELECT b.value FROM execution_labels b WHERE b.execution_id = h.id AND b.name = ''),
+       (SELECT '{' || coalesce(group_concat('"' || b.name || '":"' || replace(replace(b.value, '\', '\\'), '"', '\"') || '"'), '') || '}'
+        FROM execution_labels b WHERE b.execution_id = h.id AND b.name > '')
 FROM workflow_executions h
 LEFT JOIN workspaces w ON w.id = h.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = h.definition_id
