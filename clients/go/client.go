@@ -142,10 +142,12 @@ type Enqueue struct {
 	Params    any    `json:"params,omitempty"` // becomes a JSON object
 	// IdempotencyKey makes a repeated request the same execution. Without one, a request whose answer was lost may have
 	// made an execution all the same.
-	IdempotencyKey string `json:"idempotency_key,omitempty"`
-	Group          string `json:"executor_group,omitempty"`
-	Priority       int    `json:"priority,omitempty"`
-	Traceparent    string `json:"traceparent,omitempty"` // the W3C trace context that the execution belongs to
+	IdempotencyKey string            `json:"idempotency_key,omitempty"`
+	Group          string            `json:"executor_group,omitempty"`
+	Priority       int               `json:"priority,omitempty"`
+	Traceparent    string            `json:"traceparent,omitempty"`  // the W3C trace context that the execution belongs to
+	BusinessKey    string            `json:"business_key,omitempty"` // what it is about, as order-17; not unique
+	Labels         map[string]string `json:"labels,omitempty"`       // by which lists and acts find it
 }
 
 // Enqueue returns the id of the execution. `duplicate`: an earlier request with the same key has made it.

@@ -143,6 +143,20 @@ def test_an_act_on_many(store):
         store.act('delete', workspace='acme')
 
 
+def test_executions_are_found_by_labels_and_business_keys(store):
+    gold = store.enqueue('acme', 'nap', business_key='order-17', labels={'tier': 'gold', 'zone': 'a'})
+    tin = store.enqueue('acme', 'nap', business_key='order-18', labels={'tier': 'tin'})
+    assert [row['id'] for row in store.executions(workspace='acme', labels={'tier': 'gold', 'zone': 'a'})] == [gold]
+    assert [row['id'] for row in store.executions(business_key='order-18')] == [tin]
+    assert store.count(business_key='order-1') == 0
+    assert store.count(business_key_prefix='order-1') == 2
+    assert store.act('cancel', labels={'tier': 'tin'}) == weir.Acted(1, 1, 0)
+    with pytest.raises(weir.Error, match='label 1'):
+        store.count(labels={'Tier': 'gold'})
+    with pytest.raises(weir.Error, match='one beginning'):
+        store.count(business_key='a', business_key_prefix='b')
+
+
 def test_a_workspace_is_deleted(store):
     first = store.enqueue('acme', 'nap')
     with pytest.raises(weir.Error) as refused:

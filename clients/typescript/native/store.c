@@ -200,8 +200,9 @@ static napi_value finish_close(napi_env env, struct task *task)
 
 /* --- enqueue --- */
 
-/* The arguments of a request: workspace, workflow, params, key, group, priority, run_at, id, traceparent. */
-static const char request_types[] = "ssszziizz";
+/* The arguments of a request: workspace, workflow, params, key, group, priority, run_at, id, traceparent,
+ * business key, labels. */
+static const char request_types[] = "ssszziizzzz";
 
 static struct weir_request make_request(const struct argument *arguments)
 {
@@ -214,7 +215,9 @@ static struct weir_request make_request(const struct argument *arguments)
                                  .priority = (int)arguments[5].number,
                                  .run_at_us = arguments[6].number,
                                  .id = arguments[7].text,
-                                 .traceparent = arguments[8].text};
+                                 .traceparent = arguments[8].text,
+                                 .business_key = arguments[9].text,
+                                 .labels = arguments[10].text};
 }
 
 static enum weir_status run_enqueue(struct task *task)

@@ -7,7 +7,7 @@ import { toError, WeirError } from './errors';
 export type StoreHandle = { readonly store: unique symbol };
 export type NodeHandle = { readonly node: unique symbol };
 export type CallHandle = { readonly call: unique symbol };
-/** workspace, workflow, params, key, group, priority, runAt in microseconds, id, traceparent */
+/** workspace, workflow, params, key, group, priority, runAt in microseconds, id, traceparent, business key, labels as JSON */
 export type RequestArguments = [
   string,
   string,
@@ -16,6 +16,8 @@ export type RequestArguments = [
   string | null,
   number,
   number,
+  string | null,
+  string | null,
   string | null,
   string | null,
 ];

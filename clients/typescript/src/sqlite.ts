@@ -20,7 +20,7 @@ export interface SqliteDatabase {
 }
 
 /** better-sqlite3 gives every number as a float. */
-const ENQUEUE = 'SELECT weir_enqueue(?, ?, ?, ?, CAST(? AS INTEGER), ?, ?, ?, ?) AS id';
+const ENQUEUE = 'SELECT weir_enqueue(?, ?, ?, ?, CAST(? AS INTEGER), ?, ?, ?, ?, ?, ?) AS id';
 /** The paths of the files that stores have open, each with their number. */
 const openInStores = new Map<string, number>();
 const given = new Set<{ path: string; database: WeakRef<SqliteDatabase> }>();
@@ -156,13 +156,13 @@ export function enqueueOnSqlite(using: unknown, request: RequestArguments): stri
       hint: 'give a Database of better-sqlite3 or a DatabaseSync of node:sqlite',
     });
   }
-  const [workspace, workflow, params, key, group, priority, atUs, id, traceparent] = request;
+  const [workspace, workflow, params, key, group, priority, atUs, id, ...others] = request;
   const runAt = atUs === 0 ? null : new Date(atUs / 1000).toISOString();
   try {
     checkFile(database);
     const statement = prepare(database);
     takeWriteLock(database);
-    const values = [workspace, workflow, params, key, priority, runAt, group, id, traceparent] as never[];
+    const values = [workspace, workflow, params, key, priority, runAt, group, id, ...others] as never[];
     return String((statement.get(...values) as { id: unknown }).id);
   } catch (problem) {
     throw toRefusal(problem);

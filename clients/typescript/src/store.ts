@@ -62,6 +62,10 @@ export interface EnqueueOptions {
   id?: string;
   /** The W3C trace context that the execution belongs to. */
   traceparent?: string;
+  /** What it is about, as order-17; many executions may have the same. */
+  businessKey?: string;
+  /** Texts by which lists and acts find it. */
+  labels?: Record<string, string>;
 }
 
 export interface Request extends EnqueueOptions {
@@ -85,7 +89,7 @@ export interface CompleteOptions {
 }
 
 export function requestArguments(request: Request): RequestArguments {
-  const { workspace, workflow, key, executorGroup, priority, id, traceparent } = request;
+  const { workspace, workflow, key, executorGroup, priority, id, traceparent, businessKey } = request;
   const name = typeof workflow === 'string' ? workflow : workflow?.name;
   if (typeof workspace !== 'string' || typeof name !== 'string') {
     throw new Misuse('a request has no workspace or no workflow', { hint: "give workspace: 'acme'" });
@@ -96,7 +100,9 @@ export function requestArguments(request: Request): RequestArguments {
   const params = dumpParams(request.params ?? {});
   const at = moment(request.runAt, request.delay);
   const group = executorGroup ?? null;
-  return [workspace, name, params, key ?? null, group, priority ?? 0, at, id ?? null, traceparent ?? null];
+  const labels = request.labels === undefined ? null : JSON.stringify(request.labels);
+  const trace = traceparent ?? null;
+  return [workspace, name, params, key ?? null, group, priority ?? 0, at, id ?? null, trace, businessKey ?? null, labels];
 }
 
 /** Opened at the first use. */

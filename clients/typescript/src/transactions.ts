@@ -25,8 +25,10 @@ const NAMES = [
   'run_at',
   'execution_id',
   'traceparent',
+  'business_key',
+  'labels',
 ];
-const TYPES = ['text', 'text', 'text', 'text', 'text', 'integer', 'timestamptz', 'uuid', 'text'];
+const TYPES = ['text', 'text', 'text', 'text', 'text', 'integer', 'timestamptz', 'uuid', 'text', 'text', 'jsonb'];
 
 interface Row {
   code: string;
@@ -135,9 +137,9 @@ function query(using: Any, schema: string, values: (string | null)[]): Promise<r
 
 export async function enqueueUsing(using: Transaction, store: Store, request: Request): Promise<string> {
   const schema = schemaOf(store);
-  const [workspace, workflow, params, key, group, priority, atUs, id, traceparent] = requestArguments(request);
+  const [workspace, workflow, params, key, group, priority, atUs, id, ...others] = requestArguments(request);
   const runAt = atUs === 0 ? null : new Date(atUs / 1000).toISOString();
-  const values = [workspace, workflow, params, key, group, String(priority), runAt, id, traceparent];
+  const values = [workspace, workflow, params, key, group, String(priority), runAt, id, ...others];
   const [row] = (await query(using, schema, values)) as Row[];
   if (row === undefined) {
     return refuse('the query function returned no row', 'it must return the rows of the statement');

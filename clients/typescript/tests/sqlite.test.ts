@@ -63,10 +63,8 @@ for (const [name, connect] of KINDS) {
   test(`${name}: an enqueue takes part in the transaction`, async (t) => {
     const { store, path } = await makeClosed(t);
     const db = connect(path);
-    const enqueue = (
-      order: number,
-      more: { key?: string; workspace?: string; delay?: string; traceparent?: string } = {},
-    ) => ship.enqueueSync({ workspace: 'acme', params: { order }, using: db, ...more });
+    const enqueue = (order: number, more: Omit<Partial<Parameters<typeof ship.enqueueSync>[0]>, 'params' | 'using'> = {}) =>
+      ship.enqueueSync({ workspace: 'acme', params: { order }, using: db, ...more });
     db.exec('CREATE TABLE orders (number INTEGER); BEGIN; INSERT INTO orders VALUES (1)');
     const kept = enqueue(1, { key: 'a' });
     db.exec('COMMIT; BEGIN IMMEDIATE');
@@ -82,9 +80,10 @@ for (const [name, connect] of KINDS) {
     assert.throws(() => enqueue(4n as never), ParamsError);
     db.exec('COMMIT');
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-    const alone = enqueue(5, { traceparent });
+    const alone = enqueue(5, { traceparent, businessKey: 'order-5', labels: { tier: 'gold' } });
     db.close();
-    assert.equal((await store.show(alone)).traceparent, traceparent);
+    const shown = await store.show(alone);
+    assert.deepEqual([shown.traceparent, shown.business_key, shown.labels], [traceparent, 'order-5', { tier: 'gold' }]);
     assert.deepEqual(await statesOf(store, kept, lost, later, alone), ['PENDING', 'none', 'PENDING', 'PENDING']);
     assert.equal((await store.why(later)).pending_reason, 'scheduled');
   });

@@ -53,7 +53,7 @@ async function exists(store: Store, id: string): Promise<boolean> {
 function enqueue(
   using: object,
   order = 1,
-  more: { key?: string; workspace?: string; delay?: string; traceparent?: string } = {},
+  more: Omit<Partial<Parameters<typeof ship.enqueue>[0]>, 'params' | 'using'> = {},
 ): Promise<string> {
   return ship.enqueue({ workspace: 'acme', params: { order }, using, ...more });
 }
@@ -69,9 +69,10 @@ test('pg', async (t) => {
   await client.query('BEGIN');
   assert.equal(await enqueue(client, 1, { key: 'a' }), id);
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
-  const kept = await enqueue(client, 7, { traceparent });
+  const kept = await enqueue(client, 7, { traceparent, businessKey: 'order-7', labels: { tier: 'gold' } });
   await client.query('COMMIT');
-  assert.equal((await store.show(kept)).traceparent, traceparent);
+  const shown = await store.show(kept);
+  assert.deepEqual([shown.traceparent, shown.business_key, shown.labels], [traceparent, 'order-7', { tier: 'gold' }]);
   await client.query('BEGIN');
   const other = await enqueue(client, 2);
   await client.query('ROLLBACK');

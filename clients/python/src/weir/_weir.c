@@ -158,9 +158,9 @@ static bool read_request(PyObject *tuple, struct weir_request *request)
 {
     Py_ssize_t length = 0;
     long long run_at_us = 0;
-    if (!PyArg_ParseTuple(tuple, "sss#zziLzz:enqueue", &request->workspace, &request->workflow, &request->params, &length,
-                          &request->idempotency_key, &request->group, &request->priority, &run_at_us, &request->id,
-                          &request->traceparent)) {
+    if (!PyArg_ParseTuple(tuple, "sss#zziLzz|zz:enqueue", &request->workspace, &request->workflow, &request->params,
+                          &length, &request->idempotency_key, &request->group, &request->priority, &run_at_us, &request->id,
+                          &request->traceparent, &request->business_key, &request->labels)) {
         return false;
     }
     request->params_length = (size_t)length;
@@ -369,11 +369,30 @@ static PyObject *store_usage(struct store *self, PyObject *args)
     return look(self, args, weir_usage);
 }
 
-/* Conditions as the class Store passes them: eight texts or None, the states, three moments. The texts belong to `args`. */
-#define FILTER_FORMAT "(zzzzzzzzILLL)"
+/* Conditions as the class Store passes them: eight texts or None, the states, three moments, a business key and the
+ * beginning of one, and the labels as a tuple of names and values in turn. The texts belong to `args`. */
+#define FILTER_FORMAT "(zzzzzzzzILLLzzO!)"
 #define FILTER_FIELDS(f)                                                                                                   \
     &(f).id, &(f).workspace, &(f).workflow, &(f).group, &(f).reason, &(f).waiting_for, &(f).error_code,                    \
-        &(f).idempotency_key, &(f).states, &(f).created_since_us, &(f).created_before_us, &(f).finished_before_us
+        &(f).idempotency_key, &(f).states, &(f).created_since_us, &(f).created_before_us, &(f).finished_before_us,         \
+        &(f).business_key, &(f).business_key_prefix, &PyTuple_Type, &labels
+
+/* The library refuses more labels than a filter may have. -1: an exception is set. */
+static int fill_filter_labels(PyObject *given, struct weir_label labels[WEIR_FILTER_LABELS_MAX + 1],
+                              struct weir_filter *filter)
+{
+    Py_ssize_t count = PyTuple_Size(given) / 2;
+    filter->label_count = count > WEIR_FILTER_LABELS_MAX ? WEIR_FILTER_LABELS_MAX + 1 : (size_t)count;
+    filter->labels = labels;
+    for (Py_ssize_t i = 0; i < (Py_ssize_t)filter->label_count; i++) {
+        labels[i].name = PyUnicode_AsUTF8(PyTuple_GetItem(given, 2 * i));
+        labels[i].value = PyUnicode_AsUTF8(PyTuple_GetItem(given, 2 * i + 1));
+        if (labels[i].name == NULL || labels[i].value == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
 
 static PyObject *store_list(struct store *self, PyObject *args)
 {
@@ -381,10 +400,13 @@ static PyObject *store_list(struct store *self, PyObject *args)
     int count;
     Py_ssize_t limit;
     char *json = NULL;
+    PyObject *labels = NULL;
+    struct weir_label filled[WEIR_FILTER_LABELS_MAX + 1];
     struct weir_list_options options = {.kind = WEIR_LIST_EXECUTIONS};
     struct weir_error error = {.status = WEIR_OK};
     if (!PyArg_ParseTuple(args, "i" FILTER_FORMAT "zznp:list", &kind, FILTER_FIELDS(options.filter), &options.name,
-                          &options.cursor, &limit, &count)) {
+                          &options.cursor, &limit, &count) ||
+        fill_filter_labels(labels, filled, &options.filter) != 0) {
         return NULL;
     }
     options.kind = (enum weir_list_kind)kind;
@@ -399,10 +421,13 @@ static PyObject *store_act(struct store *self, PyObject *args)
 {
     int act;
     const char *reason;
+    PyObject *labels = NULL;
+    struct weir_label filled[WEIR_FILTER_LABELS_MAX + 1];
     struct weir_filter filter = {.id = NULL};
     struct weir_acted acted = {.matched = 0};
     struct weir_error error = {.status = WEIR_OK};
-    if (!PyArg_ParseTuple(args, "i" FILTER_FORMAT "z:act", &act, FILTER_FIELDS(filter), &reason)) {
+    if (!PyArg_ParseTuple(args, "i" FILTER_FORMAT "z:act", &act, FILTER_FIELDS(filter), &reason) ||
+        fill_filter_labels(labels, filled, &filter) != 0) {
         return NULL;
     }
     enum weir_status status;

@@ -1,7 +1,8 @@
 from typing import Any, Callable
 
 _Text = str | None
-_Filter = tuple[_Text, _Text, _Text, _Text, _Text, _Text, _Text, _Text, int, int, int, int]
+_Conditions = tuple[_Text, _Text, _Text, _Text, _Text, _Text, _Text, _Text, int]
+_Filter = tuple[*_Conditions, int, int, int, _Text, _Text, tuple[str, ...]]
 
 class Store:
     def __new__(cls, url: str, deadline_us: int = 0, on_event: Callable[..., None] | None = None) -> Store: ...
@@ -16,6 +17,8 @@ class Store:
         run_at_us: int,
         id: str | None,
         traceparent: str | None,
+        business_key: str | None = None,
+        labels: str | None = None,
         /,
     ) -> str: ...
     def enqueue_many(self, requests: list[tuple[Any, ...]], /) -> list[Any]: ...

@@ -32,6 +32,8 @@ class Request(NamedTuple):
     run_at: datetime | None = None
     id: str | None = None
     traceparent: str | None = None
+    business_key: str | None = None
+    labels: Mapping[str, str] | None = None
 
     def _as_arguments(self) -> tuple[Any, ...]:
         return (
@@ -44,6 +46,8 @@ class Request(NamedTuple):
             moment(self.run_at),
             self.id,
             self.traceparent or current_traceparent(),
+            self.business_key,
+            json.dumps(dict(self.labels)) if self.labels else None,
         )
 
 
@@ -84,6 +88,9 @@ class Filter(NamedTuple):
     created_since: datetime | None = None
     created_before: datetime | None = None
     finished_before: datetime | None = None
+    business_key: str | None = None
+    business_key_prefix: str | None = None
+    labels: Mapping[str, str] | None = None
 
     def _as_arguments(self) -> _weir._Filter:
         states = [self.states] if isinstance(self.states, str) else self.states
@@ -92,7 +99,10 @@ class Filter(NamedTuple):
             if state.upper() not in _STATES:
                 raise ValueError(f'{state!r} is no state: there are {", ".join(_STATES)}')
             bits |= 1 << _STATES.index(state.upper())
-        return (*self[:8], bits, *map(moment, self[9:]))  # type: ignore[return-value]
+        labels = tuple(text for pair in (self.labels or {}).items() for text in pair)
+        moments = map(moment, self[9:12])
+        keys = (self.business_key, self.business_key_prefix)
+        return (*self[:8], bits, *moments, *keys, labels)  # type: ignore[return-value]
 
 
 class Store:
@@ -168,9 +178,16 @@ class Store:
         run_at: datetime | None = None,
         id: str | None = None,
         traceparent: str | None = None,
+        business_key: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> str:
-        """Enqueues one execution, durably, and returns its id. A known idempotency key returns the first one's id."""
-        request = Request(workspace, workflow, params, key, executor_group, priority, run_at, id, traceparent)
+        """Enqueues one execution, durably, and returns its id. A known idempotency key returns the first one's id.
+
+        business_key, labels: what lists and acts find it by; many executions may have the same.
+        """
+        request = Request(
+            workspace, workflow, params, key, executor_group, priority, run_at, id, traceparent, business_key, labels
+        )
         arguments = request._as_arguments()
         return self.native().enqueue(*arguments)
 
