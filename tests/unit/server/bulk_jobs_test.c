@@ -92,9 +92,47 @@ static void an_act_keeps_all_texts_of_its_request(void **state)
     json_decref(job);
 }
 
+/* The same for the labels of the filter, and for what a signal has. */
+static void a_broadcast_keeps_all_texts_of_its_request(void **state)
+{
+    static const char definition[] = "{\"name\":\"pay\",\"steps\":{\"pay\":{\"signal\":\"paid\"}}}";
+    struct scene *scene = *state;
+    sqlite3 *database = NULL;
+    struct published published;
+    struct enqueue_result enqueued;
+    char id[UUID_TEXT_MAX];
+    char texts[][16] = {"tier", "gold", "order-17", "paid", "{\"sum\":7}", "key-1", "acme"};
+    enum { TEXT_COUNT = sizeof texts / sizeof texts[0] };
+    assert_int_equal(store_publish(scene->store, "pay", NULL, definition, NULL, &published, &scene->error), WEIR_OK);
+    struct enqueue_request request = {
+        .workspace = "acme", .workflow = "pay", .business_key = "order-17", .labels = "{\"tier\":\"gold\"}"};
+    assert_int_equal(store_enqueue(scene->store, &request, 1, &enqueued, &scene->error), WEIR_OK);
+    struct bulk_order order = {
+        .act = BULK_SIGNAL,
+        .filter = {.labels = {{.name = texts[0], .value = texts[1]}},
+                   .label_count = 1,
+                   .business_key = texts[2],
+                   .workspace = texts[6]},
+        .options = {.signal_name = texts[3], .signal_data = texts[4], .signal_key = texts[5]},
+    };
+    assert_int_equal(sqlite3_open(scene->url + strlen("sqlite:"), &database), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(database, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(bulk_jobs_begin(scene->jobs, scene->store, &order, id, &scene->error), WEIR_OK);
+    for (size_t i = 0; i < TEXT_COUNT; i++) {
+        memset(texts[i], 'x', strlen(texts[i]));
+    }
+    assert_int_equal(sqlite3_exec(database, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
+    json_t *job = wait_for_end(scene, id);
+    assert_string_equal(json_string_value(json_object_get(job, "state")), "done");
+    assert_int_equal(json_integer_value(json_object_get(job, "changed")), 1);
+    json_decref(job);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_broadcast_keeps_all_texts_of_its_request, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(an_act_keeps_all_texts_of_its_request, open_scene, close_scene),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

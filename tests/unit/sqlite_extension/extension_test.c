@@ -245,6 +245,28 @@ static void acts_belong_to_the_transaction_too(void **state)
     assert_string_equal(run("SELECT count(*) FROM audit WHERE act = 'retry' AND reason = 'again' AND affected = 1"), "1");
 }
 
+static void labels_are_a_part_of_the_transaction(void **state)
+{
+    (void)state;
+    (void)run("BEGIN");
+    (void)run(
+        "SELECT weir_enqueue('acme', 'nap', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'order-17', '{\"tier\":\"gold\"}')");
+    (void)run("ROLLBACK");
+    assert_string_equal(run("SELECT count(*) FROM execution_labels"), "0");
+    (void)run(
+        "SELECT weir_enqueue('acme', 'nap', NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'order-17', '{\"tier\":\"gold\"}')");
+    (void)run("SELECT weir_enqueue_many('[{\"workspace\":\"acme\",\"workflow\":\"nap\",\"business_key\":\"order-18\","
+              "\"labels\":{\"tier\":\"tin\"}}]')");
+    assert_string_equal(run("SELECT group_concat(business_key || json_extract(labels, '$.tier'), ' ') FROM "
+                            "(SELECT * FROM executions ORDER BY business_key)"),
+                        "order-17gold order-18tin");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, NULL, NULL, NULL, NULL, NULL, NULL, '')", "invalid_argument");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{\"Tier\":\"a\"}')",
+            "invalid_argument");
+    refused("SELECT weir_enqueue('acme', 'nap', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '[1]')",
+            "invalid_argument");
+}
+
 static void reading_sees_what_the_transaction_has_done(void **state)
 {
     (void)state;
@@ -428,6 +450,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(arguments_are_checked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_set_has_an_answer_for_each_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(acts_belong_to_the_transaction_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(labels_are_a_part_of_the_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_sees_what_the_transaction_has_done, set_up, tear_down),
         cmocka_unit_test_setup_teardown(workspaces_and_workflows_are_deleted_in_the_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_transaction_that_was_overtaken_gets_the_hint, set_up, tear_down),

@@ -76,6 +76,15 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
         {"state=failed", "no key \"state\"", "status"},
         {"tenant=a", "no key", "workspace"},
         {"status=faild", "not a status", "FAILED"},
+        {"label.Tier=gold", "\"Tier\" is not the name of a label", "label.customer-tier=gold"},
+        {"label.=gold", "\"\" is not the name of a label", ""},
+        {"label.a=b label.a=c", "label.a is given twice", ""},
+        {"business_key_prefix=''", "business_key_prefix= needs a value", ""},
+        {"business_key=a business_key=b", "business_key is given beside another condition on the business key", ""},
+        {"version=0", "not a whole number", ""},
+        {"version=one", "not a whole number", ""},
+        {"longer_than=soon", "longer_than: \"soon\" is not a duration", "1h30m"},
+        {"shorter_than=0", "shorter_than is zero", ""},
         {"status=xyzzy", "not a status", "PENDING, CLAIMED"},
         {"pending_reason=at_capacity", "not a pending reason", "capacity"},
         {"workspace=", "needs a value", ""},
@@ -108,11 +117,29 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
 /* Each key makes a condition. */
 static void a_filter_without_a_condition_is_empty(void **state)
 {
-    static const char *const wheres[] = {
-        "id=01a215fd",       "workspace=a",        "workflow=a",        "executor_group=a",
-        "status=failed",     "error_code=a",       "retried=yes",       "stuck=no",
-        "since=1h",          "until=1h",           "idempotency_key=a", "pending_reason=queue_paused",
-        "waiting_for=sleep", "finished_before=1h", "dismissed=no",      "parent=01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"};
+    static const char *const wheres[] = {"id=01a215fd",
+                                         "workspace=a",
+                                         "workflow=a",
+                                         "executor_group=a",
+                                         "status=failed",
+                                         "error_code=a",
+                                         "retried=yes",
+                                         "stuck=no",
+                                         "since=1h",
+                                         "until=1h",
+                                         "idempotency_key=a",
+                                         "pending_reason=queue_paused",
+                                         "waiting_for=sleep",
+                                         "finished_before=1h",
+                                         "dismissed=no",
+                                         "business_key=a",
+                                         "node=a",
+                                         "version=3",
+                                         "longer_than=1h",
+                                         "shorter_than=1h",
+                                         "error_text=a",
+                                         "business_key_prefix=a",
+                                         "parent=01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"};
     size_t keys = 0;
     (void)state;
     while (filter_key(keys) != NULL) {
@@ -121,6 +148,8 @@ static void a_filter_without_a_condition_is_empty(void **state)
     assert_int_equal(keys, sizeof wheres / sizeof wheres[0]);
     struct execution_filter filter = {.id = NULL};
     assert_true(filter_is_empty(&filter));
+    assert_int_equal(filter_parse("label.tier=gold", 0, &arena, &filter, NULL), WEIR_OK);
+    assert_false(filter_is_empty(&filter));
     for (size_t i = 0; i < keys; i++) {
         filter = (struct execution_filter){.id = NULL};
         assert_int_equal(filter_parse(wheres[i], INT64_C(1800000000000000), &arena, &filter, NULL), WEIR_OK);

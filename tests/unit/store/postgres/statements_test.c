@@ -135,17 +135,24 @@ static void a_record_reads_its_set_and_no_backlog(void **state)
 #define ID_NONE "'00000000-0000-0000-0000-000000000000'"
 #define ID_LAST "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
 
+/* The conditions of choose_executions() that no test here has; of the query bulk_ids also no labels. */
+#define NO_OTHERS ", NULL, 0, NULL, 0, 0, 0, NULL"
+#define NO_LABELS NO_OTHERS ", 0, '{}', '{}', '{}'"
+#define TYPES_OF_CHOICE                                                                                                    \
+    "uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, uuid, integer, integer, text, integer, " \
+    "uuid, uuid, integer, text, bigint, bigint, bigint, text, integer, text[], text[], text[]"
+
 /* One of the two tables is read and this one is not, whether or not the plan was made for these arguments. */
 static void assert_unread(const char *plans, int states, const char *unread)
 {
-    char sql[256];
+    char sql[512];
     int scans = 0;
     (void)snprintf(sql, sizeof sql, "SET plan_cache_mode = %s", plans);
     run(sql);
     (void)snprintf(sql, sizeof sql,
                    "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE chosen "
-                   "(" ID_NONE ", NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST
-                   ", NULL)",
+                   "(" ID_NONE ", NULL, %d, NULL, NULL, NULL, NULL, 0, 9, 9, 9, " ID_NONE
+                   ", 0, 0, NULL, 0, " ID_LAST NO_LABELS ")",
                    states);
     PGresult *result = PQexec(connection, sql);
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
@@ -165,12 +172,9 @@ static void assert_unread(const char *plans, int states, const char *unread)
 /* Retention reads ended executions beside any backlog. */
 static void a_choice_by_state_reads_only_the_table_of_that_state(void **state)
 {
-    char sql[8192];
+    char sql[16384];
     (void)state;
-    int length = snprintf(sql, sizeof sql,
-                          "PREPARE chosen (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
-                          "uuid, integer, integer, text, integer, uuid, uuid) AS %s",
-                          address->texts[QUERY_BULK_IDS]);
+    int length = snprintf(sql, sizeof sql, "PREPARE chosen (" TYPES_OF_CHOICE ") AS %s", address->texts[QUERY_BULK_IDS]);
     assert_true(length > 0 && (size_t)length < sizeof sql);
     run(sql);
     static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};
@@ -214,13 +218,13 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
         {"a list of held ones",
          EXPLAIN "SELECT * FROM weir.choose_executions(" ID_LAST ", " ID_NONE ", " ID_LAST
                  ", NULL, 6, NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 100, 0,"
-                 " 0, NULL, 0, NULL)"},
+                 " 0, NULL, 0" NO_OTHERS ")"},
         {"a choice of held ones",
          EXPLAIN "EXECUTE chosen_by_state (" ID_NONE ", NULL, 6, NULL, NULL, NULL, NULL, 0,"
-                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ", NULL)"},
+                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST NO_LABELS ")"},
         {"a choice of ended ones",
          EXPLAIN "EXECUTE chosen_by_state (" ID_NONE ", NULL, 112, NULL, NULL, NULL, NULL, 0,"
-                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST ", NULL)"},
+                 " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST NO_LABELS ")"},
         {"the deletion of another workspace",
          EXPLAIN "SELECT * FROM weir.remove_workspace('other', true, 1000, NULL, NULL, true)"},
     };
@@ -234,10 +238,7 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
     (void)snprintf(sql, sizeof sql, "PREPARE status_of (bigint, bigint, bigint, bigint, bigint, bigint, bigint) AS %s",
                    address->texts[QUERY_STATUS]);
     run(sql);
-    (void)snprintf(sql, sizeof sql,
-                   "PREPARE chosen_by_state (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
-                   "uuid, integer, integer, text, integer, uuid, uuid) AS %s",
-                   address->texts[QUERY_BULK_IDS]);
+    (void)snprintf(sql, sizeof sql, "PREPARE chosen_by_state (" TYPES_OF_CHOICE ") AS %s", address->texts[QUERY_BULK_IDS]);
     run(sql);
     run("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"); /* those of schedule() */
     for (size_t i = 0; i < 2 * (size_t)COUNT; i++) { /* the second time, with all of the catalogue in memory */
@@ -264,7 +265,8 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
 {
 #define LIST(states, dismissed)                                                                                            \
     EXPLAIN "SELECT * FROM weir.choose_executions(" ID_LAST ", " ID_NONE ", " ID_LAST ", NULL, " states                    \
-            ", NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 100, 0, 0, NULL, " dismissed ", NULL)"
+            ", NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 100, 0, 0, NULL, " dismissed NO_OTHERS \
+            ")"
     static const char *const choices[] = {
         LIST("127", "0"),
         LIST("1", "0"),
@@ -274,9 +276,9 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
         LIST("0", "0"),
         EXPLAIN "EXECUTE chosen_one (" ID_NONE ", NULL, 127, NULL, NULL, NULL, NULL, 0, 9000000000000000000,"
                 " 9223372036854775807, 2, '00000000-0000-7000-8000-000000010000', 0, 0, NULL, 0,"
-                " '00000000-0000-7000-8000-000000010000', NULL)"};
+                " '00000000-0000-7000-8000-000000010000'" NO_LABELS ")"};
     static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};
-    char sql[8192];
+    char sql[16384];
     (void)state;
     run("SET enable_seqscan = off; SET jit = off");
     run("INSERT INTO weir.workflow_executions (id, lane_id, definition_id, run_at, fence, node_id, created_at, "
@@ -286,10 +288,7 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
         "false, "
         "CASE WHEN n <= 3 THEN 'FAILED' ELSE 'COMPLETED' END FROM generate_series(1, 20000) n");
     run("ANALYZE weir.workflow_executions, weir.workflow_execution_queue");
-    (void)snprintf(sql, sizeof sql,
-                   "PREPARE chosen_one (uuid, text, integer, text, text, text, text, bigint, bigint, bigint, bigint, "
-                   "uuid, integer, integer, text, integer, uuid, uuid) AS %s",
-                   address->texts[QUERY_BULK_IDS]);
+    (void)snprintf(sql, sizeof sql, "PREPARE chosen_one (" TYPES_OF_CHOICE ") AS %s", address->texts[QUERY_BULK_IDS]);
     run(sql);
     long most = 0;
     size_t worst = 0;
@@ -307,6 +306,35 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
         fail_msg("%ld blocks: %s", most, choices[worst]);
     }
 #undef LIST
+}
+
+/* Of one value in one workspace the index has the order of the list. */
+static void a_list_by_a_label_reads_no_other_labels(void **state)
+{
+    enum { ROWS = 20000, BLOCKS_MOST = 200 };
+    char sql[1024];
+    (void)state;
+    run("SELECT weir.enqueue('acme', 'hello', labels => '{\"tier\": \"gold\"}') FROM generate_series(1, 3)");
+    (void)snprintf(
+        sql, sizeof sql,
+        "INSERT INTO weir.execution_labels SELECT gen_random_uuid(), w.id, 'tier', v.value "
+        "FROM weir.workspaces w, generate_series(1, %d) n, (VALUES ('gol'), ('goldx')) v(value) WHERE w.name = 'acme'",
+        ROWS);
+    run(sql);
+    run("ANALYZE weir.execution_labels");
+    static const char *const orders[] = {"false, " ID_LAST, "true, " ID_NONE};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        (void)snprintf(
+            sql, sizeof sql,
+            EXPLAIN "SELECT * FROM weir.choose_labelled(1, %s, " ID_NONE ", " ID_LAST
+                    ", 'acme', 127, NULL, NULL, NULL, NULL, 0, 9000000000000000000, 9223372036854775807, 50, 0, 0, NULL, "
+                    "0, NULL, 0, NULL, 0, 0, 0, NULL, '{tier}', '{gold}', '{gold}')",
+            orders[i]);
+        (void)blocks_of(sql); /* the plans are made */
+        assert_true(blocks_of(sql) <= BLOCKS_MOST);
+    }
+    run("DELETE FROM weir.execution_labels l WHERE NOT EXISTS "
+        "(SELECT 1 FROM weir.workflow_execution_queue q WHERE q.id = l.execution_id)");
 }
 
 static void collect_plan(void *context, const PGresult *notice)
@@ -590,6 +618,7 @@ int main(void)
         cmocka_unit_test(what_is_due_is_joined_with_nothing),
         cmocka_unit_test(kept_steps_are_compared_with_those_of_their_execution_alone),
         cmocka_unit_test(single_arguments_arrive),
+        cmocka_unit_test(a_list_by_a_label_reads_no_other_labels),
         cmocka_unit_test(absent_arguments_are_null),
         cmocka_unit_test(arrays_arrive_in_their_order),
         cmocka_unit_test(empty_arrays_are_empty),

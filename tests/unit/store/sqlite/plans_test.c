@@ -42,9 +42,9 @@ static const struct {
     {"living_of_workflow", "reads the queue once, when a workflow is deleted"},
     {"held_ids_*", "sorts what is held, never what waits; for people"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
+    {"labelled_few_*", "sorts at most LABEL_WINDOW_ROWS entries of the index"},
     {"has_hook_events", "stops at the first row"},
     {"has_child_notes", "the same"},
-    {"live_children_*", "sorts the children of one execution when the planner expects few; for people"},
     {"read_child_notes", "reads the oldest ones, and stops"},
     {"child_outcomes", "sorts the steps of one child after the other"},
     {"erase_hook_events", "reads the waiting events once, when a deleted workspace is erased"},
@@ -65,7 +65,8 @@ static const char *const large_tables[] = {"workflow_execution_queue",
                                            "schedule_firings",
                                            "books",
                                            "children",
-                                           "child_notes"};
+                                           "child_notes",
+                                           "execution_labels"};
 
 static bool is_allowed(const char *name)
 {
