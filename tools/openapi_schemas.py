@@ -11,11 +11,14 @@ import sys
 
 #: Fields of each object, after +Type those of another one. A name with ? may be null, one with ~ may be left out; NAME:Type
 #: is an object of another schema, NAME[]:Type a list of them, NAME[] a list of texts.
+# Of many executions.
+ACTS = ['cancel', 'retry', 'release', 'wake', 'dismiss', 'purge', 'signal']
+
 OBJECTS = {
     'ExecutionRow': 'id workspace? workflow? version? status pending_reason? waiting_for? due_at? priority'
                     ' run_at starts_refused deferrals handovers node? fence error_code? error? created_at'
                     ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
-                    ' retry_of? traceparent?',
+                    ' retry_of? traceparent? business_key? labels?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step signals[]:Signal'
                  ' children[]:ChildStep parent?:Parent'
                  ' events[]:Event earlier_events',
@@ -26,9 +29,11 @@ OBJECTS = {
     'Parent': 'id step index',
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
     'Problem': 'type title status detail code request_id hint~ errors~ execution_status~? allowed_actions~',
-    'EnqueueRequest': 'id~ workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~',
+    'EnqueueRequest': 'id~ workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~'
+                      ' business_key~ labels~',
     'Enqueued': 'id duplicate',
-    'BatchEntry': 'id~ workspace workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~',
+    'BatchEntry': 'id~ workspace workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~'
+                      ' business_key~ labels~',
     'BatchRequest': 'items[]:BatchEntry',
     'Batch': 'enqueued duplicates refused items[]:BatchItem',
     'Refusal': 'status code detail hint~',
@@ -56,13 +61,13 @@ OBJECTS = {
     'SentSignal': 'id signal seq~ duplicate~',
     'RetryRequest': 'keep_finished~ from_step~',
     'WakeRequest': 'waiting_for~',
-    'BulkRequest': 'action filter dry_run~ expect~ reason~ keep_finished~ from_step~ waiting_for~',
+    'BulkRequest': 'action filter dry_run~ expect~ reason~ keep_finished~ from_step~ waiting_for~ signal~',
     'BulkRehearsal': 'act matched matched_is_exact changed refused dry_run',
     'BulkJob': 'id act state workspace? matched matched_is_exact changed requested refused first_refusal?:BulkFailure'
                ' error?:BulkFailure node?',
     'BulkPage': 'items[]:BulkJob',
     'BulkFailure': 'code detail',
-    'ActRequest': 'action after~ limit~ keep_finished~ from_step~ waiting_for~',
+    'ActRequest': 'action after~ limit~ keep_finished~ from_step~ waiting_for~ signal_name~ signal_data~ signal_key~',
     'ActResult': 'matched changed requested refused last_id new_id more first_refusal?:Refusal',
     'LogAttempt': 'step attempt last_position',
     'LogAttemptPage': 'items[]:LogAttempt',
@@ -184,8 +189,12 @@ OWN = {
     ('CompleteRequest', 'status'): {'type': 'string', 'enum': ['COMPLETED', 'FAILED', 'CANCELLED']},
     ('Refusal', 'status'): {'type': 'integer'},
     ('ActRequest', 'after'): {'type': 'string', 'description': 'the last_id of the chunk before'},
-    ('ActRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'wake', 'dismiss', 'purge']},
-    ('BulkRequest', 'action'): {'type': 'string', 'enum': ['cancel', 'retry', 'release', 'wake', 'dismiss', 'purge']},
+    ('ActRequest', 'action'): {'type': 'string', 'enum': ACTS},
+    ('BulkRequest', 'action'): {'type': 'string', 'enum': ACTS},
+    # What the action signal sends.
+    ('BulkRequest', 'signal'): {
+        'type': 'object', 'required': ['name', 'key'], 'additionalProperties': False,
+        'properties': {'name': {'type': 'string'}, 'key': {'type': 'string'}, 'data': {}}},
     # The text of --where, or an object of its keys.
     ('BulkRequest', 'filter'): {'type': ['string', 'object'], 'additionalProperties': {'type': 'string'}},
     ('BulkJob', 'state'): {'type': 'string', 'enum': ['running', 'done', 'stopped', 'failed']},
