@@ -263,8 +263,11 @@ def reports_at_the_same_time_count_once(weir):
     token = function.token()
     _await(weir, id, 'WAITING')
     answers = []
-    threads = [threading.Thread(target=lambda total=total: answers.append((total, _report(door, token, output={'total': total}))))
-               for total in (1, 2) * 4]
+
+    def report(total):
+        answers.append((total, _report(door, token, output={'total': total})))
+
+    threads = [threading.Thread(target=report, args=(total,)) for total in (1, 2) * 4]
     for thread in threads:
         thread.start()
     for thread in threads:
