@@ -4,7 +4,7 @@
  * or threads colour the next one's. Absolute figures move between machines and hours; what counts are ratios within one
  * run, and counts (pages, VM steps), which do not move at all.
  *
- * What fails here ends the child with a message: a benchmark that cannot set up has nothing to report.
+ * A failure here ends the child with a message: a benchmark that cannot set up has nothing to report.
  */
 #ifndef WEIR_BENCH_BENCH_H
 #define WEIR_BENCH_BENCH_H
@@ -70,7 +70,7 @@ _Noreturn void bench_fail(const char *file, int line, const char *message);
             bench_fail(__FILE__, __LINE__, #condition);                                                                    \
         }                                                                                                                  \
     } while (0)
-/* For calls of weir: shows the error's own words. */
+/* For calls of weir: prints the message of the error. */
 #define BENCH_OK(call, error)                                                                                              \
     do {                                                                                                                   \
         if ((call) != WEIR_OK) {                                                                                           \
@@ -102,7 +102,7 @@ void bench_postgres_idle(struct bench *bench);
 void bench_postgres_memory(struct bench *bench);
 void bench_postgres_takeover(struct bench *bench);
 void bench_temporal(struct bench *bench);
-/* Left out, in words, where the Temporal server of the tests is not installed. */
+/* Left out, with a message, where the Temporal server of the tests is not installed. */
 void bench_temporal_service(struct bench *bench);
 void bench_temporal_lone(struct bench *bench);
 

@@ -1,4 +1,4 @@
-/* Figure 3: a claim of 10 costs the same, whatever waits behind it.
+/* Figure 3: a claim of 10 costs the same with any backlog behind it.
  *
  * Time is the weakest witness here. Beside it stand the pages that the writer asked its cache for, and the steps of
  * SQLite's virtual machine: both are counts, the same on every machine and under any load. The pages grow only with the
@@ -169,8 +169,8 @@ static void report(struct bench *bench, const struct scene *scene, const struct 
     (void)snprintf(name, sizeof name, "claim of 10, %s: time, cold", scene->name);
     bench_report(bench, name, scene->cold_us, "us", base->cold_us, scene == base ? GOAL_NONE : RATIO_AT_MOST, 1.5);
     (void)snprintf(name, sizeof name, "claim of 10, %s: pages", scene->name);
-    /* No goal: a tree of many rows is a level deeper than one of few, and each search passes every level. What counts is
-     * what has to be read, and what is done. */
+    /* No goal: a tree of many rows is a level deeper than one of few, and each search passes every level. The rows
+     * that are read count, and the work that is done. */
     bench_report(bench, name, scene->pages, "pages", base->pages, GOAL_NONE, 0);
     (void)snprintf(name, sizeof name, "claim of 10, %s: reads, cold", scene->name);
     bench_report(bench, name, scene->cold_reads, "pages", base->cold_reads, scene == base ? GOAL_NONE : RATIO_AT_MOST, 1.5);

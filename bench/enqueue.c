@@ -67,7 +67,7 @@ static void run(sqlite3 *database, const char *sql)
     }
 }
 
-/* One execution, one row of the caller's, one commit: what a web request does. */
+/* One execution, one row of the caller's, one commit: the work of a web request. */
 static double in_own_transaction(struct store *store, size_t count)
 {
     struct set *set = make_set(NULL);

@@ -1,7 +1,7 @@
 /* The floor: the plainest batch loop that could be called a durable queue, in SQLite with the store's own settings.
  *
  * One table, one connection, no workspaces, no caps, no fairness, no fences: mark 100 rows, commit, move 100 rows to a
- * history table, commit. Whatever weir takes longer is the price of what it promises.
+ * history table, commit. The time that weir takes beyond it is the price of its promises.
  */
 #ifndef WEIR_BENCH_FLOOR_H
 #define WEIR_BENCH_FLOOR_H

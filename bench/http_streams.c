@@ -1,4 +1,4 @@
-/* A thousand open streams of changes: what each of them costs, and how soon all of them have an event. The readers are one
+/* A thousand open streams of changes: the cost of each, and the time until all of them have an event. The readers are one
  * thread of this process. The queue is paused, so that an enqueue is one event. */
 #include "http_streams.h"
 

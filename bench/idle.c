@@ -1,4 +1,4 @@
-/* Figure 5: what a node does while there is nothing to do. */
+/* Figure 5: the work of a node while there is nothing to do. */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-/* Figure 6: what the daemon itself takes: `weir serve` as it is installed, with a million executions waiting. */
+/* Figure 6: the memory of the daemon itself: `weir serve` as it is installed, with a million executions waiting. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -1,7 +1,7 @@
 /* When handlers started: a table that a handler of the fixture fills, one entry per execution.
  *
- * The producer writes down the moment before the enqueue; the handler's moment minus that one is what a user waits. Between
- * processes the clock is the machine's, and the table is shared memory. */
+ * The producer writes down the moment before the enqueue; the handler's moment minus that one is the wait of a user.
+ * Between processes the clock is the machine's, and the table is shared memory. */
 #ifndef WEIR_BENCH_STARTS_H
 #define WEIR_BENCH_STARTS_H
 
@@ -21,7 +21,7 @@ struct starts {
 
 /* Shared with forked children. */
 struct starts *starts_make(void);
-/* Handler: the params {"n": 17} say which entry; without params it is only counted. `context` is the table. */
+/* Handler: the params {"n": 17} name the entry; without params it is only counted. `context` is the table. */
 void starts_handler(struct weir_call *call, void *context);
 /* Enqueues entry `number` in the workspace, and notes the moment. */
 void starts_enqueue(struct starts *starts, struct store *store, const char *workspace, size_t number);
@@ -29,7 +29,7 @@ void starts_enqueue(struct starts *starts, struct store *store, const char *work
 void starts_await(struct starts *starts, size_t number);
 /* Delays in microseconds of the entries `first` to `first + count - 1`, in the order of the entries. */
 void starts_delays(const struct starts *starts, size_t first, size_t count, double *delays);
-/* Says what syncs took at the moments of the starts, in microseconds; their median in milliseconds. */
+/* Prints the times of syncs at the moments of the starts, in microseconds; their median in milliseconds. */
 double starts_report_syncs(struct bench *bench, const char *name, double *syncs, size_t count);
 
 #endif

@@ -3,7 +3,7 @@
  * - Starts through weir against a plain loop of the same calls. The server is the limit of both; what weir does beside
  *   (queue, caps, fairness, records, following) must not show. The server gets slower the more it holds and the machine's
  *   speed drifts, so the two take turns: loop, weir, weir, loop. A turn is compared with the one beside it, and the pair
- *   with the middle ratio counts: a disk that stands still for a moment, as it does, would say more than all the rest.
+ *   with the middle ratio counts: a disk that stands still for a moment would outweigh all other pairs.
  * - With a worker, the time of a lone execution: from its enqueue to the event that its end is on record, beside a plain
  *   client that starts the same workflow and waits for its result. They take turns one by one, and the medians are
  * compared.
@@ -231,7 +231,7 @@ static double time_weir(struct temporal_scene *scene, struct store *store, size_
     double filled = bench_now();
     struct pauses pauses = {.seen_at = filled};
     for (size_t count = 0; count < starts; count = atomic_load(&scene->dispatched) - before) {
-        struct timespec pause = {.tv_nsec = 5000000}; /* looking more often would take time from what is measured */
+        struct timespec pause = {.tv_nsec = 5000000}; /* looking more often would take time from the measured work */
         (void)nanosleep(&pause, NULL);
         note_progress(&pauses, count);
         BENCH_CHECK(bench_now() - began < RUN_SECONDS_MAX);
@@ -293,7 +293,7 @@ static void take_turns(struct bench *bench, struct loop *loop, const char *addre
 
 /* --- the next one --- */
 
-/* A worker of the tests; it has come up when it says so, and ends with its standard input. */
+/* A worker of the tests; it has come up when it reports that, and ends with its standard input. */
 struct worker {
     pid_t pid;
     int input;

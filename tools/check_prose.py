@@ -42,16 +42,7 @@ REMEDY = {
 
 # The areas that are above the goal, with their limits. An area that is not listed keeps the goal.
 LIMITS = {
-    'README.md': {'who': 1.6},
-    'SECURITY.md': {'who': 1.2},
-    'bench': {'what': 4.7, 'tell': 1.7},
-    'src/cli/arguments': {'who': 1.3},
-    'src/cli/verbs': {'who': 1.4},
-    'src/server': {'who': 2.1},
-    'src/store/http': {'who': 1.3},
-    'src/store/sqlite SQL': {'who': 1.2},
-    'src/worker': {'who': 1.8},
-    'tests': {'what': 5.1, 'who': 1.6, 'tell': 2.3},
+    'tests': {'what': 5.0, 'who': 1.6, 'tell': 1.8},
     'tests/promises.md': {'mean': 21.6},
 }
 

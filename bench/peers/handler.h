@@ -2,7 +2,7 @@
 #ifndef WEIR_BENCH_PEERS_HANDLER_H
 #define WEIR_BENCH_PEERS_HANDLER_H
 
-/* The words VERB URL COUNT; returns the exit code. */
+/* The arguments VERB URL COUNT; returns the exit code. */
 int handler_main(int argc, char **argv);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef WEIR_BENCH_PEERS_WEIR_H
 #define WEIR_BENCH_PEERS_WEIR_H
 
-/* The words after `weir_bench peer`: VERB URL COUNT. Prints the verb's line of JSON; returns the exit code. */
+/* The arguments after `weir_bench peer`: VERB URL COUNT. Prints the verb's line of JSON; returns the exit code. */
 int peer_main(int argc, char **argv);
 
 #endif

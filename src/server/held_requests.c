@@ -3,8 +3,8 @@
  *   1. Wait until a request is held, then for HELD_POLL_US.
  *   2. Copy the list of the held exchanges. Only this thread takes one out, so the copies stay valid without the lock.
  *   3. Ask the store which of the executions have not ended. When it does not answer, all of them count as living.
- *   4. Take out the exchanges whose execution has ended, whose time has come, or whose client has gone, and give them back.
- *      The library does not look at a connection that sleeps.
+ *   4. Take out the exchanges that are over, and give them back: their execution has ended, their time has come, or their
+ *      client has gone. The library does not look at a connection that sleeps.
  *
  * The round never answers a request itself: the handler does, with the checks that it makes of every request. */
 #include "server/held_requests.h"

@@ -1,8 +1,8 @@
 /* Requests that wait for the end of an execution, without a thread of their own.
  *
  * The handler of such a request names the execution and a time (http_answer.awaits); the exchange is held. One thread
- * asks the store for all of them at once, ten times a second. A request whose execution has ended, or whose time has
- * come, goes back into the queue of the server, and its handler runs again.
+ * asks the store for all of them at once, ten times a second. When the execution of a request has ended, or its time
+ * has come, it goes back into the queue of the server, and its handler runs again.
  *
  *     held_requests_open() -> held_requests_add() ... -> held_requests_end() -> held_requests_close()
  *
@@ -40,7 +40,7 @@ WEIR_MUST_CHECK enum weir_status held_requests_open(const struct store *store, s
                                                     held_request_return *give_back, void *context,
                                                     struct held_requests **ret_held, struct weir_error *error);
 /* Holds an exchange whose answer names the execution that it awaits. When it is added it belongs to the struct. A token
- * has at most a half of the places, so that there are some for others; requests without a token may have all. */
+ * has at most a half of the places, so that some are left for the other tokens; requests without a token may have all. */
 enum hold_answer held_requests_add(struct held_requests *held, struct exchange *exchange);
 /* Gives all exchanges back and ends the thread; none is accepted any more. Takes NULL. */
 void held_requests_end(struct held_requests *held);

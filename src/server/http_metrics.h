@@ -1,6 +1,6 @@
 /* The requests of a server, counted for /metrics: by the operation of their route and the status of their answer.
  *
- * A request without a route has the operation "none"; one whose connection ended before its answer has the status "none".
+ * A request without a route has the operation "none"; a connection that ended before its answer has the status "none".
  * Owner: struct api, zero at first. Any thread.
  */
 #ifndef WEIR_SERVER_HTTP_METRICS_H

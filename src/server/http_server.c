@@ -312,7 +312,7 @@ static void *run_answering_thread(void *context)
     return NULL;
 }
 
-/* Stops daemons whose last connection has ended. Only here, and after the end of this thread. */
+/* Stops daemons without a connection that is open. Only here, and after the end of this thread. */
 static void stop_retired_daemons(struct http_server *server)
 {
     for (size_t i = 0; i < server->listener_count; i++) {

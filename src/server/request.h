@@ -1,4 +1,4 @@
-/* A request whose head and body are whole, and the answer to it, as the handlers of the routes see them.
+/* A request with its whole head and body, and the answer to it, as the handlers of the routes see them.
  *
  * Owner: the exchange of http_server.c. Threads: one at a time, first that of the listener, then an answering thread. All
  * texts of a request live until its answer was sent.
@@ -21,8 +21,8 @@ struct http_route;
 struct principal;
 struct stream;
 
-/* The header fields that a handler can read; others are ignored. Each may be there once, but for those with a joint, whose
- * lines are joined with it. */
+/* The header fields that a handler can read; all other fields are ignored. Each may be there once. Lines of a field with a
+ * joint are joined with it. */
 #define HTTP_FIELD_LIST(X)                                                                                                 \
     X(FIELD_HOST, "Host")                                                                                                  \
     X(FIELD_AUTHORIZATION, "Authorization")                                                                                \

@@ -5,7 +5,7 @@
  *   2. On PostgreSQL changes of older transactions may be missing at first (stream_batch.is_settling). New streams wait for
  *      that, but not longer than SETTLE_US. Then their events have no id, and a reset follows when it is over.
  *   3. Add the events to the ring, and wake the streams that want one of them.
- *   4. Read a page for some of the streams whose position is behind the ring.
+ *   4. Read a page for some of the streams with a position behind the ring.
  *   5. Once a second look after all of them.
  *   6. Wait until the store reports a change, or a stream needs the thread.
  *

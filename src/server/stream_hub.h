@@ -6,8 +6,8 @@
  * reaches the ring. A client that reads so slowly that the ring passes it gets a `reset`; one that does not read at all is
  * cut. Neither delays another one.
  *
- * Once a second the hub ends streams whose token has ended or whose client has gone. To those that had nothing to read
- * for STREAM_KEEP_ALIVE_US it sends a sign of life.
+ * Once a second the hub ends the streams of tokens that have ended and of clients that have gone. To those that had nothing
+ * to read for STREAM_KEEP_ALIVE_US it sends a sign of life.
  *
  *     stream_hub_open() -> stream_hub_add() ... -> stream_hub_end() -> stream_hub_close()
  *

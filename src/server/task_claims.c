@@ -4,7 +4,7 @@
  * While a claim of it waits, its lease does not run.
  *
  * A claim that finds no task waits without a thread. Its waiter is in a list. A task that comes later wakes the first
- * waiter whose worker has the handler. The waiter then claims again. Another claim may have taken the task meanwhile;
+ * waiter of a worker with the handler. The waiter then claims again. Another claim may have taken the task meanwhile;
  * then it waits for the rest of its time.
  */
 #include <inttypes.h>

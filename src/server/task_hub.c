@@ -11,7 +11,7 @@
  *
  * A step of task_hub_step():
  *
- *   1. Ends waits and leases that are over. A task whose lease is over is interrupted: the step runs again. One that was
+ *   1. Ends waits and leases that are over. A task without a lease is interrupted: the step runs again. One that was
  *      held for its worker is offered to all.
  *   2. Registers the handlers with a worker, unregisters those without. Without the lock, since the node has locks too.
  *   3. Gives back the tasks of handlers that are unregistered. After 2, so that they do not come again.

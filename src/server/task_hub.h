@@ -14,9 +14,9 @@
  * tasks are given back, so that another node can have them.
  *
  * A worker is known by its token and its name, so that no other token can change its handlers or end its tasks. All
- * workers run tasks of all workspaces. A node has a handler or it does not. An execution that comes for a handler whose
- * workers may not see it would hold its slots and run nowhere. A report of a result is accepted when the end of the
- * attempt is on record in the store (TASK_UNRECORDED until then).
+ * workers run tasks of all workspaces. A node has a handler or it does not. Suppose the workers of a
+ * handler may not see an execution that needs it: it would hold its slots and run nowhere. A report of a result is accepted
+ * when the end of the attempt is on record in the store (TASK_UNRECORDED until then).
  *
  * Everything is in memory: the store knows steps, not tasks. Bounds: the engine bounds the tasks, since each is a step of
  * an admitted execution; the constants below bound the rest.
@@ -44,7 +44,7 @@ enum {
     TASK_HANDLERS_OF_TOKEN_MAX = TASK_HANDLERS_MAX / 2, /* of them, those that one token has named first */
     TASK_WORKER_HANDLERS_MAX = 64,                      /* of one worker */
     TASK_CLAIM_MAX = 1000,                              /* tasks of one claim */
-    TASK_REPORTS_KEPT = 65536 /* ended tasks whose last report is known, so that it may come twice */
+    TASK_REPORTS_KEPT = 65536 /* last reports of ended tasks that are known, so that they may come twice */
 };
 #define TASK_LEASE_DEFAULT_US (10 * MICROSECONDS_PER_SECOND)
 #define TASK_LEASE_LEAST_US MICROSECONDS_PER_SECOND
@@ -81,7 +81,7 @@ void task_hub_close(struct task_hub *hub);
 
 /* --- claims --- */
 
-/* A claim that waits, or a report whose record is awaited. The caller owns it, and it must stay until `wake` was called:
+/* A claim that waits, or a report that waits for its record. The caller owns it, and it must stay until `wake` was called:
  * at the latest at its deadline, or by task_hub_close(). */
 struct task_waiter {
     /* Called once, under the lock of the hub: claim or report again. Must be quick. */

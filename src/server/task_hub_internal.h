@@ -1,5 +1,5 @@
-/* The parts of a task hub: task_hub.c (calls, leases, handlers), task_claims.c (workers and claims), task_lanes.c (whose
- * task is next), task_reports.c. All members are under `lock`, unless they say otherwise. */
+/* The parts of a task hub: task_hub.c (calls, leases, handlers), task_claims.c (workers and claims), task_lanes.c (the
+ * order of tasks), task_reports.c. All members are under `lock`, unless their comment names another owner. */
 #ifndef WEIR_SERVER_TASK_HUB_INTERNAL_H
 #define WEIR_SERVER_TASK_HUB_INTERNAL_H
 
@@ -147,7 +147,7 @@ void task_move(struct task *task, enum task_state state);
 /* The lane of a new task. WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status task_lane_join(struct task *task);
 void task_lane_leave(struct task *task);
-/* The task whose turn it is; NULL = none waits. */
+/* The task that is next; NULL = none waits. */
 struct task *task_lanes_next(const struct task_handler *handler);
 void task_lanes_add(struct task *task);
 /* A task whose turn it is has had it, also when it leaves without a worker. */

@@ -2,9 +2,9 @@
  *
  *   1. A heartbeat names all tasks of a server, three times in each lease. One at a time to each server.
  *   2. Results go in sets of one kind. A set without an answer is repeated to the same server first, then its tasks move.
- *   3. A task that its server does not know, or whose server does not answer, moves to the next server. That one may
+ *   3. A task moves to the next server when its own does not know it, or does not answer. That one may
  *      take the execution over, so it is asked about the task more often. Before, it gets the names of the handlers by
- *      a claim of nothing, because a node gets only executions whose handlers it knows.
+ *      a claim of nothing, because a node gets only executions of handlers that it knows.
  *   4. A claim asks the home server for as many tasks as there are free places. When that fails, the next server is the
  * home.
  *   5. The worker has failed when all servers have refused their last claim. A refusal that is no answer of weir may come
@@ -389,7 +389,7 @@ static const char *verdict_on(const struct worker_request *request, enum weir_st
     return NULL;
 }
 
-/* A task whose result may be on record is lost to heartbeats: the repeated report decides. */
+/* A task with a result that may be on record is lost to heartbeats: the repeated report decides. */
 static void take_heartbeat_verdict(struct worker_request *request, struct worker_run *run, const char *verdict)
 {
     bool is_cancelled = verdict != NULL && strcmp(verdict, "cancelled") == 0;

@@ -158,7 +158,7 @@ void worker_take_result(void *context, const struct engine_called *called);
 void worker_take_output(void *context, const struct engine_output *output);
 /* Gives each new result to its run. */
 void worker_collect_results(struct worker *worker);
-/* Loses the runs whose lease is over; returns when the next one is. */
+/* Loses the runs without a lease; returns the end of the next lease. */
 int64_t worker_end_leases(struct worker *worker, int64_t now_us);
 /* Asks all handlers that run to end. */
 void worker_interrupt_runs(struct worker *worker);

@@ -1,5 +1,5 @@
-/* Preloaded into a server: its disk is full while a file says so. What makes a file longer is refused with ENOSPC, as a
- * full disk does; what is there can be read and written. Needs no right to mount anything.
+/* Preloaded into a server: its disk is full while a file orders it. A write that makes a file longer is refused with
+ * ENOSPC, as a full disk does; what is there can be read and written. Needs no right to mount anything.
  *
  * WEIR_FULL_DISK names the file: "PATH.data" is for everything but the write-ahead log, "PATH.wal" is for that. */
 #include <dlfcn.h>

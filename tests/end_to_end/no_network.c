@@ -5,7 +5,7 @@
  * usage: no_network REPORT PROGRAM [ARGUMENT ...]
  *
  * io_uring, which can make sockets without a call, is refused as well. Where the kernel does not let a program filter its
- * calls it ends with 97 and says so. */
+ * calls it ends with 97 and a message. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -38,7 +38,7 @@ static _Noreturn void fail(const char *what)
 #define LOW_WORD 4
 #endif
 
-/* Returns the descriptor that tells of the calls. */
+/* Returns the descriptor that reports the calls. */
 static int install_filter(void)
 {
     struct sock_filter rules[] = {

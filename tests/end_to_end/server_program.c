@@ -27,7 +27,7 @@ int main(int count, char **arguments)
         status = access_open(&anyone, &api.access, &error);
     }
     if (status == WEIR_OK && access_start(api.access, store, &error) != WEIR_OK) {
-        error.status = WEIR_OK; /* a store without tables has no tokens either, and its requests say so */
+        error.status = WEIR_OK; /* a store without tables has no tokens either, and its requests report that */
     }
     if (status == WEIR_OK) {
         api.bulk = bulk_jobs_open();

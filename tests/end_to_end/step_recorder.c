@@ -1,4 +1,4 @@
-/* A step that tells what it really did: the crash tests believe nobody else.
+/* A step that records its own acts: the crash tests trust no other record.
  *
  * usage: step_recorder FILE FOLDER MILLISECONDS [FAILURES]
  *

@@ -1,4 +1,4 @@
-/* Lets a test see our messages from outside: writes each request as hex, and says what it reads in an answer.
+/* Lets a test see our messages from outside: writes each request as hex, and prints the fields that it reads in an answer.
  *
  * usage: temporal_bytes write             lines "NAME HEX"
  *        temporal_bytes read KIND HEX     a JSON object

@@ -15,7 +15,7 @@
     .flags = {FLAGS_BULK,
               {.name = "terminate", .help = "end the workflows of the named executions on Temporal at once"}},
 },
-/* Verbs for executions whose workflow runs on Temporal. */
+/* Verbs for executions on Temporal. */
 {
     .name = "signal", .section = "Executions", .run = verb_signal, .marks = COMMAND_CHANGES,
     .summary = "Send a signal to an execution, or to many",

@@ -2,8 +2,9 @@
 #ifndef WEIR_CLI_ARGUMENTS_HOOK_COMMANDS_H
 #define WEIR_CLI_ARGUMENTS_HOOK_COMMANDS_H
 /* clang-format off */
-/* Hooks. A webhook is a hook whose workflow sends the event, so it is listed, paused and deleted as one. It has a `set` of
- * its own, because its URL stands for the workflow to start. A repeated `set` of a webhook keeps what it leaves out. */
+/* Hooks. A webhook is a hook with a workflow that sends the event, so it is listed, paused and deleted as one. It has a
+ * `set` of its own, because its URL stands for the workflow to start. A repeated `set` of a webhook keeps the settings
+ * that it leaves out. */
 {
     .name = "hook list", .section = "Operate", .run = verb_hook_list,
     .summary = "List the hooks, and the events that wait",

@@ -5,9 +5,9 @@
  * 3. A line becomes a request of the open set, with an id that is made here. A full set, or an input that pauses, is sent
  *    as one transaction.
  * 4. The ids of the set are printed in the order of the lines and flushed: a reader may rely on each id that it sees.
- * 5. At the end, or after a signal or an error, the message names the last line whose outcome is known.
+ * 5. At the end, or after a signal or an error, the message names the last line with a known outcome.
  *
- * A set is sent once. The driver alone repeats a call whose commit is unknown; the ids make that safe. One thread.
+ * A set is sent once. The driver alone repeats a call with an unknown commit; the ids make that safe. One thread.
  */
 #include "cli/verbs/enqueue_stream.h"
 

@@ -1,4 +1,4 @@
-/* `weir complete`: records the end of an execution whose workflow runs on Temporal, for its worker.
+/* `weir complete`: records the end of an execution on Temporal, for its worker.
  *
  * The flags give the kind of the end, the result or the error, and optionally a run id and a fence that must match. The
  * store decides whether the end is accepted. An argument that is no id of an execution may be a workflow id. The

@@ -1,6 +1,6 @@
 /* `weir enqueue`: one execution from flags, or a stream of them (enqueue_stream.c).
  *
- * The id is made here and sent with the request, so that the driver can repeat a call whose commit is unknown without
+ * The id is made here and sent with the request, so that the driver can repeat a call with an unknown commit without
  * making a second execution. Params are checked by the store alone. With --wait the command then polls until the
  * execution ends, and prints its end with the result. A dry run checks the names and writes nothing. One thread.
  */

@@ -1,7 +1,7 @@
 /* `weir hook set`, `list`, `pause`, `resume`, `delete`, and `weir webhook set`.
  *
- * A webhook is a hook whose workflow weir publishes itself: one `http` step that sends the event. It has a workspace of
- * its own, so it takes no slot of a tenant. It is made of the verbs that make a workspace, publish a workflow and set a
+ * A webhook is a hook with a workflow that weir publishes itself: one `http` step that sends the event. It has a workspace
+ * of its own, so it takes no slot of a tenant. It is made of the verbs that make a workspace, publish a workflow and set a
  * hook, and each of these is on record. A repetition changes what it names, and keeps the rest. One thread.
  */
 #include <inttypes.h>

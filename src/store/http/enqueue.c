@@ -1,7 +1,7 @@
 /* Enqueue: a set is one request, with a line of JSON for each execution, and one transaction in the server.
  *
- * 1. Every execution has an id, the caller's or one that is made here. So a request whose answer was lost is sent once
- * more, and finds what the first one has enqueued.
+ * 1. Every execution has an id, the caller's or one that is made here. So a request with a lost answer is sent once
+ * more, and finds the execution that the first one has enqueued.
  * 2. Params are sent as they were written, never parsed and printed again.
  * 3. The server answers for each line in turn. A line that was refused here before is not sent.
  *

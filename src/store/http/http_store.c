@@ -244,7 +244,7 @@ static enum weir_status refuse_node_verb(struct weir_error *error)
     return WEIR_INVALID_ARGUMENT;
 }
 
-/* The schema and the files belong to those who run the store. */
+/* The schema and the files belong to the operators of the store. */
 static enum weir_status refuse_on_server(const char *command, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` does not work through a server", command);

@@ -133,7 +133,7 @@ static void a_full_definition_is_read(void **state)
     assert_int_equal(definition->stuck_after_us, 600 * MICROSECONDS_PER_SECOND);
     assert_int_equal(definition->starts_max, 5);
     assert_true(definition->hold_slot);
-    assert_true(definition->steps[0].hold_slot); /* as the definition says */
+    assert_true(definition->steps[0].hold_slot); /* as in the definition */
     assert_false(definition->steps[1].hold_slot);
     assert_int_equal(definition->count, 4);
     const struct step *fetch = &definition->steps[0];

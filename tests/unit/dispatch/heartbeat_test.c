@@ -344,7 +344,7 @@ static void a_change_during_a_heartbeat_is_reported_by_the_next_at_once(void **s
     assert_in_range(told_us - went_us, 0, SECOND / 100);
 }
 
-static int64_t told_away; /* the node that said last that its engine is away */
+static int64_t told_away; /* the node that last reported its engine as unreachable */
 
 static enum weir_status note_away(struct store *store, int64_t node, struct node_beat *beat, struct weir_error *error)
 {
@@ -352,7 +352,7 @@ static enum weir_status note_away(struct store *store, int64_t node, struct node
     return count_beat(store, node, beat, error);
 }
 
-/* Its new row says that the engine can be reached, until somebody says otherwise. */
+/* Its new row shows the engine as reachable, until a heartbeat reports otherwise. */
 static void a_node_that_registers_again_without_its_engine_reports_it_at_once(void **state)
 {
     struct bench *bench = *state;

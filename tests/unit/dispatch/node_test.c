@@ -261,7 +261,7 @@ static void a_stuck_execution_is_named_once_a_period(void **state)
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 1);
     pass(bench, 31 * SECOND);
     assert_int_equal(bench->counts[EVENT_EXECUTION_STUCK], 2);
-    /* The other one's definition says ten minutes. */
+    /* The definition of the other one has ten minutes. */
     pass(bench, 9 * MINUTE);
     assert_int_equal(bench->last[EVENT_EXECUTION_STUCK].count, 2);
 }

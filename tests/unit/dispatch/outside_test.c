@@ -86,7 +86,7 @@ static void a_probe_is_recorded_at_once(void **state)
     assert_in_range(told_us[EVENT_ENGINE_UP] - told_us[EVENT_EXECUTION_DISPATCHING], 0, 10 * MS);
 }
 
-/* A workflow outside may run for days: only its definition says from when on that is too long. */
+/* A workflow outside may run for days: only its definition has the time from which on that is too long. */
 static void it_is_stuck_only_when_its_definition_says_so(void **state)
 {
     static const char definition[] =

@@ -14,7 +14,7 @@ enum { SECOND = 1000000, CONNECTIONS_MAX = 512, REFUSED_STREAM = 7 };
 /* Which server answers, and which calls each connection carried. */
 struct servers {
     struct grpc_fixture fixture;
-    const char *name; /* of the one that answers; NULL: it does not say */
+    const char *name; /* of the one that answers; NULL: it names none */
     int unclear;      /* so many further questions are throttled */
     bool holds;       /* the question who it is gets no answer for now */
     int holds_on;     /* only on this connection; 0: on all */
@@ -295,7 +295,7 @@ static void another_server_counts_as_a_failure_to_connect(void **state)
     grpc_fixture_close(&servers.fixture);
 }
 
-/* A connection that never says it ends, and so do the calls that wait for it. */
+/* A connection that never answers the examination ends, and so do the calls that wait for it. */
 static void a_server_that_never_says_sees_no_call(void **state)
 {
     (void)state;

@@ -122,7 +122,7 @@ static void the_engines_own_report_opens_it_at_once(void **state)
     assert_false(breaker_open(&breaker, 2000));
     assert_int_equal(breaker.opened_at_us, 1000);
     assert_int_equal(breaker_take_starts(&breaker, 50, 2000 + BREAKER_SILENCE_US - 1), 0); /* since its last report */
-    assert_int_equal(breaker_take_starts(&breaker, 50, 2000 + BREAKER_SILENCE_US), 1);     /* should its word never come */
+    assert_int_equal(breaker_take_starts(&breaker, 50, 2000 + BREAKER_SILENCE_US), 1);     /* its result may never come */
     assert_false(breaker_open(&breaker, 2000));
     assert_true(breaker_reached(&breaker));
     assert_int_equal(breaker_take_starts(&breaker, 50, 3000), 50);

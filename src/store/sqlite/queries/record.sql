@@ -87,7 +87,7 @@ DELETE FROM workflow_execution_queue WHERE number IN (SELECT g.number FROM param
 -- name: holds_item
 SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- A final step is never rewritten. A later attempt begins anew; who goes on with one that another node has begun is not who started
+-- A final step is never rewritten. A later attempt begins anew. A node that goes on with the attempt of another node did not start
 -- it. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
 -- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error, ?16 microseconds since the attempt began; -1 = it began with the execution;
 -- ?17 signal

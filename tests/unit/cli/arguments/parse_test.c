@@ -146,7 +146,7 @@ static void missing_and_surplus_arguments_are_errors_with_the_usage(void **state
     refuses("list --limit", "needs a value", "--limit N");
     refuses("list --where --count", "needs a value", "--flag=VALUE");
     refuses("list -w", "-w needs a value", "NAME");
-    refuses("purge -w ''", "-w is empty", "unset variable");
+    refuses("purge -w ''", "-w is empty", "variable of the shell may be unset");
     refuses("list --where= x", "--where is empty", "");
     refuses("show ''", "empty", "");
     refuses("list --count=3", "takes no value", "");

@@ -1,6 +1,7 @@
 /* The engine and its connection run out of memory at each of their own allocations in turn: they never end their process,
- * and whoever gives up all claims when a word was lost gets every execution to its end, each started once. The service in
- * memory answers behind a real HTTP/2 server; the clock is virtual, and goes on when nothing is left to be said. */
+ * and an engine that gives up all claims after a lost answer gets every execution to its end, each started once. The
+ * service in memory answers behind a real HTTP/2 server; the clock is virtual, and goes on when no message is left to send.
+ */
 #include "support/test.h"
 
 #include <poll.h>
