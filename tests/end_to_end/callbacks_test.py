@@ -279,24 +279,29 @@ def reports_at_the_same_time_count_once(weir):
 
 
 def a_listener_that_is_killed_around_a_report_takes_it_once(weir):
-    function, door = _scene(weir, retry={'attempts': 2, 'backoff': '10ms'})
+    function, door = _scene(weir)
     _node(weir)
-    for count, (point, verb) in enumerate(itertools.product(('before_commit', 'after_commit'), ('complete', 'fail'))):
+    hit = set()  # kills around the commit of the first report: the start of a listener and its heartbeats commit, too
+    places = itertools.product(('before_commit', 'after_commit'), ('complete', 'fail'), (3, 4, 5, 6))
+    for count, (point, verb, number) in enumerate(places):
         id = weir.enqueue('-w', 'tiny', 'work')
-        token = function.token(len(function.server.requests) + 1)
+        token = function.token(count + 1)
         _await(weir, id, 'WAITING')
         body = {'output': {'total': count}} if verb == 'complete' else {'error_code': 'gone', 'retry': False}
-        weir.environment['WEIR_FAILPOINT'] = f'{point}:kill:40'  # its start and its heartbeats commit, too
-        dying = Listener(weir, '--executor-group', 'door', output='dying')
-        del weir.environment['WEIR_FAILPOINT']
+        weir.environment['WEIR_FAILPOINT'] = f'{point}:kill:{number}'
         answers = []
-        while dying.process.poll() is None:
-            with contextlib.suppress(OSError, AssertionError, AttributeError):
+        with contextlib.suppress(AssertionError, AttributeError, OSError):  # it is killed
+            dying = Listener(weir, '--executor-group', 'door', output='dying')
+            while dying.process.poll() is None:
                 answers.append(_report(dying, token, verb, **body).status)
-        assert dying.process.wait() == -signal.SIGKILL and set(answers) <= {202}, answers
-        assert _report(door, token, verb, **body).json()['duplicate'] in (True, not answers)
+        del weir.environment['WEIR_FAILPOINT']
+        reported = _report(door, token, verb, **body)
+        assert reported.status == 202 and set(answers) <= {202}, (point, verb, number, answers, reported)
+        if not answers and reported.json()['duplicate'] is (point == 'after_commit'):
+            hit.add((point, verb))
         shown = weir.ended(id)
         assert shown['status'] == ('COMPLETED' if verb == 'complete' else 'FAILED') and len(shown['signals']) == 1, shown
+    assert len([point for point, verb in hit if point == 'after_commit']) > 0, hit
 
 
 def an_answer_202_of_another_origin_ends_the_step(weir):
