@@ -42,7 +42,7 @@ REMEDY = {
 
 # The areas that are above the goal, with their limits. An area that is not listed keeps the goal.
 LIMITS = {
-    'tests': {'what': 5.0, 'who': 1.6, 'tell': 1.8},
+    'tests': {'what': 4.4, 'tell': 1.5},
     'tests/promises.md': {'mean': 21.6},
 }
 

@@ -69,7 +69,7 @@ static bool record_all(struct racer *racer, struct record *records, size_t count
     return true;
 }
 
-/* Completes a claim; what was put back once (every 50th) is claimed again by somebody. */
+/* Completes a claim; an item that was put back once (every 50th) is claimed again. */
 static bool finish_claim(struct racer *racer, const struct claim_result *claim)
 {
     struct record records[CAP];
@@ -354,7 +354,8 @@ struct locker {
     int number;
 };
 
-/* All find the lock free at once and try to take it: whoever looked before another one wrote must not have it as well. */
+/* All find the lock free at once and try to take it: a caller that looked before another one wrote must not have it as
+ * well. */
 static void *run_locker(void *context)
 {
     struct locker *locker = context;
@@ -449,7 +450,7 @@ static void *run_looker(void *context)
     return NULL;
 }
 
-/* Moving to the history is one step for whoever looks: an execution is never there twice, and never nowhere. */
+/* Moving to the history is one step for each reader: an execution is never there twice, and never nowhere. */
 static void an_execution_is_seen_once_while_it_ends(void **state)
 {
     enum { LOOKED_AT = 2000 };

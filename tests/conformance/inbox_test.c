@@ -1,4 +1,4 @@
-/* store_inbox: what a node is given by a scheduler elsewhere. */
+/* store_inbox: the items that a node gets from a scheduler elsewhere. */
 #include "conformance/rounds.h"
 
 static struct inbox read_inbox(struct scene *scene, int64_t node, struct inbox_position *position, size_t limit)

@@ -165,7 +165,7 @@ static void an_unlock_of_what_was_never_locked_is_a_conflict(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM shedlock"), 0);
 }
 
-/* A node whose wall clock is wrong by ten minutes neither steals nor keeps a lock. */
+/* A node with a wall clock that is wrong by ten minutes neither steals nor keeps a lock. */
 static void a_wrong_wall_clock_changes_nothing(void **state)
 {
     struct scene *scene = *state;

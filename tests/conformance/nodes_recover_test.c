@@ -286,7 +286,7 @@ static void a_node_whose_process_is_gone_is_dead_before_its_lease_ends(void **st
         .node_id = alive, .group = "default", .boot_id = "other", .is_gone = is_gone, .limit = 10};
     struct recover_result result = {0};
     scene_recover(scene, &options, &result);
-    assert_int_equal(result.nodes, 0); /* of another machine: who knows */
+    assert_int_equal(result.nodes, 0); /* of another machine: without proof */
     options.boot_id = "boot";
     options.is_gone = is_not_gone;
     scene_recover(scene, &options, &result);
@@ -735,7 +735,7 @@ static void a_wish_reaches_its_node_by_name_or_number(void **state)
     }
 }
 
-/* One process may be nodes of several groups, and whoever embeds it may give them one name. */
+/* One process may be nodes of several groups, and a program that embeds it may give them one name. */
 static void a_node_that_stands_up_again_keeps_no_namesakes_wish(void **state)
 {
     struct scene *scene = *state;

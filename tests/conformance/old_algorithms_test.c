@@ -16,7 +16,7 @@ enum { RUNS_MOST = 64, CLAIMERS = 3, RIVEN_BATCH = 10, RIVEN_ATTEMPTS_MAX = 3 };
 struct run {
     char id[UUID_TEXT_MAX];
     char workspace[32];
-    char workflow_id[64]; /* what the engine is asked to start */
+    char workflow_id[64]; /* the id in the request to the engine */
     struct claimed_item item;
     int claimer;
 };
@@ -32,7 +32,7 @@ struct contender_operations {
     void (*lost_answer)(struct contender *, const struct run *run); /* the engine said yes, and nobody heard it */
     void (*dispatched)(struct contender *, const struct run *run);
     void (*ended)(struct contender *, const struct run *run);
-    void (*die)(struct contender *, int claimer); /* with whatever finds it dead afterwards */
+    void (*die)(struct contender *, int claimer); /* and its death is found */
     int64_t (*count)(struct contender *, const char *status);
     int64_t (*parked_after)(struct contender *, int64_t age_us); /* parked items that housekeeping leaves */
 };
@@ -487,7 +487,7 @@ static bool a_late_writer_changes_nothing(struct contender *c)
     }
     C(dispatched, &new[0]);
     if (c->scene != NULL) {
-        c->nodes[0] = c->nodes[1]; /* whoever says it: the fence is old */
+        c->nodes[0] = c->nodes[1]; /* from any node: the fence is old */
     }
     C(refused, &old[0]);
     return C(count, "DISPATCHED") == 1;

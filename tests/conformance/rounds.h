@@ -14,7 +14,7 @@ struct seat {
     struct schedule_answer answer; /* of its last round */
 };
 
-/* Takes the role for the node, from whoever has it, and loads all facts. */
+/* Takes the role for the node, from any holder, and loads all facts. */
 void seat_take(struct seat *seat, struct scene *scene, int64_t node);
 void seat_take_on(struct seat *seat, struct scene *scene, struct store *store, int64_t node);
 /* A round; node and epoch are the seat's. What was answered is kept in the seat when it is WEIR_OK. */

@@ -1,4 +1,4 @@
-/* Schedules: what is accepted, and when a schedule is due. */
+/* Schedules: the accepted ones, and their due times. */
 #include "conformance/schedule_scene.h"
 
 static void refuses(struct scene *scene, const struct schedule_request *request, enum weir_status wanted)

@@ -82,7 +82,7 @@ static enum weir_status record_step(struct scene *scene, const struct claimed_it
     return scene_record_full(scene, scene->node, record);
 }
 
-/* Parks an item whose step "ask" waits for the name. */
+/* Parks an item with a step "ask" that waits for the name. */
 static void park(struct scene *scene, const struct claimed_item *item, const char *name, int64_t delay_us, int64_t seen)
 {
     struct step_record step = waiting_step("ask", name, delay_us);

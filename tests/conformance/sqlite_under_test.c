@@ -20,7 +20,7 @@ static int64_t read_boot(void *context)
 
 static void start_clock(struct virtual_clock *time)
 {
-    time->wall_us = clock_wall(clock_system()); /* the views ask the machine's own clock who is alive */
+    time->wall_us = clock_wall(clock_system()); /* the views ask the machine's own clock which nodes live */
     time->boot_us = 1000000000;
     time->clock = (struct clock){.wall_us = read_wall, .boot_us = read_boot, .context = time};
 }

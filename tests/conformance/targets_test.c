@@ -1,5 +1,5 @@
 /* Where executions run (engine_target): a held item keeps the target of its first node, and only nodes of that target take
- * it over. Whoever asks is told which target it has and which its group has. */
+ * it over. The answer names its target, and the targets of its group. */
 #include <string.h>
 
 #include "conformance/rounds.h"

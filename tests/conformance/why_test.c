@@ -9,7 +9,7 @@ static json_t *why(struct scene *scene, const char *id)
     return answer;
 }
 
-/* The words of queue/item.h, whatever the store. */
+/* The reasons of queue/item.h, on each store. */
 static void assert_meaning(const json_t *answer, const char *reason)
 {
     for (int i = 0; i < PENDING_REASON_COUNT; i++) {

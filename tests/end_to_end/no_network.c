@@ -61,7 +61,7 @@ static int install_filter(void)
     return fd;
 }
 
-/* --- the witness, who outlives every process that is filtered --- */
+/* --- the witness, which outlives every process that is filtered --- */
 
 static void send_fd(int to, int fd)
 {
@@ -127,7 +127,7 @@ static _Noreturn void witness(int from, int report)
     _exit(0); /* the last of them has ended */
 }
 
-/* Nobody's child, and with none of the program's pipes, for whose end its caller waits. */
+/* A child of no process, and without the program's pipes: the caller waits for the end of these. */
 static void start_witness(const int ends[2], int report)
 {
     pid_t child = fork();

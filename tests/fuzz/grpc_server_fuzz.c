@@ -1,5 +1,5 @@
 /* Bytes as the server's side of a connection. The first byte says how much of the input the client sees at a time. Whatever
- * comes: every call is told exactly once, what says STATUS has all that belongs to it, and nothing is left behind. */
+ * comes: every call gets one result, each result STATUS has all its parts, and nothing is left behind. */
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-/* Our locks against those of the real Java library on one row: whoever holds it excludes the other, in both directions.
+/* Our locks against those of the real Java library on one row: the holder excludes the other, in both directions.
  *
  * Both sides do the same unprotected thing under the lock: read a counter, note that they are inside, write the counter
  * plus one. Two at once would be seen inside of each other, or lose a count. Run by shedlock_race.sh, which fetches the

@@ -112,7 +112,7 @@ static enum weir_status after(enum fate fate, enum weir_status status, struct we
         return after(fate, status, error);                                                                                 \
     } while (0)
 
-/* A call that only reads has no commit whose answer could be lost. */
+/* A call that only reads has no commit with an answer that could be lost. */
 #define READS(verb, invocation)                                                                                            \
     do {                                                                                                                   \
         enum weir_status status;                                                                                           \

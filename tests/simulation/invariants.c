@@ -65,7 +65,7 @@ void check_counters(struct simulation *simulation)
     question_end(simulation->read_lanes);
 }
 
-/* --- 2 and 3: what the engine really runs --- */
+/* --- 2 and 3: the runs of the engine --- */
 
 static void check_one_engine(struct simulation *simulation, const struct scripted_world *engine)
 {
@@ -90,7 +90,7 @@ static void check_one_engine(struct simulation *simulation, const struct scripte
     }
 }
 
-/* Never in two namespaces: what may run in one is not started in the other. */
+/* Never in two namespaces: an item that may run in one is not started in the other. */
 static void check_one_place_each(struct simulation *simulation, int place)
 {
     const struct scripted_world *engine = simulation->engines[place];

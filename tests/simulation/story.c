@@ -1,4 +1,4 @@
-/* Invariant 12, the whole of it: what the view execution_events tells of an execution is what the observer saw.
+/* Invariant 12, the whole of it: the view execution_events has the same events of an execution as the observer.
  *
  * The observer notes each claim, dispatch, way back, hand-over and end as the rows change. At the end the view must tell
  * the very same events, with the same nodes and fences, in the same order; and the runs of steps must lie within the claims
@@ -143,7 +143,7 @@ static void check_next(struct reading *reading)
     reading->at++;
 }
 
-/* Only who has the execution starts a step of it. */
+/* Only the holder of the execution starts a step of it. */
 static void check_step_start(struct reading *reading)
 {
     const struct story *story = reading->item->story;

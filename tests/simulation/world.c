@@ -318,7 +318,7 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
         if (node->engine != NULL && !node->died) {
             scripted_crash(node->engine, false);
         }
-        node->died = true; /* what it still says to the store is not heard */
+        node->died = true; /* its later calls do not reach the store */
         bury(node);
         return;
     }

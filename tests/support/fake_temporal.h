@@ -64,7 +64,7 @@ void fake_temporal_refuse_polls(struct fake_temporal *service, bool refuse);
 
 /* Another client starts a workflow under the execution's workflow id. */
 void fake_temporal_take_id(struct fake_temporal *service, const char *id);
-/* The same under any workflow id, also one whose workflow has closed: it is another chain. */
+/* The same under any workflow id, also that of a closed workflow: it is another chain. */
 void fake_temporal_take_workflow_id(struct fake_temporal *service, const char *workflow_id);
 /* Ends the newest run of the workflow id, also one of another client. */
 void fake_temporal_end_newest(struct fake_temporal *service, const char *workflow_id, int status);

@@ -139,7 +139,7 @@ struct watch *scripted_find_watch(const struct handle *handle, const char *id);
 void scripted_enter_watch(struct handle *handle, const char *id, int64_t fence);
 /* No effect when there is none. */
 void scripted_drop_watch(struct handle *handle, const char *id);
-/* All, or only those whose start was answered. */
+/* All, or only those with an answered start. */
 size_t scripted_count_watches(const struct handle *handle, bool started_only);
 /* The run of an id that this handle can have: its own, or in a shared world that of any handle; or NULL. */
 struct run *scripted_find_run(const struct scripted_world *world, const struct handle *handle, const char *id);

@@ -1,4 +1,4 @@
-/* Expressions of cron: what is accepted, and when they fire beside changes of the clocks. The comparison with another
+/* Expressions of cron: the accepted ones, and when they fire beside changes of the clocks. The comparison with another
  * implementation is in tests/interop/cron_test.py. */
 #include "calendar/cron.h"
 

@@ -44,7 +44,7 @@ static void both_limits_are_times_that_count(void **state)
     recurrence_close(&daily);
 }
 
-/* By one step after the other, whatever way the function takes. */
+/* By one step after the other, for each way of the function. */
 static void assert_passes(const struct recurrence *recurrence, int64_t first_us, int64_t before_us, int64_t most)
 {
     int64_t passed = 0;

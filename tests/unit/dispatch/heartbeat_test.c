@@ -1,4 +1,4 @@
-/* The heartbeat of a node goes on whatever else the node does: a lease must not end because there is much to do. */
+/* The heartbeat of a node goes on beside all other work of the node: a lease must not end because there is much to do. */
 #include "dispatch/heartbeat.h"
 
 #include <time.h>
@@ -275,7 +275,7 @@ static void a_lost_connection_is_followed_by_a_heartbeat(void **state)
     assert_true(beats > 0);
 }
 
-/* The store was away for all: who comes back first does not know yet who lives. */
+/* No node reached the store: the first one that reaches it again does not know yet which nodes live. */
 static void a_node_that_was_cut_off_declares_no_other_dead_within_a_lease(void **state)
 {
     struct bench *bench = *state;
@@ -306,7 +306,7 @@ static void a_node_that_was_cut_off_declares_no_other_dead_within_a_lease(void *
     assert_int_equal(bench->counts[EVENT_LEASE_LOST], 0);
 }
 
-static struct bench *leaving; /* the bench whose engine goes away during the next heartbeat */
+static struct bench *leaving; /* the bench that loses its engine during the next heartbeat */
 static int64_t went_us;
 static int64_t told_us;
 

@@ -11,7 +11,7 @@ static struct report_sink node_sink;
 static int records; /* sets that were written */
 static int64_t told_us[EVENT_TYPE_COUNT];
 
-/* As an engine does whose starts are outside. */
+/* As an engine with starts outside does. */
 static void make_patient(void *context, struct report *report)
 {
     (void)context;

@@ -1,4 +1,4 @@
-/* The duty of schedules: what a node does at a due time, after an outage, and when it dies in between. */
+/* The duty of schedules: the acts of a node at a due time, after an outage, and when it dies in between. */
 #include "unit/dispatch/schedule_bench.h"
 
 /* The clock begins at 2027-01-15T08:01:00Z. */

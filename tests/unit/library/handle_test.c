@@ -1,4 +1,5 @@
-/* The public interface without a node: what a program that only enqueues and looks sees. Links the shared library alone. */
+/* The public interface without a node: the view of a program that only enqueues and reads. Links the shared library alone.
+ */
 #include <ctype.h>
 #include <fcntl.h>
 #include <pthread.h>

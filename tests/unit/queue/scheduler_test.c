@@ -451,7 +451,7 @@ static void a_handed_over_item_goes_to_a_node_of_its_target_only(void **state)
     learn_handed_over_of_target(f, lane(1), 1, 71);
     learn_handed_over_of_target(f, lane(1), 0, 72); /* surely not started: anybody may have it */
     learn_handed_over_of_target(f, lane(1), 3, 73);
-    assert_int_equal(assign(f, 10), 3); /* an item whose target no node has delays no other */
+    assert_int_equal(assign(f, 10), 3); /* an item for the target of no node delays no other */
     assert_set(f, 71, 72, 73);
     assert_int_equal(f->set[0].node_id, NODE);
     assert_int_equal(f->set[2].node_id, NODE + 1);

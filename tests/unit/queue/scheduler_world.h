@@ -374,7 +374,7 @@ static inline bool world_is_on_trial(const struct world *w, const struct world_r
 }
 
 /* How many nodes of the pool work; those with items in quarantine if this is asked for. The own node works while it has
- * room, whatever its row says. */
+ * room, with any value in its row. */
 static inline int64_t world_nodes_of(const struct world *w, int64_t pool_id, int64_t target_id, bool in_quarantine)
 {
     int64_t count = 0;
@@ -528,7 +528,7 @@ static inline void world_answer(const struct world *w, struct lane_read *read, s
     read->weight = workspace->weight;
 }
 
-/* Ends up to two items of a lane whose workspace does not exist, without news. */
+/* Ends up to two items of a lane without a workspace, without news. */
 static inline void world_end_orphans(struct world *w, int64_t lane_id)
 {
     size_t ended = 0;

@@ -585,7 +585,7 @@ static void a_timeout_after_the_last_step_is_no_failure(void **state)
     assert_string_equal(output_of("clean"), "[null,\"a\"]");
 }
 
-/* So that the next node finds the timeout, whatever it finds of the later stages. */
+/* So that the next node finds the timeout, also without a record of the later stages. */
 static void a_timeout_that_stopped_no_step_is_put_on_record(void **state)
 {
     (void)state;

@@ -12,7 +12,7 @@ static bool step_has_mark(const struct scene *scene)
     return strstr(ids, "\"start_sent_again\":true") != NULL;
 }
 
-/* An operator may delete the workflow of a start whose answer was lost. The start that is sent again begins a second chain
+/* An operator may delete the workflow of a start without an answer. The start that is sent again begins a second chain
  * then, which weir cannot distinguish from a first one: the step has a mark. */
 static void a_start_that_was_sent_again_leaves_a_mark(void **state)
 {

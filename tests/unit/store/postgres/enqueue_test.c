@@ -1,4 +1,4 @@
-/* Enqueueing from C on PostgreSQL: sets whose answer is lost or whose statement fails, and a caller's own connection. */
+/* Enqueueing from C on PostgreSQL: sets with a lost answer or a failed statement, and a caller's own connection. */
 #include <libpq-fe.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,12 +1,12 @@
-/* Every pair of acts of callers, and of callers and the hot path, in two transactions whose order is forced.
+/* Every pair of acts of callers, and of callers and the hot path, in two transactions in a forced order.
  *
  * For each state of an execution, each ordered pair of acts that concern it, each isolation level of the callers and each
  * order of the commits:
  *   1. Both transactions begin and take their snapshots. The first act runs.
  *   2. The second act is sent. It answers, or the server reports that it waits for the first transaction.
  *   3. The commits follow in the order of the case. Where one waits for the other, that order is the only one. In the third
- *      order the first commit comes before the second act, whose snapshot is older.
- *   4. Whatever was committed must have its effect, no refusal may be unexplained, and the invariants must hold.
+ *      order the first commit comes before the second act, which has an older snapshot.
+ *   4. Each committed act must have its effect, no refusal may be unexplained, and the invariants must hold.
  * The hot path runs READ COMMITTED, as nodes run it. Each case has a workspace of its own. */
 #include <poll.h>
 #include <stdlib.h>

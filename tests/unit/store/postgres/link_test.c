@@ -335,7 +335,7 @@ static void calls_inside_of_a_pause_fail_at_once_until_another_link_connects(voi
     assert_int_equal(scene->link.failures, 0);
 }
 
-/* --- a commit whose answer is lost --- */
+/* --- a commit with a lost answer --- */
 
 static void a_commit_without_an_answer_is_unknown_and_may_be_done(void **state)
 {

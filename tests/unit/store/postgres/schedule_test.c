@@ -456,7 +456,7 @@ static void an_assignment_that_waited_for_a_takeover_changes_nothing(void **stat
     assert_string_equal(run(scene->a, "SELECT phase FROM weir.workflow_execution_queue"), "0");
 }
 
-/* A session that holds the epoch's row without end, as one whose client was frozen while it received rows. */
+/* A session that holds the epoch's row without end, as that of a client that was frozen while it received rows. */
 static void a_session_that_blocks_the_role_is_ended_once_its_lease_is_over(void **state)
 {
     struct scene *scene = *state;

@@ -103,7 +103,7 @@ static void assert_told_the_truth(struct driver_under_test *driver, const struct
     }
 }
 
-/* The files as they are at this moment, opened elsewhere: what a crash would leave. */
+/* The files as they are at this moment, opened elsewhere: the rest after a crash. */
 static void look_at_crash(struct scene *scene, const struct attempt *attempt, int n)
 {
     struct driver_under_test crashed;

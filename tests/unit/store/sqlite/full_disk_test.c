@@ -1,4 +1,4 @@
-/* A disk that is full: what was acknowledged stays, what was not is refused, and work goes on when there is room again. */
+/* A disk that is full: acknowledged writes stay, all others are refused, and work goes on when there is room again. */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

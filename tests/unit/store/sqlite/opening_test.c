@@ -70,7 +70,7 @@ static void a_file_with_two_names_is_refused_under_both(void **state)
         assert_non_null(strstr(error.message, "2 names"));
         assert_non_null(strstr(error.hint, "ln -s"));
     }
-    (void)scene_enqueue(scene, "pro-co"); /* who has it open already goes on */
+    (void)scene_enqueue(scene, "pro-co"); /* a process that has it open goes on */
     assert_int_equal(unlink(other), 0);
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(open_at(path, false, &error), WEIR_OK);

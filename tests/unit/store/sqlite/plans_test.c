@@ -298,7 +298,7 @@ static void a_trim_reads_each_waiting_event_of_a_hook_at_most_once(void **state)
     assert_in_range(take_reader_steps(scene), 1, EVENTS * STEPS_OF_AN_EVENT);
 }
 
-/* store_lock() looks first, and whoever looked at the same moment finds the lock free as well: then the statement decides.
+/* store_lock() looks first, and another caller of the same moment finds the lock free as well: then the statement decides.
  */
 static int taken_at(sqlite3 *database, const char *holder, int64_t now_us)
 {

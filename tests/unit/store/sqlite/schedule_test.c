@@ -1,5 +1,5 @@
 /* Rounds of the scheduler on SQLite, called by hand: epochs, staleness, news, heads, promotion, orphans, inboxes, books.
- * What any driver must do beyond this is in tests/conformance. */
+ * The duties of every driver are in tests/conformance. */
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
