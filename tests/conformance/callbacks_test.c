@@ -130,6 +130,9 @@ static void a_failure_has_its_code(void **state)
     struct node_request *requests = scene_take_requests(scene, scene->node, 1);
     assert_string_equal(requests[0].signals[0].data,
                         "{\"error_code\":\"disk_full\",\"error\":\"no \\\"room\\\"\",\"retry\":false}");
+    scene_ok(scene, store_call_back(scene->store, &callback, &sent, &scene->error)); /* after a lost answer */
+    assert_true(sent.seq == 1 && sent.duplicate);
+    refuse(scene, attempt.token, "1", WEIR_CONFLICT);
 }
 
 static void only_the_attempt_on_record_takes_a_report(void **state)
