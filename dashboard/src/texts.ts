@@ -101,6 +101,9 @@ export const texts = {
     workspace_at_capacity: 'Its workspace uses all its slots',
     sleep: 'A step of it sleeps; it uses no slot',
     retry: 'A step of it waits for its next attempt; it uses no slot',
+    signal: 'A step of it waits for a signal; it uses no slot',
+    callback: 'A step of it waits for the report of its function; it uses no slot',
+    approval: 'A step of it waits for a decision; it uses no slot',
     ready: 'It may start at any moment',
   } as Record<string, string>,
 

@@ -30,10 +30,11 @@ const keys = [
   'since',
   'until',
 ];
+const waits = ['sleep', 'retry', 'signal', 'callback', 'approval'];
 const values: Record<string, string[]> = {
   status: ['PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED'],
-  pending_reason: Object.keys(texts.reason).filter((name) => name !== 'sleep' && name !== 'retry'),
-  waiting_for: ['sleep', 'retry'],
+  pending_reason: Object.keys(texts.reason).filter((name) => !waits.includes(name)),
+  waiting_for: waits,
   retried: ['yes', 'no'],
   dismissed: ['yes', 'no'],
   stuck: ['yes', 'no'],
