@@ -103,6 +103,7 @@ export const texts = {
     retry: 'A step of it waits for its next attempt; it uses no slot',
     signal: 'A step of it waits for a signal; it uses no slot',
     callback: 'A step of it waits for the report of its function; it uses no slot',
+    child: 'A step of it waits for executions that it has started; it uses no slot',
     approval: 'A step of it waits for a decision; it uses no slot',
     ready: 'It may start at any moment',
   } as Record<string, string>,

@@ -22,6 +22,9 @@ const keys = [
   'status',
   'pending_reason',
   'waiting_for',
+  'parent',
+  'business_key',
+  'business_key_prefix',
   'error_code',
   'idempotency_key',
   'retried',
@@ -30,7 +33,7 @@ const keys = [
   'since',
   'until',
 ];
-const waits = ['sleep', 'retry', 'signal', 'callback', 'approval'];
+const waits = ['sleep', 'retry', 'signal', 'callback', 'approval', 'child'];
 const values: Record<string, string[]> = {
   status: ['PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED'],
   pending_reason: Object.keys(texts.reason).filter((name) => !waits.includes(name)),
