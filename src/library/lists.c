@@ -53,7 +53,7 @@ enum weir_status filter_of(const struct weir_filter *filter, struct execution_fi
     /* The texts stay the caller's: the filter lives as long as one call. */
     for (size_t i = 0; i < filter->label_count; i++) {
         const struct weir_label *label = &filter->labels[i];
-        if (label->name == NULL || !label_name_is_valid(label->name) || label->value == NULL ||
+        if (label->name == NULL || !label_name_is_valid(label->name) || label->value == NULL || label->value[0] == '\0' ||
             strlen(label->value) > LABEL_VALUE_MAX) {
             return error_set(error, WEIR_INVALID_ARGUMENT, "label %zu of the filter has no valid name, or no valid value",
                              i + 1);

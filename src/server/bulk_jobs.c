@@ -150,6 +150,7 @@ static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *erro
                                   &filter->group,
                                   &filter->reason,
                                   &filter->waiting_for,
+                                  &filter->parent,
                                   &filter->error_code,
                                   &filter->idempotency_key,
                                   &filter->business_key,

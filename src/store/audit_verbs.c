@@ -155,10 +155,10 @@ static void add_duration(char *to, size_t size, const char *key, int64_t duratio
 /* Those of labels, of the business key, and of conditions without an index. */
 static void add_other_conditions(char *to, size_t size, const struct execution_filter *filter)
 {
-    char text[LABEL_VALUE_MAX + 2];
+    char text[16];
     if (filter->business_key != NULL) {
-        (void)snprintf(text, sizeof text, "%s%s", filter->business_key, filter->business_key_is_prefix ? "*" : "");
-        add_condition(to, size, "business_key", text);
+        const char *key = filter->business_key_is_prefix ? "business_key_prefix" : "business_key";
+        add_condition(to, size, key, filter->business_key);
     }
     for (size_t i = 0; i < filter->label_count; i++) {
         char key[sizeof "label." + LABEL_NAME_MAX];

@@ -14,8 +14,8 @@ enum { FILTER_BYTES_MAX = 4096 };
 /* Adds the pairs of `where` to `filter`; a key that is set already is refused. Text lives in the arena. */
 WEIR_MUST_CHECK enum weir_status filter_parse(const char *where, int64_t now_us, struct arena *arena,
                                               struct execution_filter *filter, struct weir_error *error);
-/* Sets one member: the key by its name, and a value, which must both live as long as the filter. A value may be changed: to
- * small letters, or without the '*' behind the beginning of a business key. A member that is set already is refused. */
+/* Sets one member: the key by its name, and a value, which must both live as long as the filter. A value may be changed
+ * to small letters. A member that is set already is refused. */
 WEIR_MUST_CHECK enum weir_status filter_set(struct execution_filter *filter, const char *key, char *value, int64_t now_us,
                                             struct weir_error *error);
 /* The keys in turn; NULL behind the last one. */

@@ -542,7 +542,10 @@ static void event_appeared(struct simulation *simulation, const struct change *c
     item->recorded_hand_overs += strcmp(change->extra, "hand_over") == 0 || strcmp(change->extra, "poison") == 0;
     item->recorded_give_backs += strcmp(change->extra, "give_back") == 0;
     item->recorded_parks += strcmp(change->extra, "park") == 0;
-    item->recorded_wakes += strcmp(change->extra, "wake") == 0 && item->phase != 2; /* a held one is not moved by it */
+    /* A client may wake an item that is not parked: its steps go on, and the item is not moved. Then each park has a wake.
+     */
+    bool has_park = item->parks > item->recorded_wakes + item->ends_of_parked;
+    item->recorded_wakes += strcmp(change->extra, "wake") == 0 && has_park;
 }
 
 static void setting_changed(struct simulation *simulation, const struct change *change)

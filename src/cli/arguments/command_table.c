@@ -191,7 +191,7 @@ static const struct command commands[] = {
         FLAG_GROUP("the executor group, in place of the workflow's"),
         {.name = "business-key", .type = VALUE_TEXT, .value = "KEY",
          .help = "what it is about, as order-17; many executions may have the same"},
-        {.name = "label", .letter = 'l', .type = VALUE_TEXT, .value = "NAME=VALUE", .many = true,
+        {.name = "label", .type = VALUE_TEXT, .value = "NAME=VALUE", .many = true,
          .help = "a label, by which lists and acts find it; may be repeated, up to 16"},
         {.name = "wait", .help = "wait for the end, as `weir wait` does, and print the result: with --json on stdout"},
     },

@@ -272,11 +272,13 @@ static enum weir_status print_bulk_summary(struct bulk *bulk, bool is_dry, struc
     return WEIR_OK;
 }
 
-/* By ids every refusal is a failure, because each id was named. By filter only an act that changed nothing is. */
+/* By ids every refusal is a failure, because each id was named. By filter only an act that changed nothing is. A signal
+ * that is repeated with its key has changed what it had to before. */
 static enum weir_status judge_bulk(const struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = acts_on_ids(bulk);
-    if (bulk->matches.refused == 0 || (!by_ids && (bulk->changed > 0 || bulk->unchanged > 0))) {
+    bool has_effect = bulk->changed > 0 || (bulk->act == BULK_SIGNAL && bulk->unchanged > 0);
+    if (bulk->matches.refused == 0 || (!by_ids && has_effect)) {
         return WEIR_OK;
     }
     *error = bulk->refusal;
@@ -452,6 +454,10 @@ enum weir_status verb_purge(struct invocation *invocation, struct weir_error *er
 
 enum weir_status bulk_signal(struct invocation *invocation, const struct signal_request *request, struct weir_error *error)
 {
+    if (request->key == NULL) {
+        return invocation_usage_error(invocation, error,
+                                      "`weir signal --where` needs --key KEY: each execution gets it once");
+    }
     struct bulk bulk = {.invocation = invocation,
                         .act = BULK_SIGNAL,
                         .done_text = "signalled",
@@ -459,10 +465,6 @@ enum weir_status bulk_signal(struct invocation *invocation, const struct signal_
                         .order = {.signal_name = request->name, .signal_data = request->data, .signal_key = request->key},
                         .items = json_array()};
     enum weir_status status = signal_request_check(request, error);
-    if (status == WEIR_OK && request->key == NULL) {
-        return invocation_usage_error(invocation, error,
-                                      "`weir signal --where` needs --key KEY: each execution gets it once");
-    }
     if (status == WEIR_OK) {
         status = bulk.items == NULL ? error_out_of_memory(error) : run_bulk(&bulk, error);
     }

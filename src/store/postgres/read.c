@@ -79,6 +79,12 @@ enum weir_status postgres_find_execution(struct link *link, const char *prefix, 
 
 /* --- lists of executions --- */
 
+/* Without a bound a duration of 0 is one, too. */
+static int64_t longer_than(const struct execution_filter *filter)
+{
+    return filter->longer_than_us == 0 ? -1 : filter->longer_than_us;
+}
+
 static int64_t shorter_than(const struct execution_filter *filter)
 {
     return filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us;
@@ -165,7 +171,7 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
                            filter->waiting_for, (int)filter->dismissed, filter->parent, filter->version, filter->node,
-                           filter->longer_than_us, shorter_than(filter), filter->as_of_us, filter->error_text,
+                           longer_than(filter), shorter_than(filter), filter->as_of_us, filter->error_text,
                            bounds.labels.way, bounds.labels.names, bounds.labels.count, bounds.labels.froms,
                            bounds.labels.count, bounds.labels.ends, bounds.labels.count);
     }
@@ -202,7 +208,7 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
                            filter->waiting_for, (int)filter->dismissed, filter->parent, filter->version, filter->node,
-                           filter->longer_than_us, shorter_than(filter), filter->as_of_us, filter->error_text,
+                           longer_than(filter), shorter_than(filter), filter->as_of_us, filter->error_text,
                            bounds.labels.way, bounds.labels.names, bounds.labels.count, bounds.labels.froms,
                            bounds.labels.count, bounds.labels.ends, bounds.labels.count, filter->reason);
     }

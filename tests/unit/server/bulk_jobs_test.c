@@ -74,16 +74,21 @@ static void an_act_keeps_all_texts_of_its_request(void **state)
     struct scene *scene = *state;
     sqlite3 *database = NULL;
     char waiting_for[] = "sleep";
+    char parent[] = "01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79";
     char id[UUID_TEXT_MAX];
-    struct bulk_order order = {.act = BULK_CANCEL, .filter = {.waiting_for = waiting_for}};
+    struct bulk_order order = {.act = BULK_CANCEL, .filter = {.waiting_for = waiting_for, .parent = parent}};
     assert_int_equal(sqlite3_open(scene->url + strlen("sqlite:"), &database), SQLITE_OK);
     assert_int_equal(sqlite3_exec(database,
                                   "BEGIN IMMEDIATE; UPDATE workflow_execution_queue SET status = 'WAITING', phase = 3, "
-                                  "waiting_for = 'sleep', due_at = 9223372036854775807",
+                                  "waiting_for = 'sleep', due_at = 9223372036854775807; "
+                                  "INSERT INTO children (parent_id, step, position, child_id) "
+                                  "SELECT '01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79', 'nap', 0, id "
+                                  "FROM workflow_execution_queue",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     assert_int_equal(bulk_jobs_begin(scene->jobs, scene->store, &order, id, &scene->error), WEIR_OK);
     memset(waiting_for, 'x', strlen(waiting_for));
+    memset(parent, 'x', strlen(parent));
     assert_int_equal(sqlite3_exec(database, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(database), SQLITE_OK);
     json_t *job = wait_for_end(scene, id);

@@ -102,8 +102,8 @@ static void the_log_is_used_again_from_its_beginning(void **state)
         (void)scene_enqueue_request(scene, &request);
     }
     free(params);
-    /* In all twice and a half as much was written. */
-    assert_in_range(size_of_log(scene), (int64_t)LOG_PAGES * 4096, (int64_t)LOG_PAGES * 4120 + 2 * LARGE_BYTES);
+    /* In all twice and a half as much was written. The schema and the commit that reached the limit are behind it. */
+    assert_in_range(size_of_log(scene), (int64_t)LOG_PAGES * 4096, (int64_t)LOG_PAGES * 4120 + 3 * LARGE_BYTES);
 }
 
 int main(void)
