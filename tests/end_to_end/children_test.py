@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 
-from harness import run_tests
+from harness import assert_error, run_tests
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 
@@ -233,6 +233,111 @@ def a_retry_starts_children_anew_unless_they_are_kept(weir):
     assert kept['error_code'] == 'exit_1' and len(_children(weir)) == 1 and kept['children'] == [], kept
     anew = weir.ended(weir.good('retry', kept['id']).out.strip())
     assert anew['error_code'] == 'exit_1' and len(_children(weir)) == 2, anew
+    _no_problems(weir)
+
+
+def _own_steps(weir, name, steps, **sections):
+    weir.write(f'{name}.json', json.dumps({'name': name, 'steps': steps, **sections}))
+    weir.good('workflow', 'apply', f'{name}.json', '-q')
+
+
+def _states(shown):
+    return {row['step']: row['status'] for row in shown['steps']}
+
+
+def _output(shown, step):
+    return [row['output'] for row in shown['steps'] if row['step'] == step]
+
+
+def a_wake_ends_a_wait_that_has_a_timeout(weir):
+    _scene(weir)
+    waiting = {'start': {'workflow': 'child', 'params': {'name': 'x', 'waits': True}}}
+    _own_steps(weir, 'patient', {'go': {**waiting, 'timeout': '3d', 'continue_on_error': True},
+                                 'tell': {'needs': ['go'], 'exec': ['echo', '${.steps.go.error.code}']}})
+    _own_steps(weir, 'steady', {'go': waiting})
+    _node(weir)
+    id = _run(weir, 'patient')
+    assert _await(weir, id, 'WAITING')['waiting_for'] == 'child'
+    assert [item['id'] for item in weir.items('list', '--where', 'waiting_for=child')] == [id]
+    assert_error(weir.run('wake', id), 4, 'illegal_state', '')
+    assert_error(weir.run('wake', id, '--waiting-for', 'signal'), 4, 'illegal_state', 'none of its steps has a wait')
+    weir.good('wake', id, '--waiting-for', 'child', '-q')
+    shown = weir.ended(id)
+    assert (shown['status'], _output(shown, 'tell')) == ('COMPLETED', ['children_timeout']), shown
+    wait_for('the child to be cancelled', lambda: _children(weir, 'cancelled'), pause=SHORT)
+    id = _run(weir, 'steady')
+    _await(weir, id, 'WAITING')
+    assert_error(weir.run('wake', id, '--waiting-for', 'child'), 4, 'illegal_state', 'wait without a timeout')
+    _no_problems(weir)
+
+
+def a_failed_child_may_be_tolerated(weir):
+    _scene(weir)
+    _own_steps(weir, 'soft', {'go': {'start': {'workflow': 'child', 'params': {'name': 'bad'}}, 'continue_on_error': True},
+                              'tell': {'needs': ['go'], 'exec': ['echo', '${.steps.go.error.code}']}})
+    _node(weir)
+    shown = weir.ended(_run(weir, 'soft'))
+    assert (shown['status'], _output(shown, 'tell')) == ('COMPLETED', ['child_failed']), shown
+    assert _states(shown) == {'go': 'FAILED', 'tell': 'COMPLETED'}, shown
+    _no_problems(weir)
+
+
+def an_undo_reads_the_children_and_finally_starts_some(weir):
+    _scene(weir)
+    child = {'workflow': 'child', 'params': {'name': '${.failure.code}'}}
+    _own_steps(weir, 'saga', {'go': {**_start(params={'name': 'ada'})['go'],
+                                     'undo': {'exec': ['echo', 'undone: ${.steps.go.output.output}']}},
+                              'end': {'needs': ['go'], 'exec': ['false']}},
+               on_failure={'help': {'start': child}},
+               **{'finally': {'last': {'start': child},
+                              'tell': {'needs': ['last'], 'exec': ['echo', '${.steps.last.output.output}']}}})
+    _node(weir)
+    shown = weir.ended(_run(weir, 'saga'))
+    assert (shown['status'], shown['error_code'], _output(shown, 'tell')) == ('FAILED', 'exit_1', ['exit_1']), shown
+    assert _output(shown, 'go.undo') == ['undone: ada'], shown
+    assert len(_children(weir, 'completed')) == 3, shown
+    assert {row['step'] for row in shown['children']} == {'go', 'help', 'last'}, shown
+    _no_problems(weir)
+
+
+def a_cancel_while_the_parent_undoes_reaches_its_children(weir):
+    _scene(weir)
+    fifo = weir.path('undoing')
+    os.mkfifo(fifo)
+    _own_steps(weir, 'saga', {'go': {'start': {'workflow': 'child', 'wait': 'any', 'for_each': '${["x", "y"]}',
+                                               'params': {'name': '${.item}', 'waits': '${.index > 0}'}},
+                                     'undo': {'exec': ['sh', '-c', 'echo here > "$0"; sleep 600', fifo]}},
+                              'end': {'needs': ['go'], 'exec': ['false']}},
+               **{'finally': {'last': {'start': {'workflow': 'child', 'params': {'name': 'z'}}}}})
+    _node(weir)
+    id = _run(weir, 'saga')
+    with open(fifo) as file:
+        assert file.read() == 'here\n'
+    wait_for('the open child', lambda: weir.show(id)['children'][0]['open'] == 1, pause=SHORT)
+    weir.good('cancel', id, '-q')
+    shown = weir.ended(id)
+    assert shown['status'] == 'CANCELLED' and [row['step'] for row in shown['children']] == ['go'], shown
+    wait_for('the child to be cancelled', lambda: len(_children(weir, 'cancelled')) == 1, pause=SHORT)
+    assert len(_children(weir)) == 2
+    _no_problems(weir)
+
+
+def the_first_open_child_is_named(weir):
+    _scene(weir)
+    _own_steps(weir, 'mixed', _start(for_each='${.input.names}', params={'name': '${.item}', 'waits': '${.index > 0}'}))
+    _node(weir)
+    id = _run(weir, 'mixed', names=['a', 'b', 'c'])
+    wait_for('two to wait', lambda: len(_children(weir, 'waiting')) == 2, pause=SHORT)
+    wait_for('the first end', lambda: weir.show(id)['children'][0]['completed'] == 1, pause=SHORT)
+    first, second = sorted(_children(weir, 'waiting'), key=lambda child: weir.show(child)['parent']['index'])
+    why = weir.good('why', id).out
+    assert f'1 of 3 have ended; the first open one is {first}: a step of it waits for a signal' in why, why
+    weir.good('signal', first, 'go', '-q')
+    wait_for('the second end', lambda: weir.show(id)['children'][0]['completed'] == 2, pause=SHORT)
+    why = weir.good('why', id).out
+    assert f'2 of 3 have ended; the first open one is {second}: ' in why, why
+    weir.good('signal', second, 'go', '-q')
+    assert weir.ended(id)['status'] == 'COMPLETED'
     _no_problems(weir)
 
 
