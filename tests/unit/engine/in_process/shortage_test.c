@@ -14,6 +14,9 @@ static const char one_exec[] = "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"sh
 static const char one_expression[] =
     "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"echo\",\"${.input.n | . + 1 | tostring}\"]}}}";
 
+static const char one_start[] = "{\"name\":\"t\",\"steps\":{\"a\":{\"timeout\":\"1h\",\"start\":{\"workflow\":\"t\","
+                                "\"params\":{\"n\":\"${.input.n | . + 1 | tostring}\"}}}}}";
+
 static struct engine_fixture fixture;
 static struct rlimit enough;
 
@@ -138,6 +141,43 @@ static void an_expression_waits_while_its_keeper_has_no_file_descriptor(void **s
     assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "5\n");
 }
 
+/* The first report of a wait that brings a plan. Those before it are of the shortage. */
+static void expect_a_plan(int number, size_t n)
+{
+    const struct report *waiting = engine_fixture_expect(&fixture, REPORT_STEP, number, "a", STEP_WAITING, n);
+    while (strcmp(waiting->step.error_code, STEP_NODE_SHORT) == 0) {
+        assert_string_equal(waiting->step.signal, "");
+        assert_null(waiting->step.variables);
+        waiting = engine_fixture_expect(&fixture, REPORT_STEP, number, "a", STEP_WAITING, ++n);
+    }
+    assert_string_equal(waiting->step.signal, "children:a");
+    assert_non_null(strstr(waiting->step.variables, "\"n\":\"5\""));
+    assert_int_equal(waiting->step.failures, 0);
+}
+
+static void a_start_of_children_waits_while_its_node_has_no_file_descriptor(void **state)
+{
+    (void)state;
+    limit_files(0, NO_MORE_FILES);
+    engine_fixture_start(&fixture, 1, one_start, "{\"n\": 4}");
+    expect_that_it_is_told("ulimit -n");
+    limit_files(0, enough.rlim_cur);
+    expect_a_plan(1, 1);
+}
+
+/* A node that takes such a wait over plans the children, and does not take its end for that of the timeout. */
+static void a_start_that_waited_for_another_node_goes_on(void **state)
+{
+    (void)state;
+    struct step_record record = {
+        .step = "a", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = 0, .error_code = STEP_NODE_SHORT};
+    struct engine_start start = engine_fixture_start_of(1, one_start, "{\"n\": 4}");
+    start.steps = &record;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    expect_a_plan(1, 1);
+}
+
 static void each_shortage_names_its_remedy(void **state)
 {
     (void)state;
@@ -164,6 +204,8 @@ int main(void)
         CLAIM(a_step_that_waits_for_files_can_be_cancelled),
         CLAIM(an_expression_waits_while_its_node_has_no_file_descriptor),
         CLAIM(an_expression_waits_while_its_keeper_has_no_file_descriptor),
+        CLAIM(a_start_of_children_waits_while_its_node_has_no_file_descriptor),
+        CLAIM(a_start_that_waited_for_another_node_goes_on),
         CLAIM(each_shortage_names_its_remedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
