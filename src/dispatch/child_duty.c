@@ -12,6 +12,7 @@
 #include "dispatch/wake_up.h"
 
 #define CHILD_LOOK_US (60 * MICROSECONDS_PER_SECOND)
+#define CHILD_FAULT_US (60 * MICROSECONDS_PER_SECOND) /* between two reports of steps with a fault */
 #define CHILD_LOCKED_US (1 * MICROSECONDS_PER_SECOND)
 enum { ADVANCES_MOST = 8 }; /* of one step: the other duties have their turn */
 
@@ -27,6 +28,20 @@ void child_duty_news(struct node *node)
     atomic_store(&node->shared.children_due, true);
     if (atomic_load(&node->shared.children_exist)) {
         loop_wake(node, LOOP_MAINTENANCE);
+    }
+}
+
+/* A step that was left out stays so until its rows are mended, and each call finds it. */
+static void report_faults(struct node *node, const struct children_advance *advance, int64_t now_us)
+{
+    struct event event = {.type = EVENT_STORE_FAILED,
+                          .reason = "advance_children",
+                          .count = (int64_t)advance->faults,
+                          .code = weir_status_name(WEIR_STORE_CORRUPT),
+                          .error = advance->fault};
+    if (advance->faults > 0 && now_us >= node->maintenance.next_child_fault_us) {
+        node->maintenance.next_child_fault_us = time_add(now_us, CHILD_FAULT_US);
+        event_emit(node->events, &event);
     }
 }
 
@@ -48,6 +63,7 @@ enum weir_status child_duty_step(struct node *node, int64_t now_us, struct weir_
     for (size_t i = 0; i < ADVANCES_MOST && status == WEIR_OK && advance.again; i++) {
         FAILPOINT("before_children");
         status = store_advance_children(node->stores[LOOP_MAINTENANCE], &advance, error);
+        report_faults(node, &advance, now_us);
         if (status == WEIR_OK && advance.started + advance.cancelled + advance.settled > 0) {
             FAILPOINT("after_children");
             loop_wake(node, LOOP_DISPATCH);

@@ -284,6 +284,7 @@ struct maintenance {
     bool had_schedules_role;           /* at the last step of schedule_duty.c this node had the scheduler's role */
     char failed_cancel[UUID_TEXT_MAX]; /* of an overlap policy, the last one; "" = none */
     int64_t next_children_us;
+    int64_t next_child_fault_us; /* the earliest report of a child_duty.c fault */
     int64_t next_schedules_us;
     int64_t next_schedule_news_us;
     char purged_to[UUID_TEXT_MAX];

@@ -603,6 +603,37 @@ static void a_child_that_is_purged_before_the_wait_ends_is_shown_as_lost(void **
     json_decref(data);
 }
 
+/* A row that another program has written is in the way of the end of one wait. The other waits end, and this one ends when
+ * the row is gone. */
+static void a_fault_of_one_step_stops_no_other(void **state)
+{
+    struct scene *scene = *state;
+    struct children_advance part = {.faults = 0};
+    const struct planned planned = {.count = 1, .wanted = -1};
+    struct claimed_item bad = begin(scene, &planned);
+    struct claimed_item good = begin(scene, &planned);
+    assert_int_equal(advance(scene).started, 2);
+    char sql[256];
+    (void)snprintf(sql, sizeof sql, /* a number that the store will give to its own signal */
+                   "INSERT INTO signals (execution_id, seq, name, data, sent_at) VALUES ('%s', 1, 'x', 'null', 1)", bad.id);
+    json_decref(scene_rows(scene, sql));
+    for (int i = 0; i < 2; i++) {
+        struct claimed_item child = scene_claim_one(scene);
+        end_with(scene, &child, RECORD_COMPLETED, "7");
+    }
+    scene_ok(scene, store_advance_children(scene->store, &part, &scene->error));
+    assert_int_equal(part.settled, 1);
+    assert_int_equal(part.faults, 1);
+    assert_non_null(strstr(part.fault, bad.id));
+    assert_false(part.again || part.waits);
+    assert_string_equal(scene_status_of(scene, good.id), "PENDING");
+    assert_string_equal(scene_status_of(scene, bad.id), "WAITING");
+    json_decref(scene_rows(scene, "DELETE FROM signals WHERE name = 'x'"));
+    assert_int_equal(advance(scene).settled, 1);
+    assert_string_equal(scene_status_of(scene, bad.id), "PENDING");
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals WHERE data LIKE '%%COMPLETED%%'"), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -631,6 +662,7 @@ int main(void)
         SCENE_TEST(one_call_reads_a_bounded_number_of_plans),
         SCENE_TEST(all_steps_of_a_parent_are_cancelled_in_parts),
         SCENE_TEST(a_child_that_is_purged_before_the_wait_ends_is_shown_as_lost),
+        SCENE_TEST(a_fault_of_one_step_stops_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Children on PostgreSQL: one call of advance_children() (functions/). Runs in the thread that has the handle. */
 #include "base/error.h"
+#include "base/text.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
 
@@ -30,6 +31,8 @@ enum weir_status postgres_advance_children(struct store *store, struct children_
         advance.settled = (size_t)result_int(result, 0, 2);
         advance.again = result_bool(result, 0, 3);
         advance.waits = result_bool(result, 0, 4);
+        advance.faults = (size_t)result_int(result, 0, 5);
+        text_copy(advance.fault, sizeof advance.fault, result_text(result, 0, 6));
         PQclear(result);
     }
     if (status == WEIR_OK) {

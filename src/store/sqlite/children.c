@@ -2,9 +2,10 @@
  *
  * A call of sqlite_advance_children() is one write transaction:
  *
- *   1. Take the oldest notes. Those of ended children are counted in their steps.
- *   2. Look at each step that a note names. Read its plan if it is new, and enqueue children up to `max_parallel`, or
- *      cancel those of an ended parent. End the wait when it is over.
+ *   1. Take the oldest notes.
+ *   2. Look at each step that they name. Count its ended children. Read its plan if it is new, and enqueue children up to
+ *      `max_parallel`, or cancel those of an ended parent. End the wait when it is over. A step with rows that another
+ *      program has altered is undone alone, in a savepoint, and its notes are put back for a later call.
  *   3. A step with more to do than a transaction may do gets a note again. Delete the notes that were taken.
  *   4. A step whose parent was purged loses its rows when they are not needed any more.
  *
@@ -49,6 +50,9 @@ struct advance {
     int64_t plan_left;  /* of CHILD_PLAN_BATCH */
     int64_t bytes_left; /* of params that are enqueued */
     struct children_advance result;
+    size_t notes_left; /* put back, of steps with a fault */
+    struct news kept_news;
+    struct children_advance kept_result; /* both: before the step that is worked on */
 };
 
 /* A row of child_steps. */
@@ -657,24 +661,90 @@ static int compare_notes(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->step, y->step);
 }
 
+/* The rows of one step are at fault, and not the file or the machine: the other steps can be worked on. */
+static bool is_fault_of_step(enum weir_status status, const struct weir_error *error)
+{
+    int code = error->native & 0xFF;
+    bool is_of_row = code == 0 || code == SQLITE_CONSTRAINT || code == SQLITE_MISMATCH || code == SQLITE_TOOBIG;
+    return weir_status_kind(status) == WEIR_KIND_PERMANENT && is_of_row;
+}
+
+static void reset_context(struct advance *advance)
+{
+    struct write *write = &advance->write;
+    advance->context = (struct enqueue_context){.connection = write->connection,
+                                                .news = &write->news,
+                                                .uuids = write->store->store.uuids,
+                                                .now_us = write->now_us,
+                                                .wall_us = write->now_us};
+}
+
+/* Undoes the work on a step, and keeps its notes. */
+static enum weir_status leave_step(struct advance *advance, const struct note *notes, size_t count,
+                                   const struct weir_error *fault, struct weir_error *error)
+{
+    struct connection *connection = advance->write.connection;
+    size_t faults = advance->kept_result.faults + 1;
+    enum weir_status status = connection_execute(connection, "ROLLBACK TO child_step", error);
+    advance->write.news = advance->kept_news;
+    advance->result = advance->kept_result;
+    advance->result.faults = faults;
+    (void)snprintf(advance->result.fault, sizeof advance->result.fault, "step %s of execution %s: %.300s", notes->step,
+                   notes->parent, fault->message);
+    reset_context(advance); /* its caches may have rows that were undone */
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = connection_run(connection, error, NULL, QUERY_PUT_BACK_CHILD_NOTE, "tti", notes[i].parent, notes[i].step,
+                                notes[i].position);
+    }
+    return status;
+}
+
+/* Step 2, for the notes of one step. */
+static enum weir_status work_apart(struct advance *advance, const struct note *notes, size_t count,
+                                   struct weir_error *error)
+{
+    struct connection *connection = advance->write.connection;
+    struct weir_error own = {.status = WEIR_OK};
+    enum weir_status status = connection_execute(connection, "SAVEPOINT child_step", error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    advance->kept_news = advance->write.news;
+    advance->kept_result = advance->result;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = notes[i].position < 0 ? WEIR_OK : count_end(advance, &notes[i], &own);
+    }
+    if (status == WEIR_OK) {
+        status = look_at_step(advance, &notes[0], &own);
+    }
+    arena_reset(&advance->arena);
+    if (status != WEIR_OK && is_fault_of_step(status, &own)) {
+        status = leave_step(advance, notes, count, &own, error);
+        advance->notes_left += count;
+    } else if (status != WEIR_OK && error != NULL) {
+        *error = own;
+    }
+    return status == WEIR_OK ? connection_execute(connection, "RELEASE child_step", error) : status;
+}
+
 /* Steps 1 to 3. */
 static enum weir_status work_on_notes(struct advance *advance, struct weir_error *error)
 {
     enum weir_status status = take_notes(advance, error);
-    for (size_t i = 0; i < advance->note_count && status == WEIR_OK; i++) {
-        status = advance->notes[i].position < 0 ? WEIR_OK : count_end(advance, &advance->notes[i], error);
-    }
     if (status == WEIR_OK) {
         status = connection_run(advance->write.connection, error, NULL, QUERY_DELETE_CHILD_NOTES, "i", advance->last_note);
     }
     qsort(advance->notes, advance->note_count, sizeof *advance->notes, compare_notes);
-    for (size_t i = 0; i < advance->note_count && status == WEIR_OK; i++) {
-        if (i == 0 || compare_notes(&advance->notes[i - 1], &advance->notes[i]) != 0) {
-            status = look_at_step(advance, &advance->notes[i], error);
-            arena_reset(&advance->arena);
+    for (size_t first = 0, end; first < advance->note_count && status == WEIR_OK; first = end) {
+        for (end = first + 1; end < advance->note_count; end++) {
+            if (compare_notes(&advance->notes[first], &advance->notes[end]) != 0) {
+                break;
+            }
         }
+        status = work_apart(advance, &advance->notes[first], end - first, error);
     }
-    advance->result.again = advance->result.again || advance->note_count == CHILD_WORK_BATCH;
+    bool is_full = advance->note_count == CHILD_WORK_BATCH && advance->notes_left < advance->note_count;
+    advance->result.again = advance->result.again || is_full;
     return status;
 }
 
@@ -684,11 +754,7 @@ static enum weir_status advance_all(struct store *store, struct advance *advance
     if (status != WEIR_OK) {
         return status;
     }
-    advance->context = (struct enqueue_context){.connection = advance->write.connection,
-                                                .news = &advance->write.news,
-                                                .uuids = store->uuids,
-                                                .now_us = advance->write.now_us,
-                                                .wall_us = advance->write.now_us};
+    reset_context(advance);
     return write_end(&advance->write, work_on_notes(advance, error), error);
 }
 

@@ -6,7 +6,7 @@ SELECT EXISTS (SELECT 1 FROM :schema.child_steps), EXISTS (SELECT 1 FROM :schema
 
 -- $1 notes, $2 starts, and cancels, at most
 -- name: advance_children
-SELECT a.started, a.cancelled, a.settled, a.again, a.waits FROM :schema.advance_children($1, $2) a;
+SELECT a.started, a.cancelled, a.settled, a.again, a.waits, a.faults, coalesce(a.fault, '') FROM :schema.advance_children($1, $2) a;
 
 -- The children of each step by their ends, for people. $1 parent
 -- name: read_child_rows

@@ -14,6 +14,10 @@ ON CONFLICT DO NOTHING;
 -- name: insert_child_note
 INSERT INTO child_notes (parent_id, step) VALUES (?1, ?2);
 
+-- The note of a step that could not be worked on. ?3 = -1: of no child
+-- name: put_back_child_note
+INSERT INTO child_notes (parent_id, step, position) VALUES (?1, ?2, nullif(?3, -1));
+
 -- Of a set of ends, before the deletion of their rows; `parameter_rows` has their numbers. Index: children_by_id.
 -- name: note_child_ends
 INSERT INTO child_notes (parent_id, step, position)
