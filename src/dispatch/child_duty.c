@@ -14,19 +14,23 @@
 #define CHILD_LOOK_US (60 * MICROSECONDS_PER_SECOND)
 #define CHILD_FAULT_US (60 * MICROSECONDS_PER_SECOND) /* between two reports of steps with a fault */
 #define CHILD_LOCKED_US (1 * MICROSECONDS_PER_SECOND)
+enum { CHILDREN_NONE, CHILDREN_EXIST, CHILDREN_EXPECTED }; /* EXPECTED: recorded by this node since the last read */
 enum { ADVANCES_MOST = 8 }; /* of one step: the other duties have their turn */
 
 void child_duty_expect(struct node *node)
 {
     INVARIANT(node != NULL);
-    atomic_store(&node->shared.children_exist, true);
+    atomic_store(&node->shared.children_exist, CHILDREN_EXPECTED);
+    if (atomic_load(&node->shared.children_due)) { /* the news was read before this */
+        loop_wake(node, LOOP_MAINTENANCE);
+    }
 }
 
 void child_duty_news(struct node *node)
 {
     INVARIANT(node != NULL);
     atomic_store(&node->shared.children_due, true);
-    if (atomic_load(&node->shared.children_exist)) {
+    if (atomic_load(&node->shared.children_exist) != CHILDREN_NONE) {
         loop_wake(node, LOOP_MAINTENANCE);
     }
 }
@@ -43,6 +47,13 @@ static void report_faults(struct node *node, const struct children_advance *adva
         node->maintenance.next_child_fault_us = time_add(now_us, CHILD_FAULT_US);
         event_emit(node->events, &event);
     }
+}
+
+/* A plan that was recorded since the store was read stays expected. */
+static void note_existence(struct node *node, bool exist)
+{
+    int seen = exist ? CHILDREN_NONE : CHILDREN_EXIST;
+    (void)atomic_compare_exchange_strong(&node->shared.children_exist, &seen, exist ? CHILDREN_EXIST : CHILDREN_NONE);
 }
 
 enum weir_status child_duty_step(struct node *node, int64_t now_us, struct weir_error *error)
@@ -62,6 +73,8 @@ enum weir_status child_duty_step(struct node *node, int64_t now_us, struct weir_
     m->next_children_us = time_add(now_us, CHILD_LOCKED_US); /* of a failure */
     for (size_t i = 0; i < ADVANCES_MOST && status == WEIR_OK && advance.again; i++) {
         FAILPOINT("before_children");
+        int expected = CHILDREN_EXPECTED; /* before the read, which finds their rows */
+        (void)atomic_compare_exchange_strong(&node->shared.children_exist, &expected, CHILDREN_EXIST);
         status = store_advance_children(node->stores[LOOP_MAINTENANCE], &advance, error);
         report_faults(node, &advance, now_us);
         if (status == WEIR_OK && advance.started + advance.cancelled + advance.settled > 0) {
@@ -70,7 +83,7 @@ enum weir_status child_duty_step(struct node *node, int64_t now_us, struct weir_
         }
     }
     if (status == WEIR_OK) {
-        atomic_store(&node->shared.children_exist, advance.exist);
+        note_existence(node, advance.exist);
         m->next_children_us = time_add(now_us, advance.again ? 0 : advance.waits ? CHILD_LOCKED_US : CHILD_LOOK_US);
     }
     return status;

@@ -13,7 +13,7 @@
 
 /* Does what can be done, when there was news or its time has come. */
 WEIR_MUST_CHECK enum weir_status child_duty_step(struct node *node, int64_t now_us, struct weir_error *error);
-/* A record of this node has begun a wait for children: news of it is on its way. Any thread. */
+/* A record of this node that begins a wait for children is committed: news of it is on its way, or was read. Any thread. */
 void child_duty_expect(struct node *node);
 /* The scheduler has read news. Any thread. */
 void child_duty_news(struct node *node);

@@ -83,7 +83,7 @@ struct node_shared {
     atomic_bool hooks_due;       /* there was news since hook_duty.c last looked for events */
     atomic_bool schedules_due;   /* the same for schedule_duty.c */
     atomic_bool children_due;    /* the same for child_duty.c */
-    atomic_bool children_exist;  /* at its last look, or since: news wakes it at once */
+    atomic_int children_exist;   /* at its last look, or since: news wakes it at once (child_duty.c) */
     atomic_bool handlers_due;    /* the store has not all handlers of this node yet */
     atomic_bool has_target;      /* the store has the engine's target: before, this node gets nothing */
     atomic_bool paused;          /* node_pause() */

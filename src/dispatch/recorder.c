@@ -737,9 +737,6 @@ static int64_t record_set(struct node *node, int64_t now_us)
     if (has_park(recorder, count)) {
         FAILPOINT("before_park");
     }
-    if (has_children_plan(recorder, count)) {
-        child_duty_expect(node);
-    }
     enum weir_status status = count == 0 ? WEIR_OK
                                          : store_record(node->stores[LOOP_RECORD], atomic_load(&node->shared.id),
                                                         recorder->records, count, &summary, &error);
@@ -748,6 +745,9 @@ static int64_t record_set(struct node *node, int64_t now_us)
         return loop_failed(node, LOOP_RECORD, now_us, status, &error);
     }
     loop_succeeded(node, LOOP_RECORD);
+    if (has_children_plan(recorder, count)) {
+        child_duty_expect(node);
+    }
     if (has_park(recorder, count)) {
         FAILPOINT("after_park");
     }
