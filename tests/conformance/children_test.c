@@ -328,6 +328,10 @@ static void the_end_of_a_parent_cancels_its_children(void **state)
     struct children_advance rest = advance(scene);
     assert_int_equal(rest.started + rest.cancelled + rest.settled, 0);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'CANCELLED'"), 3);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_events WHERE event = 'cancel' AND actor "
+                                         "IS NULL AND reason = 'its parent has ended'"),
+                     3);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit WHERE act = 'cancel'"), 0); /* no person did it */
 }
 
 static void purge(struct scene *scene, const char *id)

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "dispatch/child_duty.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/wake_up.h"
 #include "support/refused_watches.h"
@@ -40,6 +41,30 @@ static void a_wake_whose_write_comes_late_lets_its_loop_sleep_again(void **state
         write_wake(bench->node, loop);
         loop_sleep(bench->node, loop, bench->now_us);
         assert_false(is_readable(bench->node->threads.loops[loop].wake_fd));
+    }
+}
+
+/* The scheduler may read the news of a commit before its recorder has the answer. */
+static void a_plan_of_children_wakes_the_duty_also_behind_its_news(void **state)
+{
+    struct bench *bench = *state;
+    start_node(bench);
+    for (int news_first = 0; news_first < 2; news_first++) {
+        atomic_store(&bench->node->shared.children_due, false);
+        atomic_store(&bench->node->shared.children_exist, 0);
+        (void)loop_take_wake(bench->node, LOOP_MAINTENANCE);
+        if (news_first == 1) {
+            child_duty_news(bench->node);
+        } else {
+            child_duty_expect(bench->node);
+        }
+        assert_false(atomic_load(&bench->node->threads.loops[LOOP_MAINTENANCE].is_woken));
+        if (news_first == 1) {
+            child_duty_expect(bench->node);
+        } else {
+            child_duty_news(bench->node);
+        }
+        assert_true(atomic_load(&bench->node->threads.loops[LOOP_MAINTENANCE].is_woken));
     }
 }
 
@@ -279,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_wake_whose_write_comes_late_lets_its_loop_sleep_again),
+        TEST(a_plan_of_children_wakes_the_duty_also_behind_its_news),
         TEST(a_wake_whose_write_comes_late_does_not_keep_the_caller_of_steps_awake),
         TEST(wakes_are_counted_whatever_their_order),
         TEST(a_loop_whose_store_could_not_be_watched_asks_for_the_watch_while_it_sleeps),
