@@ -15,7 +15,7 @@
 #define CHILD_FAULT_US (60 * MICROSECONDS_PER_SECOND) /* between two reports of steps with a fault */
 #define CHILD_LOCKED_US (1 * MICROSECONDS_PER_SECOND)
 enum { CHILDREN_NONE, CHILDREN_EXIST, CHILDREN_EXPECTED }; /* EXPECTED: recorded by this node since the last read */
-enum { ADVANCES_MOST = 8 }; /* of one step: the other duties have their turn */
+enum { ADVANCES_MOST = 8 };                                /* of one step: the other duties have their turn */
 
 void child_duty_expect(struct node *node)
 {
