@@ -1,8 +1,7 @@
 from typing import Any, Callable
 
 _Text = str | None
-_Conditions = tuple[_Text, _Text, _Text, _Text, _Text, _Text, _Text, _Text, int]
-_Filter = tuple[*_Conditions, int, int, int, _Text, _Text, tuple[str, ...]]
+_Filter = tuple[_Text, _Text, _Text, _Text, _Text, _Text, _Text, _Text, int, int, int, int, _Text, _Text, tuple[str, ...]]
 
 class Store:
     def __new__(cls, url: str, deadline_us: int = 0, on_event: Callable[..., None] | None = None) -> Store: ...
