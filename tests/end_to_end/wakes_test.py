@@ -105,7 +105,7 @@ def a_wait_for_a_signal_needs_its_kind(weir):
     _node(weir)
     id = weir.enqueue('-w', 'tiny', 'ask')
     _await(weir, id, 'WAITING')
-    assert_error(weir.run('wake', id), 4, 'illegal_state', 'a wake does not send them')
+    assert_error(weir.run('wake', id), 4, 'illegal_state', 'a wake does not bring them')
     assert_error(weir.run('signal', id, 'wake:ask', '--data', '1'), 2, 'invalid_argument', 'its steps wait for: approved')
     weir.good('wake', id, '--waiting-for', 'signal', '-q')
     shown = weir.ended(id)

@@ -203,6 +203,7 @@ static napi_value finish_close(napi_env env, struct task *task)
 /* The arguments of a request: workspace, workflow, params, key, group, priority, run_at, id, traceparent,
  * business key, labels. */
 static const char request_types[] = "ssszziizzzz";
+_Static_assert(sizeof request_types - 1 <= ARGUMENTS_MAX, "a request has more arguments than an array of them");
 
 static struct weir_request make_request(const struct argument *arguments)
 {
