@@ -50,7 +50,8 @@ FIGURES = {
     "http": [
         "http, requests without the store, 64 connections", "http, enqueue, 64 connections",
         "http, enqueue, 64 connections: rate", "http, enqueue, 64 connections: p99",
-        "http, enqueue, 1 connection: p50 (floor: the library)", "http, memory of the node",
+        "http, enqueue, 1 connection: p50 (floor: the library)", "http, enqueue, batches of 1,000",
+        "http, memory of the node",
         "http, enqueue in process while a stream is read", "http, memory of a stream",
         "http, 1,000 streams, enqueue to event: p50", "http, 1,000 streams, enqueue to event: p99",
         "http, /metrics, 10k workspaces", "http, /metrics, 10k workspaces: p99",

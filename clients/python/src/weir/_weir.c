@@ -385,9 +385,8 @@ static int fill_filter_labels(PyObject *given, struct weir_label labels[WEIR_FIL
     filter->label_count = count > WEIR_FILTER_LABELS_MAX ? WEIR_FILTER_LABELS_MAX + 1 : (size_t)count;
     filter->labels = labels;
     for (Py_ssize_t i = 0; i < (Py_ssize_t)filter->label_count; i++) {
-        labels[i].name = PyUnicode_AsUTF8(PyTuple_GetItem(given, 2 * i));
-        labels[i].value = PyUnicode_AsUTF8(PyTuple_GetItem(given, 2 * i + 1));
-        if (labels[i].name == NULL || labels[i].value == NULL) {
+        if (!PyArg_Parse(PyTuple_GetItem(given, 2 * i), "s:label", &labels[i].name) ||
+            !PyArg_Parse(PyTuple_GetItem(given, 2 * i + 1), "s:label", &labels[i].value)) {
             return -1;
         }
     }
