@@ -600,8 +600,8 @@ def the_list_of_points_is_whole(weir):
         text = file.read()
     block = text[text.index('names[] = {'):text.index('};')]
     known = {part.split('"')[0] for part in block.split('    "')[1:]}
-    # Of another engine: temporal_faults_test.py; of long calls by people: cli_test.py; of hooks: webhook_test.py; of children:
-    # children_test.py.
+    # Of another engine: temporal_faults_test.py; of long calls by people: cli_test.py; of hooks: webhook_test.py; of
+    # children: children_test.py.
     elsewhere = {'before_start_call', 'after_start_answer', 'in_progress', 'after_hook_enqueue', 'after_schedule_advance',
                  'after_schedule_enqueue', 'before_children', 'after_children'}
     here = set(KILL_POINTS) | set(PARK_POINTS)
