@@ -96,14 +96,9 @@ static void note_sent(struct known_item *item, enum wait wait, int key, int data
     item->sent[item->sent_count++] = (struct sent){.wait = wait, .key = key, .data = data, .seq = seq};
 }
 
-static void signal_one(struct walker *walker)
+static void signal_with(struct walker *walker, struct known_item *item, int key)
 {
-    struct known_item *item = draw_item(walker);
-    int key = (int)draw(walker, KEYS + 1);
     int number = (int)draw(walker, 2);
-    if (item == NULL || item->sent_count + 2 >= SIGNALS) { /* room is left for a decision and a wake */
-        return;
-    }
     char data[16], key_text[16];
     (void)snprintf(data, sizeof data, "%d", number);
     (void)snprintf(key_text, sizeof key_text, "k%d", key);
@@ -123,6 +118,15 @@ static void signal_one(struct walker *walker)
         scene_ok(walker->scene, status);
         assert_false(sent.duplicate);
         note_sent(item, ASK, key, number, sent.seq);
+    }
+}
+
+static void signal_one(struct walker *walker)
+{
+    struct known_item *item = draw_item(walker);
+    int key = (int)draw(walker, KEYS + 1);
+    if (item != NULL && item->sent_count + 3 < SIGNALS) { /* room is left for a decision, a wake and the last signal */
+        signal_with(walker, item, key);
     }
 }
 
@@ -396,6 +400,16 @@ static void check_walk(struct walker *walker)
     scene_check(scene);
 }
 
+static bool has_answer(const struct known_item *item, enum wait wait)
+{
+    for (size_t i = 0; i < item->sent_count; i++) {
+        if (item->sent[i].wait == wait && !item->sent[i].consumed) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void answer_all(struct walker *walker)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -417,11 +431,13 @@ static void answer_all(struct walker *walker)
             if (!item->ended && item->steps[PAY] == WAITING && !item->decided) {
                 decide_one(walker, item);
             }
+            if (!item->ended && item->steps[ASK] == WAITING && !has_answer(item, ASK)) {
+                signal_with(walker, item, 0);
+            }
         }
         if (living == 0) {
             return;
         }
-        signal_one(walker);
     }
     fail_msg("after %d rounds there are executions without an end", ROUNDS);
 }

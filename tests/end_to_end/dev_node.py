@@ -7,13 +7,14 @@ from waiting import wait_for
 
 
 def start_dev_node(weir, *words):
-    """The process of `weir dev`, once its node is alive."""
+    """The process of `weir dev`, once its node is alive and schedules: a test may freeze it at once."""
     node = weir.spawn('dev', *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def is_up():
         assert node.poll() is None
-        return any(row['state'] == 'alive' for row in weir.items('node', 'list'))
-    wait_for('the coming up of the node', is_up)
+        is_alive = any(row['state'] == 'alive' for row in weir.items('node', 'list'))
+        return is_alive and not weir.good('status', '--json').json()['scheduler']['is_free']
+    wait_for('a node that schedules', is_up)
     return node
 
 
