@@ -115,6 +115,10 @@ WEIR_MUST_CHECK enum weir_status reader_take_secret_name(struct definition_reade
 WEIR_MUST_CHECK enum weir_status reader_take_template(struct definition_reader *reader, size_t step,
                                                       const struct yaml_node *node, const char *field,
                                                       const struct template **ret_template);
+/* A template that is one expression. `gives`: the end of the refusal, with what it must give; `hint`: an example. */
+WEIR_MUST_CHECK enum weir_status reader_take_expression(struct definition_reader *reader, size_t step,
+                                                        const struct yaml_node *node, const char *field, const char *gives,
+                                                        const char *hint, const struct template **ret_template);
 WEIR_MUST_CHECK enum weir_status reader_take_tree(struct definition_reader *reader, size_t step,
                                                   const struct yaml_node *node, const char *field,
                                                   const struct template **ret_template);

@@ -19,19 +19,8 @@
 static enum weir_status read_for_each(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                       struct step_start *start)
 {
-    enum weir_status status = WEIR_OK;
-    if (node->kind == YAML_STRING) {
-        status = reader_take_template(reader, index, node, "\"for_each\"", &start->for_each);
-        if (status == WEIR_OK && template_is_expression(start->for_each)) {
-            return WEIR_OK;
-        }
-    }
-    if (status == WEIR_OK) {
-        FAIL(reader, node, "\"for_each\" must be one expression, which gives a list");
-        error_hint(reader->error, "write for_each: ${.input.urls}");
-        status = reader->source.status;
-    }
-    return status;
+    return reader_take_expression(reader, index, node, "\"for_each\"", ", which gives a list",
+                                  "write for_each: ${.input.urls}", &start->for_each);
 }
 
 /* `all`, `any`, `none`, or a number of completed children. */
