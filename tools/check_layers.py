@@ -31,7 +31,7 @@ LAYERS = [
     ('src/observe/', RULES),
     ('src/store/sqlite/', STORE_DRIVER),
     ('src/store/postgres/', STORE_DRIVER),
-    ('src/store/http/', STORE_DRIVER + ('remote/',)),
+    ('src/store/http/', STORE_DRIVER + ('remote/', 'store/filter.h')),
     ('src/engine/in_process/', ENGINE_DRIVER),
     ('src/engine/temporal/', ENGINE_DRIVER + ('grpc/',)),
     ('src/store/', RULES + ('observe/',)),

@@ -130,44 +130,18 @@ static void *run_job(void *context)
 
 /* --- begin --- */
 
-/* False: out of memory. */
-static bool copy_order_text(struct bulk_job *job, const char **text)
-{
-    if (*text == NULL) {
-        return true;
-    }
-    *text = arena_copy_string(&job->arena, *text);
-    return *text != NULL;
-}
-
 /* The texts of an order belong to its request, which ends before the act. */
 static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *error)
 {
-    struct execution_filter *filter = &job->order.filter;
-    const char **const texts[] = {&filter->id,
-                                  &filter->workspace,
-                                  &filter->workflow,
-                                  &filter->group,
-                                  &filter->reason,
-                                  &filter->waiting_for,
-                                  &filter->parent,
-                                  &filter->error_code,
-                                  &filter->idempotency_key,
-                                  &filter->business_key,
-                                  &filter->node,
-                                  &filter->error_text,
-                                  &job->order.options.from,
-                                  &job->order.options.waits_for,
-                                  &job->order.options.signal_name,
-                                  &job->order.options.signal_data,
-                                  &job->order.options.signal_key};
-    bool is_fine = true;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        is_fine = is_fine && copy_order_text(job, texts[i]);
-    }
-    for (size_t i = 0; i < filter->label_count; i++) {
-        is_fine =
-            is_fine && copy_order_text(job, &filter->labels[i].name) && copy_order_text(job, &filter->labels[i].value);
+    struct act_order *options = &job->order.options;
+    const char **const texts[] = {&options->from, &options->waits_for, &options->signal_name, &options->signal_data,
+                                  &options->signal_key};
+    bool is_fine = filter_copy_texts(&job->order.filter, &job->arena);
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && is_fine; i++) {
+        if (*texts[i] != NULL) {
+            *texts[i] = arena_copy_string(&job->arena, *texts[i]);
+            is_fine = *texts[i] != NULL;
+        }
     }
     return is_fine ? WEIR_OK : error_out_of_memory(error);
 }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/call.h"
+#include "store/filter.h"
 
 static enum weir_status check_act_text(const char *what, const char *text, size_t most, struct weir_error *error)
 {
@@ -106,100 +107,32 @@ static void cut_at_character(char *text)
     }
 }
 
+struct subject {
+    char *to;
+    size_t size;
+};
+
 /* Appends " KEY=VALUE" while there is room. */
-static void add_condition(char *to, size_t size, const char *key, const char *value)
+static void add_condition(void *context, const char *key, const char *value)
 {
-    size_t used = strlen(to);
-    if (value != NULL && used < size) {
-        (void)snprintf(to + used, size - used, "%s%s=%s", used == 0 ? "" : " ", key, value);
+    struct subject *subject = context;
+    size_t used = strlen(subject->to);
+    if (used < subject->size) {
+        (void)snprintf(subject->to + used, subject->size - used, "%s%s=%s", used == 0 ? "" : " ", key, value);
     }
-}
-
-static const char *filter_condition_word(enum filter_condition condition)
-{
-    return condition == CONDITION_ANY ? NULL : condition == CONDITION_YES ? "yes" : "no";
-}
-
-/* The states of a filter with commas. */
-static void add_states(char *to, size_t size, unsigned states)
-{
-    char names[SUBJECT_MAX + 1] = "";
-    for (int i = 0; i < ITEM_STATE_COUNT; i++) {
-        size_t used = strlen(names);
-        if ((states & 1u << i) != 0) {
-            (void)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ",",
-                           item_state_name((enum item_state)i));
-        }
-    }
-    add_condition(to, size, "status", states == 0 ? NULL : names);
-}
-
-static void add_time(char *to, size_t size, const char *key, int64_t time_us)
-{
-    char text[TIME_TEXT_MAX];
-    if (time_us != 0) {
-        time_format(time_us, text);
-        add_condition(to, size, key, text);
-    }
-}
-
-static void add_duration(char *to, size_t size, const char *key, int64_t duration_us)
-{
-    char text[DURATION_TEXT_MAX];
-    if (duration_us != 0) {
-        duration_format(duration_us, text);
-        add_condition(to, size, key, text);
-    }
-}
-
-/* Those of labels, of the business key, and of conditions without an index. */
-static void add_other_conditions(char *to, size_t size, const struct execution_filter *filter)
-{
-    char text[16];
-    if (filter->business_key != NULL) {
-        const char *key = filter->business_key_is_prefix ? "business_key_prefix" : "business_key";
-        add_condition(to, size, key, filter->business_key);
-    }
-    for (size_t i = 0; i < filter->label_count; i++) {
-        char key[sizeof "label." + LABEL_NAME_MAX];
-        (void)snprintf(key, sizeof key, "label.%s", filter->labels[i].name);
-        add_condition(to, size, key, filter->labels[i].value);
-    }
-    add_condition(to, size, "node", filter->node);
-    if (filter->version != 0) {
-        (void)snprintf(text, sizeof text, "%d", filter->version);
-        add_condition(to, size, "version", text);
-    }
-    add_duration(to, size, "longer_than", filter->longer_than_us);
-    add_duration(to, size, "shorter_than", filter->shorter_than_us);
-    add_condition(to, size, "error_text", filter->error_text);
 }
 
 /* The words of a filter, as `weir list --where` takes them. */
 void audit_subject(const struct execution_filter *filter, const char *id, char *to, size_t size)
 {
     INVARIANT(filter != NULL && to != NULL && size > 0);
+    struct subject subject = {.to = to, .size = size};
     to[0] = '\0';
     if (filter->id != NULL) {
         text_copy(to, size, id);
         return;
     }
-    add_condition(to, size, "workspace", filter->workspace);
-    add_condition(to, size, "workflow", filter->workflow);
-    add_condition(to, size, "executor_group", filter->group);
-    add_states(to, size, filter->states);
-    add_condition(to, size, "pending_reason", filter->reason);
-    add_condition(to, size, "waiting_for", filter->waiting_for);
-    add_condition(to, size, "parent", filter->parent);
-    add_condition(to, size, "error_code", filter->error_code);
-    add_condition(to, size, "idempotency_key", filter->idempotency_key);
-    add_condition(to, size, "retried", filter_condition_word(filter->retried));
-    add_condition(to, size, "dismissed", filter_condition_word(filter->dismissed));
-    add_condition(to, size, "stuck", filter_condition_word(filter->stuck));
-    add_time(to, size, "since", filter->created_since_us);
-    add_time(to, size, "until", filter->created_before_us);
-    add_time(to, size, "finished_before", filter->finished_before_us);
-    add_other_conditions(to, size, filter);
+    filter_each(filter, add_condition, &subject);
     if (to[0] == '\0') {
         text_copy(to, size, "executions");
     }

@@ -1,4 +1,5 @@
-/* The reader of --where: KEY=VALUE pairs become a struct execution_filter.
+/* Filters as texts. The reader of --where: KEY=VALUE pairs become a struct execution_filter; and back, for clients of a
+ * server and for the record of acts.
  *
  * 1. The text is copied to the arena and cut there in place, pair by pair; a quoted value may hold blanks.
  * 2. The key is found in the table of names; a misspelt or foreign key gets the nearest one as a hint.
@@ -449,23 +450,139 @@ const char *filter_key(size_t index)
     return index < KEY_COUNT ? key_names[index] : NULL;
 }
 
+/* --- conditions as texts --- */
+
+struct visitor {
+    filter_visit *visit;
+    void *context;
+};
+
+static void visit_text(const struct visitor *visitor, enum filter_key key, const char *value)
+{
+    if (value != NULL) {
+        visitor->visit(visitor->context, key_names[key], value);
+    }
+}
+
+static void visit_word(const struct visitor *visitor, enum filter_key key, enum filter_condition condition)
+{
+    visit_text(visitor, key, condition == CONDITION_ANY ? NULL : condition == CONDITION_YES ? "yes" : "no");
+}
+
+/* To the microsecond: a bound that is rounded would select other executions. */
+static void visit_time(const struct visitor *visitor, enum filter_key key, int64_t time_us)
+{
+    char text[TIME_TEXT_MAX];
+    if (time_us != 0) {
+        time_format(time_us, text);
+        visit_text(visitor, key, text);
+    }
+}
+
+/* In whole milliseconds, as duration_parse() reads it. */
+static void visit_duration(const struct visitor *visitor, enum filter_key key, int64_t duration_us)
+{
+    char text[DURATION_TEXT_MAX];
+    if (duration_us != 0) {
+        duration_format(duration_us, text);
+        visit_text(visitor, key, text);
+    }
+}
+
+static void visit_states(const struct visitor *visitor, unsigned states)
+{
+    char names[128] = "";
+    for (int i = 0; i < ITEM_STATE_COUNT; i++) {
+        size_t used = strlen(names);
+        if ((states & 1U << i) != 0) {
+            (void)snprintf(names + used, sizeof names - used, "%s%s", used == 0 ? "" : ",",
+                           item_state_name((enum item_state)i));
+        }
+    }
+    visit_text(visitor, KEY_STATUS, names[0] == '\0' ? NULL : names);
+}
+
+static void visit_labels(const struct visitor *visitor, const struct execution_filter *filter)
+{
+    for (size_t i = 0; i < filter->label_count; i++) {
+        char key[sizeof LABEL_PREFIX + LABEL_NAME_MAX];
+        (void)snprintf(key, sizeof key, "%s%s", LABEL_PREFIX, filter->labels[i].name);
+        visitor->visit(visitor->context, key, filter->labels[i].value);
+    }
+}
+
+void filter_each(const struct execution_filter *filter, filter_visit *visit, void *context)
+{
+    INVARIANT(filter != NULL && visit != NULL);
+    const struct visitor visitor = {.visit = visit, .context = context};
+    char version[16];
+    (void)snprintf(version, sizeof version, "%d", filter->version);
+    visit_text(&visitor, KEY_ID, filter->id);
+    visit_text(&visitor, KEY_WORKSPACE, filter->workspace);
+    visit_text(&visitor, KEY_WORKFLOW, filter->workflow);
+    visit_text(&visitor, KEY_EXECUTOR_GROUP, filter->group);
+    visit_states(&visitor, filter->states);
+    visit_text(&visitor, KEY_PENDING_REASON, filter->reason);
+    visit_text(&visitor, KEY_WAITING_FOR, filter->waiting_for);
+    visit_text(&visitor, KEY_PARENT, filter->parent);
+    visit_text(&visitor, KEY_ERROR_CODE, filter->error_code);
+    visit_text(&visitor, KEY_IDEMPOTENCY_KEY, filter->idempotency_key);
+    visit_word(&visitor, KEY_RETRIED, filter->retried);
+    visit_word(&visitor, KEY_DISMISSED, filter->dismissed);
+    visit_word(&visitor, KEY_STUCK, filter->stuck);
+    visit_time(&visitor, KEY_SINCE, filter->created_since_us);
+    visit_time(&visitor, KEY_UNTIL, filter->created_before_us);
+    visit_time(&visitor, KEY_FINISHED_BEFORE, filter->finished_before_us);
+    visit_text(&visitor, filter->business_key_is_prefix ? KEY_BUSINESS_KEY_PREFIX : KEY_BUSINESS_KEY, filter->business_key);
+    visit_labels(&visitor, filter);
+    visit_text(&visitor, KEY_NODE, filter->node);
+    visit_text(&visitor, KEY_VERSION, filter->version == 0 ? NULL : version);
+    visit_duration(&visitor, KEY_LONGER_THAN, filter->longer_than_us);
+    visit_duration(&visitor, KEY_SHORTER_THAN, filter->shorter_than_us);
+    visit_text(&visitor, KEY_ERROR_TEXT, filter->error_text);
+}
+
+static void note_condition(void *context, const char *key, const char *value)
+{
+    (void)key, (void)value;
+    *(bool *)context = true;
+}
+
 /* Callers refuse an act with such a filter: a condition that was forgotten must not act on every execution. */
 bool filter_is_empty(const struct execution_filter *filter)
 {
-    INVARIANT(filter != NULL);
-    const char *const texts[] = {filter->id,           filter->workspace,   filter->workflow,   filter->group,
-                                 filter->reason,       filter->waiting_for, filter->error_code, filter->idempotency_key,
-                                 filter->business_key, filter->node,        filter->error_text, filter->parent};
+    bool has_condition = false;
+    filter_each(filter, note_condition, &has_condition);
+    return !has_condition;
+}
+
+static bool copy_filter_text(const char **text, struct arena *arena)
+{
+    *text = *text == NULL ? NULL : arena_copy_string(arena, *text);
+    return *text != NULL;
+}
+
+bool filter_copy_texts(struct execution_filter *filter, struct arena *arena)
+{
+    INVARIANT(filter != NULL && arena != NULL);
+    const char **const texts[] = {&filter->id,           &filter->workspace,  &filter->workflow,
+                                  &filter->group,        &filter->reason,     &filter->waiting_for,
+                                  &filter->parent,       &filter->error_code, &filter->idempotency_key,
+                                  &filter->business_key, &filter->node,       &filter->error_text};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (texts[i] != NULL) {
+        if (*texts[i] != NULL && !copy_filter_text(texts[i], arena)) {
             return false;
         }
     }
-    return filter->states == 0 && filter->retried == CONDITION_ANY && filter->stuck == CONDITION_ANY &&
-           filter->dismissed == CONDITION_ANY && filter->label_count == 0 && filter->version == 0 &&
-           filter->longer_than_us == 0 && filter->shorter_than_us == 0 && filter->created_since_us == 0 &&
-           filter->created_before_us == 0 && filter->finished_before_us == 0;
+    for (size_t i = 0; i < filter->label_count; i++) {
+        if (!copy_filter_text(&filter->labels[i].name, arena) || !copy_filter_text(&filter->labels[i].value, arena)) {
+            return false;
+        }
+    }
+    return true;
 }
+
+/* --- the reader --- */
 
 bool filter_has_key(const char *name)
 {

@@ -22,6 +22,13 @@ WEIR_MUST_CHECK enum weir_status filter_set(struct execution_filter *filter, con
 const char *filter_key(size_t index);
 /* Whether it has no condition: every execution matches. */
 bool filter_is_empty(const struct execution_filter *filter);
+/* Calls `visit` for each condition, in a fixed order, with the key and the value that filter_set() reads. Both texts live
+ * as long as the call of `visit`. A member that is missing here would widen the acts of a client of a server, which sends
+ * the conditions as arguments. */
+typedef void filter_visit(void *context, const char *key, const char *value);
+void filter_each(const struct execution_filter *filter, filter_visit *visit, void *context);
+/* Makes the texts of the filter live as long as the arena. False: out of memory. */
+bool filter_copy_texts(struct execution_filter *filter, struct arena *arena);
 /* Whether the name is one of them, or "label." with the name of a label. */
 bool filter_has_key(const char *name);
 /* Reads a duration as a time before now, or an absolute time. `key`: its name, for the error. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "store/filter.h"
 #include "store/http/http_verbs.h"
 
 /* The server answers for a store that does not within STORE_DEADLINE_US: that answer, which is exact, must come first. */
@@ -153,83 +154,16 @@ enum weir_status http_refuse_answer(const char *member, struct weir_error *error
     return WEIR_STORE_NOT_WEIR;
 }
 
-/* The words that the filter of the command line takes. */
-static void add_condition_argument(struct remote_client *client, const char *name, enum filter_condition condition)
+static void add_filter_argument(void *client, const char *key, const char *value)
 {
-    remote_client_argument(client, name, condition == CONDITION_ANY ? NULL : condition == CONDITION_YES ? "yes" : "no");
-}
-
-/* To the microsecond: a bound that is rounded would select other executions. */
-static void add_time_argument(struct remote_client *client, const char *name, int64_t time_us)
-{
-    char text[TIME_TEXT_MAX];
-    if (time_us != 0) {
-        time_format(time_us, text);
-        remote_client_argument(client, name, text);
-    }
-}
-
-/* A duration of a filter has whole milliseconds, as duration_parse() reads it. */
-static void add_duration_argument(struct remote_client *client, const char *name, int64_t duration_us)
-{
-    char text[DURATION_TEXT_MAX];
-    if (duration_us != 0) {
-        duration_format(duration_us, text);
-        remote_client_argument(client, name, text);
-    }
-}
-
-/* Labels, the business key, and the conditions without an index. A member of the filter that is left out here would widen
- * the acts of this client, because the server sees fewer conditions than the caller gave. */
-static void add_other_arguments(struct remote_client *client, const struct execution_filter *filter)
-{
-    remote_client_argument(client, filter->business_key_is_prefix ? "business_key_prefix" : "business_key",
-                           filter->business_key);
-    for (size_t i = 0; i < filter->label_count; i++) {
-        char key[sizeof "label." + LABEL_NAME_MAX];
-        (void)snprintf(key, sizeof key, "label.%s", filter->labels[i].name);
-        remote_client_argument(client, key, filter->labels[i].value);
-    }
-    remote_client_argument(client, "node", filter->node);
-    if (filter->version != 0) {
-        char text[16];
-        (void)snprintf(text, sizeof text, "%d", filter->version);
-        remote_client_argument(client, "version", text);
-    }
-    add_duration_argument(client, "longer_than", filter->longer_than_us);
-    add_duration_argument(client, "shorter_than", filter->shorter_than_us);
-    remote_client_argument(client, "error_text", filter->error_text);
+    remote_client_argument(client, key, value);
 }
 
 /* Adds an argument to the request for each condition of the filter. */
 void http_add_filter(struct remote_client *client, const struct execution_filter *filter)
 {
     INVARIANT(client != NULL && filter != NULL);
-    char states[128] = "";
-    for (int i = 0; i < ITEM_STATE_COUNT; i++) {
-        if ((filter->states & 1u << i) != 0) {
-            size_t used = strlen(states);
-            (void)snprintf(states + used, sizeof states - used, "%s%s", used == 0 ? "" : ",",
-                           item_state_name((enum item_state)i));
-        }
-    }
-    remote_client_argument(client, "id", filter->id);
-    remote_client_argument(client, "workspace", filter->workspace);
-    remote_client_argument(client, "workflow", filter->workflow);
-    remote_client_argument(client, "executor_group", filter->group);
-    remote_client_argument(client, "status", states[0] == '\0' ? NULL : states);
-    remote_client_argument(client, "pending_reason", filter->reason);
-    remote_client_argument(client, "waiting_for", filter->waiting_for);
-    remote_client_argument(client, "parent", filter->parent);
-    remote_client_argument(client, "error_code", filter->error_code);
-    remote_client_argument(client, "idempotency_key", filter->idempotency_key);
-    add_condition_argument(client, "retried", filter->retried);
-    add_condition_argument(client, "dismissed", filter->dismissed);
-    add_condition_argument(client, "stuck", filter->stuck);
-    add_time_argument(client, "since", filter->created_since_us);
-    add_time_argument(client, "until", filter->created_before_us);
-    add_time_argument(client, "finished_before", filter->finished_before_us);
-    add_other_arguments(client, filter);
+    filter_each(filter, add_filter_argument, client);
 }
 
 /* --- verbs that a server has not ---

@@ -114,32 +114,35 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
     }
 }
 
+/* One condition for each key. */
+static const char *const wheres[] = {"id=01a215fd",
+                                     "workspace=a",
+                                     "workflow=a",
+                                     "executor_group=a",
+                                     "status=failed",
+                                     "error_code=a",
+                                     "retried=yes",
+                                     "stuck=no",
+                                     "since=1h",
+                                     "until=1h",
+                                     "idempotency_key=a",
+                                     "pending_reason=queue_paused",
+                                     "waiting_for=sleep",
+                                     "finished_before=1h",
+                                     "dismissed=no",
+                                     "business_key=a",
+                                     "node=a",
+                                     "version=3",
+                                     "longer_than=1h",
+                                     "shorter_than=1h",
+                                     "error_text=a",
+                                     "business_key_prefix=a",
+                                     "parent=01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"};
+enum { PAIRS_MAX = 2048 };
+
 /* Each key makes a condition. */
 static void a_filter_without_a_condition_is_empty(void **state)
 {
-    static const char *const wheres[] = {"id=01a215fd",
-                                         "workspace=a",
-                                         "workflow=a",
-                                         "executor_group=a",
-                                         "status=failed",
-                                         "error_code=a",
-                                         "retried=yes",
-                                         "stuck=no",
-                                         "since=1h",
-                                         "until=1h",
-                                         "idempotency_key=a",
-                                         "pending_reason=queue_paused",
-                                         "waiting_for=sleep",
-                                         "finished_before=1h",
-                                         "dismissed=no",
-                                         "business_key=a",
-                                         "node=a",
-                                         "version=3",
-                                         "longer_than=1h",
-                                         "shorter_than=1h",
-                                         "error_text=a",
-                                         "business_key_prefix=a",
-                                         "parent=01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79"};
     size_t keys = 0;
     (void)state;
     while (filter_key(keys) != NULL) {
@@ -157,6 +160,46 @@ static void a_filter_without_a_condition_is_empty(void **state)
     }
 }
 
+static void add_pair(void *context, const char *key, const char *value)
+{
+    char *pairs = context;
+    (void)snprintf(pairs + strlen(pairs), PAIRS_MAX - strlen(pairs), "%s=%s ", key, value);
+}
+
+/* The text of a filter is read as the same filter. A copy of it does not need the texts of the first one. */
+static void a_filter_is_written_as_it_is_read(void **state)
+{
+    char all[PAIRS_MAX] = "label.tier=gold";
+    char written[PAIRS_MAX] = "";
+    char again[PAIRS_MAX] = "";
+    struct arena own;
+    struct execution_filter filter = {.id = NULL};
+    (void)state;
+    for (size_t i = 0; i < sizeof wheres / sizeof wheres[0]; i++) {
+        if (strncmp(wheres[i], "id=", 3) != 0 && strstr(wheres[i], "_prefix") == NULL) {
+            (void)snprintf(all + strlen(all), sizeof all - strlen(all), " %s", wheres[i]);
+        }
+    }
+    arena_init(&own, sizeof all);
+    assert_int_equal(filter_parse(all, NOW_US, &own, &filter, NULL), WEIR_OK);
+    assert_true(filter_copy_texts(&filter, &arena));
+    arena_reset(&own);
+    memset(arena_allocate(&own, sizeof all / 2), 'x', sizeof all / 2);
+    filter_each(&filter, add_pair, written);
+    filter = (struct execution_filter){.id = NULL};
+    assert_int_equal(filter_parse(written, NOW_US, &arena, &filter, NULL), WEIR_OK);
+    filter_each(&filter, add_pair, again);
+    assert_string_equal(again, written);
+    for (size_t i = 0; filter_key(i) != NULL; i++) {
+        bool is_alone = strcmp(filter_key(i), "id") == 0 || strcmp(filter_key(i), "business_key_prefix") == 0;
+        if (!is_alone && strstr(written, filter_key(i)) == NULL) {
+            fail_msg("no %s in %s", filter_key(i), written);
+        }
+    }
+    assert_non_null(strstr(written, "label.tier=gold"));
+    arena_close(&own);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +207,7 @@ int main(void)
         cmocka_unit_test(retried_is_yes_or_no),
         cmocka_unit_test(running_is_a_word_for_dispatched),
         cmocka_unit_test(a_filter_without_a_condition_is_empty),
+        cmocka_unit_test(a_filter_is_written_as_it_is_read),
         cmocka_unit_test(a_wrong_filter_is_refused_with_the_right_spelling),
     };
     arena_init(&arena, 1024 * 1024);
