@@ -191,7 +191,7 @@ OWN = {
     ('ActRequest', 'after'): {'type': 'string', 'description': 'the last_id of the chunk before'},
     ('ActRequest', 'action'): {'type': 'string', 'enum': ACTS},
     ('BulkRequest', 'action'): {'type': 'string', 'enum': ACTS},
-    # What the action signal sends.
+    # The action `signal` sends this signal.
     ('BulkRequest', 'signal'): {
         'type': 'object', 'required': ['name', 'key'], 'additionalProperties': False,
         'properties': {'name': {'type': 'string'}, 'key': {'type': 'string'}, 'data': {}}},

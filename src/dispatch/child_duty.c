@@ -1,9 +1,9 @@
 /* The duty of children.
  *
- * What happens to a child or to its parent comes with news, which the scheduler reads. The store is asked then, and at once
- * when it is known to have children: a parent waits for this. Without children no loop is woken, and the store is asked as
- * seldom as for hooks. Beside that it is asked every CHILD_LOOK_US, in case that a note outlived the node that knew of its
- * news. Rows that another transaction has locked are tried again after CHILD_LOCKED_US.
+ * The scheduler reads news of each end of a child or a parent. The duty then reads the store. If children are known to
+ * exist, the news wakes the maintenance loop at once, because a parent waits. Without children news wakes no loop, and the
+ * duty reads the store as rarely as that of hooks. It also reads the store every CHILD_LOOK_US: a note may outlive the node
+ * that read its news. Rows that another transaction has locked are tried again after CHILD_LOCKED_US.
  */
 #include "dispatch/child_duty.h"
 

@@ -120,6 +120,18 @@ unsigned reading_states(const struct execution_filter *filter)
     return states;
 }
 
+int64_t reading_longer_than(const struct execution_filter *filter)
+{
+    INVARIANT(filter != NULL);
+    return filter->longer_than_us == 0 ? -1 : filter->longer_than_us;
+}
+
+int64_t reading_shorter_than(const struct execution_filter *filter)
+{
+    INVARIANT(filter != NULL);
+    return filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us;
+}
+
 bool reading_has_windows(const struct execution_filter *filter)
 {
     return filter->id == NULL && filter->parent == NULL && !filter_is_empty(filter);

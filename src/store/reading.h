@@ -113,6 +113,9 @@ int64_t reading_earlier_events(int64_t count);
 /* Adds "events" and "earlier_events" to an execution. Takes the events over. */
 WEIR_MUST_CHECK enum weir_status reading_add_events(json_t *execution, json_t *events, int64_t earlier,
                                                     struct weir_error *error);
+/* The bounds of a duration that a statement compares with. Without a lower bound a duration of 0 is one, too. */
+int64_t reading_longer_than(const struct execution_filter *filter);
+int64_t reading_shorter_than(const struct execution_filter *filter);
 /* Replaces a list of rows by its first one, or by null. */
 WEIR_MUST_CHECK enum weir_status reading_keep_first(json_t *execution, const char *key, struct weir_error *error);
 /* Adds "params", given as JSON text of `length` bytes; NULL: the execution has none, which is {}. */

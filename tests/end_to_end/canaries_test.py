@@ -28,7 +28,7 @@ PASSWORD = 'canary-password-5c1'
 # Shown in its output, its errors and its result.
 LEAK = 'echo "out $KEY"; echo "err $KEY" >&2; echo "{\\"key\\": \\"$KEY\\"}"; exit $1'
 VISIBLE = 'visible-param-91'  # no secret: the outputs of a test that looks nowhere would not have it
-# What a person reads. `weir demo`, `dev`, `serve` and `top` do not end.
+# The commands that print and end. `weir demo`, `dev`, `serve` and `top` run until they are stopped.
 READS = ['status', 'doctor', 'list', 'list --wide', 'failures', 'audit', 'audit --json', 'workspace list', 'plan list',
          'workflow list', 'node list', 'worker list', 'lock list', 'token list', 'hook list', 'schedule list',
          'store check', 'store status', 'workflow show leaks', 'workflow show deliver -w webhook-crm']

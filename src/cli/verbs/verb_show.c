@@ -146,28 +146,36 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
     table_close(&table);
 }
 
+/* A table of rows with a column for each key; nothing without rows. */
+static void print_show_rows(struct output *output, const struct column *columns, const char *const *keys, size_t count,
+                            const json_t *rows)
+{
+    struct table table;
+    size_t i;
+    json_t *row;
+    if (json_array_size(rows) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    table_open(&table, output, columns, count);
+    json_array_foreach(rows, i, row)
+    {
+        for (size_t k = 0; k < count; k++) {
+            table_cell(&table, field_text(output, row, keys[k]));
+        }
+    }
+    table_close(&table);
+}
+
 /* The signals with their senders, and the step that has consumed each. */
 static void print_signals(struct output *output, const json_t *signals)
 {
     static const struct column columns[] = {
         {.title = "#", .align = COLUMN_RIGHT}, {.title = "SIGNAL", .least = 8}, {.title = "SENT"},
         {.title = "BY", .least = 6},           {.title = "STEP", .least = 6},   {.title = "DATA", .least = 12}};
-    struct table table;
-    size_t i;
-    json_t *signal;
-    if (json_array_size(signals) == 0) {
-        return;
-    }
-    output_print(output, "\n");
-    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
-    json_array_foreach(signals, i, signal)
-    {
-        static const char *const keys[] = {"seq", "name", "sent_at", "actor", "step", "data"};
-        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
-            table_cell(&table, field_text(output, signal, keys[k]));
-        }
-    }
-    table_close(&table);
+    static const char *const keys[] = {"seq", "name", "sent_at", "actor", "step", "data"};
+    _Static_assert(sizeof keys / sizeof keys[0] == sizeof columns / sizeof columns[0], "a key for each column");
+    print_show_rows(output, columns, keys, sizeof keys / sizeof keys[0], signals);
 }
 
 /* The start steps with the numbers of their children by state: a step may have thousands, and `weir list` shows executions
@@ -179,23 +187,9 @@ static void print_children(struct output *output, const json_t *children)
         {.title = "CHILDREN", .align = COLUMN_RIGHT}, {.title = "NOT STARTED", .align = COLUMN_RIGHT},
         {.title = "OPEN", .align = COLUMN_RIGHT},     {.title = "COMPLETED", .align = COLUMN_RIGHT},
         {.title = "OTHERS", .align = COLUMN_RIGHT}};
-    struct table table;
-    size_t i;
-    json_t *row;
-    if (json_array_size(children) == 0) {
-        return;
-    }
-    output_print(output, "\n");
-    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
-    json_array_foreach(children, i, row)
-    {
-        static const char *const keys[] = {"step", "workflow",  "count",        "not_started",
-                                           "open", "completed", "not_completed"};
-        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
-            table_cell(&table, field_text(output, row, keys[k]));
-        }
-    }
-    table_close(&table);
+    static const char *const keys[] = {"step", "workflow", "count", "not_started", "open", "completed", "not_completed"};
+    _Static_assert(sizeof keys / sizeof keys[0] == sizeof columns / sizeof columns[0], "a key for each column");
+    print_show_rows(output, columns, keys, sizeof keys / sizeof keys[0], children);
 }
 
 /* An execution without a parent has no such line. */

@@ -23,7 +23,6 @@
 #include "engine/in_process/step_report.h"
 
 #define CHILDREN_INVALID_CODE "children_invalid"
-enum { PLAN_LEVELS = 2 }; /* the params of a child lie so deep in the plan */
 
 /* --- the plan --- */
 
@@ -96,7 +95,7 @@ static bool put(json_t *object, const char *key, json_t *value)
 static enum weir_status check_plan(const struct text *text)
 {
     json_t *plan = NULL;
-    enum weir_status status = json_read_below(text->data, text->length, PLAN_LEVELS, &plan, NULL);
+    enum weir_status status = json_read_below(text->data, text->length, CHILDREN_PLAN_LEVELS, &plan, NULL);
     json_decref(plan);
     return status;
 }

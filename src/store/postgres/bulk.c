@@ -122,10 +122,8 @@ static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, co
                            filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit + 1,
                            filter->id == NULL ? UUID_FIRST : one, (int)filter->retried, (int)filter->stuck,
                            filter->waiting_for, (int)filter->dismissed, last, filter->parent, filter->version, filter->node,
-                           filter->longer_than_us == 0 ? -1 : filter->longer_than_us,
-                           filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us, filter->as_of_us,
-                           filter->error_text, labels.way, labels.names, labels.count, labels.froms, labels.count,
-                           labels.ends, labels.count);
+                           reading_longer_than(filter), reading_shorter_than(filter), filter->as_of_us, filter->error_text,
+                           labels.way, labels.names, labels.count, labels.froms, labels.count, labels.ends, labels.count);
     }
     if (status == WEIR_OK) {
         status = copy_bulk_ids(bulk, result, limit, window_end, error);

@@ -79,17 +79,6 @@ enum weir_status postgres_find_execution(struct link *link, const char *prefix, 
 
 /* --- lists of executions --- */
 
-/* Without a bound a duration of 0 is one, too. */
-static int64_t longer_than(const struct execution_filter *filter)
-{
-    return filter->longer_than_us == 0 ? -1 : filter->longer_than_us;
-}
-
-static int64_t shorter_than(const struct execution_filter *filter)
-{
-    return filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us;
-}
-
 /* The parameters of page_of_executions and count_executions. */
 struct bounds {
     char first[UUID_TEXT_MAX];
@@ -171,7 +160,7 @@ static enum weir_status read_chosen_executions(void *context, const struct execu
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
                            filter->waiting_for, (int)filter->dismissed, filter->parent, filter->version, filter->node,
-                           longer_than(filter), shorter_than(filter), filter->as_of_us, filter->error_text,
+                           reading_longer_than(filter), reading_shorter_than(filter), filter->as_of_us, filter->error_text,
                            bounds.labels.way, bounds.labels.names, bounds.labels.count, bounds.labels.froms,
                            bounds.labels.count, bounds.labels.ends, bounds.labels.count);
     }
@@ -208,7 +197,7 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
                            filter->error_code, filter->idempotency_key, filter->created_since_us, bounds.created_before_us,
                            bounds.finished_before_us, (int64_t)limit + 1, (int)filter->retried, (int)filter->stuck,
                            filter->waiting_for, (int)filter->dismissed, filter->parent, filter->version, filter->node,
-                           longer_than(filter), shorter_than(filter), filter->as_of_us, filter->error_text,
+                           reading_longer_than(filter), reading_shorter_than(filter), filter->as_of_us, filter->error_text,
                            bounds.labels.way, bounds.labels.names, bounds.labels.count, bounds.labels.froms,
                            bounds.labels.count, bounds.labels.ends, bounds.labels.count, filter->reason);
     }

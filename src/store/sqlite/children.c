@@ -27,7 +27,6 @@
 
 enum {
     ADVANCE_ARENA_BYTES = 16 * 1024 * 1024, /* for one step at a time */
-    PLAN_LEVELS = 2,                        /* the params of a child lie so deep in its plan */
     PLAN_PART_BYTES = 4096
 };
 
@@ -232,7 +231,7 @@ static enum weir_status read_plan_row(struct advance *advance, const struct note
         return status == WEIR_OK ? WEIR_NOT_FOUND : status;
     }
     size_t length = (size_t)sqlite3_column_bytes(s, 0);
-    status = json_read_below(sqlite3_column_blob(s, 0), length, PLAN_LEVELS, &row->plan, NULL);
+    status = json_read_below(sqlite3_column_blob(s, 0), length, CHILDREN_PLAN_LEVELS, &row->plan, NULL);
     row->depth = sqlite3_column_int64(s, 1);
     row->others = sqlite3_column_int64(s, 2);
     (void)sqlite3_reset(s);

@@ -117,8 +117,8 @@ static enum weir_status read_arm(struct connection *connection, const struct arm
         filter->created_since_us, filter->created_before_us == 0 ? INT64_MAX : filter->created_before_us, walk->from,
         walk->below, filter->finished_before_us == 0 ? INT64_MAX : filter->finished_before_us, (int64_t)limit,
         (int)filter->retried, (int)filter->stuck, filter->waiting_for, (int)filter->dismissed, filter->parent,
-        filter->version, filter->node, filter->longer_than_us == 0 ? -1 : filter->longer_than_us,
-        filter->shorter_than_us == 0 ? INT64_MAX : filter->shorter_than_us, filter->as_of_us, filter->error_text);
+        filter->version, filter->node, reading_longer_than(filter), reading_shorter_than(filter), filter->as_of_us,
+        filter->error_text);
     if (statement == NULL) {
         return statement_failure(error);
     }

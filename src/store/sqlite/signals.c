@@ -186,6 +186,17 @@ static enum weir_status wake_if_it_waits(struct write *write, const struct signa
     return status == WEIR_OK && waits != 0 ? item_wake(write, &waking, error) : status;
 }
 
+/* Adds the row of a signal, and counts it. */
+static enum weir_status insert_signal(struct write *write, const struct signalled *item, const char *name, const char *data,
+                                      const char *key, const char *actor, struct weir_error *error)
+{
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, name,
+                                             data, key, write->now_us, actor);
+    return status == WEIR_OK
+               ? connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1)
+               : status;
+}
+
 enum weir_status signal_put(struct write *write, const char *id, const char *name, const char *data,
                             struct weir_error *error)
 {
@@ -194,11 +205,7 @@ enum weir_status signal_put(struct write *write, const char *id, const char *nam
     text_copy(item.id, sizeof item.id, id);
     enum weir_status status = find_signalled(write, &item, error);
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item.id, name, data, NULL,
-                                write->now_us, NULL);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item.id, (int64_t)1);
+        status = insert_signal(write, &item, name, data, NULL, NULL, error);
     }
     return status == WEIR_OK ? wake_if_it_waits(write, &item, name, error) : status;
 }
@@ -223,11 +230,7 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
         status = check_room(write, item, request->name, data, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, request->name,
-                                data, request->key, write->now_us, store_actor(store));
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1);
+        status = insert_signal(write, item, request->name, data, request->key, store_actor(store), error);
     }
     if (status == WEIR_OK) {
         status = event_history_add(write->connection, item->id, write->now_us, "signal", 0, item->fence, store_actor(store),
@@ -435,11 +438,7 @@ static enum weir_status call_back(struct write *write, const struct signal_reque
         status = find_signalled(write, item, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_INSERT_SIGNAL, "ttttit", item->id, name,
-                                request->data, request->key, write->now_us, (const char *)NULL);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_COUNT_SIGNALS, "ti", item->id, (int64_t)1);
+        status = insert_signal(write, item, name, request->data, request->key, NULL, error);
     }
     if (status == WEIR_OK) {
         (void)snprintf(detail, sizeof detail, "%.*s", (int)strlen(name) - CALLBACK_HASH_LENGTH - 1,
