@@ -472,7 +472,7 @@ struct weir_temporal {
     const char *codec_token_file; /* sent to it as a bearer token; NULL = none */
     const char *codec_ca_file;    /* PEM, for it; NULL = the system's authorities */
     size_t starts_max;            /* starts under way at once; 0 = 64 */
-    size_t waits_max;             /* workflows with a call that waits for their end; 0 = 150, SIZE_MAX = none */
+    size_t waits_max;             /* workflows with a call that waits for their end; 0 = 120, SIZE_MAX = none */
 };
 
 /* Makes a node and registers it in the store. On a server it is a worker over HTTP (docs/workers.md), which runs handlers

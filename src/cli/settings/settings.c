@@ -191,7 +191,7 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "temporal.starts_max", .type = SETTING_INTEGER, .default_text = "64", .environment = "WEIR_TEMPORAL_STARTS_MAX",
     .least = 1, .most = 10000, .help = "starts under way at once"},
 [SETTING_TEMPORAL_WAITS_MAX] = {
-    .key = "temporal.waits_max", .type = SETTING_INTEGER, .default_text = "150", .environment = "WEIR_TEMPORAL_WAITS_MAX",
+    .key = "temporal.waits_max", .type = SETTING_INTEGER, .default_text = "120", .environment = "WEIR_TEMPORAL_WAITS_MAX",
     .least = 0, .most = 1000,
     .help = "workflows with a call of their own that waits for the end; the others are listed each second"},
 [SETTING_TEMPORAL_ENCODING] = {

@@ -32,7 +32,8 @@
 static double describes_per_second(const struct temporal *engine)
 {
     double limit = engine->starts.limits.rate;
-    double rest = FOLLOW_CALLS_PER_SECOND - 1.0 - POLLS_PER_SECOND * (double)engine->long_polls.count;
+    double polls = POLLS_PER_SECOND * (double)engine->long_polls.count;
+    double rest = (FOLLOW_CALLS_PER_SECOND - 1.0 - polls) / DESCRIBES_MARGIN;
     double rate = engine->sweep.is_impaired         ? DESCRIBES_PER_SECOND_ALONE
                   : rest > DESCRIBES_PER_SECOND     ? DESCRIBES_PER_SECOND
                   : rest > DESCRIBES_PER_SECOND_MIN ? rest

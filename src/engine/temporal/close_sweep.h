@@ -11,7 +11,9 @@
  * the list fails, descriptions find the ends: within 5 s for up to a thousand runs. */
 #define DESCRIBE_INTERVAL_US (30 * MICROSECONDS_PER_SECOND)
 #define FOLLOW_CALLS_PER_SECOND 9.5 /* 570 a minute */
-#define POLLS_PER_SECOND 0.05       /* of one place that is in use all the time: the service answers after 20 s */
+/* Of one place that is in use all the time. The service answers after 20 s, and answers of a group come together, so there
+ * are up to four in a minute. */
+#define POLLS_PER_SECOND (4.0 / 60)
 #define DESCRIBES_PER_SECOND 2.0
 #define DESCRIBES_PER_SECOND_MIN 0.5
 #define DESCRIBE_ALONE_INTERVAL_US (4 * MICROSECONDS_PER_SECOND)
