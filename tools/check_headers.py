@@ -33,7 +33,7 @@ SHARED_HEADERS = {
                                                           'settings', 'signals', 'stream', 'tokens')),
     'src/store/http': ('src/store/http/http_verbs.h',),
     'src/store/postgres': ('src/store/postgres/postgres.h', 'src/store/postgres/postgres_store.h',
-                           'src/store/postgres/claimed.h'),
+                           'src/store/postgres/claimed.h', 'src/store/import_source.h'),
     'src/store/sqlite': ('src/store/sqlite/sqlite_store.h',),
     'src/worker': ('src/worker/worker_internal.h',),
 }

@@ -15,7 +15,8 @@ import tempfile
 
 PUBLIC = 'weir/'
 RULES = ('base/', 'queue/', 'calendar/', 'definition/', PUBLIC)  # what everything but base and the public headers may use
-STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'store/reading.h', 'store/refusal.h')
+STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'store/reading.h', 'store/refusal.h',
+                        'store/import_source.h')
 ENGINE_DRIVER = RULES + ('observe/', 'engine/engine.h')
 
 # (where, what it may include beside its own folder). The first row that fits a file counts. A name that ends with '/' is
@@ -47,7 +48,8 @@ LAYERS = [
     ('src/cli/help/', ('base/', 'cli/arguments/', 'cli/output/', 'cli/settings/', PUBLIC)),
     ('src/cli/verbs/',
      RULES + ('observe/', 'store/store.h', 'store/bulk_act.h', 'store/failure_groups.h', 'store/filter.h',
-              'store/json_line.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h', 'cli/')),
+              'store/json_line.h', 'store/import_source.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h',
+              'cli/')),
     ('src/cli/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h')),
     ('src/library/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'worker/', 'assemble.h')),
     ('src/sqlite_extension/', RULES + ('store/store.h', 'store/sqlite/')),

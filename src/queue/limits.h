@@ -111,9 +111,11 @@ enum {
  * node has taken the item over carries the same ids, so the engine knows it. */
 #define START_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)
 #define STORE_DEADLINE_US (5 * MICROSECONDS_PER_SECOND) /* every store call answers within this */
-#define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND)   /* nFlow: stuckThreadThreshold */
-#define PARK_AFTER_US (1 * MICROSECONDS_PER_SECOND)     /* a longer wait gives the slot back */
-#define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)    /* graceful stop waits this long for running work */
+/* A read of another system's queue: the first one may sort all of its rows. */
+#define IMPORT_DEADLINE_US (60 * MICROSECONDS_PER_SECOND)
+#define STUCK_AFTER_US (60 * MICROSECONDS_PER_SECOND) /* nFlow: stuckThreadThreshold */
+#define PARK_AFTER_US (1 * MICROSECONDS_PER_SECOND)   /* a longer wait gives the slot back */
+#define STOP_GRACE_US (25 * MICROSECONDS_PER_SECOND)  /* graceful stop waits this long for running work */
 #define NODE_ROW_KEPT_US (365 * 86400 * MICROSECONDS_PER_SECOND)
 #define RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)
 

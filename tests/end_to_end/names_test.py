@@ -45,9 +45,10 @@ KINDS = {
     'counts': lambda value: isinstance(value, dict) and all(_is_number(count) for count in value.values()),
     'data': lambda value: True,
 }
-# Commands whose answer needs a Temporal service, that run until a signal, or that print no JSON.
+# Commands whose answer needs a Temporal service or a source of an import (import_test.py), that run until a signal, or that
+# print no JSON.
 NOT_RUN = {'signal', 'complete', 'temporal setup', 'temporal doctor', 'temporal describe', 'temporal query',
-           'temporal update', 'serve', 'dev', 'completion', 'store plan', 'lock release'}
+           'temporal update', 'serve', 'dev', 'completion', 'store plan', 'lock release', 'import'}
 SERVER = None
 
 

@@ -568,6 +568,34 @@ static const struct command commands[] = {
     .flags = {{.name = "params", .letter = 'p', .type = VALUE_TEXT, .value = "JSON",
                .help = "the update's input: JSON, @FILE, or - for stdin"}, FLAG_REASON},
 },
+{
+    .name = "import", .section = "Operate", .run = verb_import, .marks = COMMAND_CHANGES,
+    .summary = "Enqueue what waits in the queue of nFlow or Riven",
+    .example = "weir import nflow --from postgres://reader@db.example/app -w acme --map creditDecision=credit-decision\n"
+               "weir import riven --from postgres://reader@db.example/app --apply\n",
+    .details = "Without --apply (or --yes) it only counts: for each type and state of the source how many rows would be"
+               " enqueued, and which rows stay or would be refused, with the reason. The source is only read, in one"
+               " transaction.\n"
+               "A row becomes an execution with the idempotency key import:SYSTEM:ID, so a command that was interrupted"
+               " is repeated and enqueues only the rest. Rows that have ended, run, have begun or wait for something else"
+               " stay in the other system. The guides \"Coming from nFlow\" and \"Coming from Riven\" have the details.\n"
+               "The tables are those of the schema public; ?schema=NAME in the URL names another one. A password belongs in"
+               " ~/.pgpass or PGPASSWORD. --timeout is the time of each read of the source, 60s by default.",
+    .arguments = {{.name = "SYSTEM", .help = "nflow or riven"}},
+    .flags = {
+        {.name = "from", .type = VALUE_TEXT, .value = "URL", .help = "the database of the source: postgres://..."},
+        {.name = "apply", .help = "enqueue the rows; without, they are only counted"},
+        {.name = "workspace", .letter = 'w', .type = VALUE_TEXT, .value = "NAME",
+         .help = "the workspace of all rows; for riven, without: the workspace with the id as its name"},
+        {.name = "map", .type = VALUE_TEXT, .value = "TYPE=WORKFLOW", .many = true,
+         .help = "the workflow of a type; without, the one of the same name; may be repeated"},
+        FLAG_GROUP("the executor group, in place of the workflow's"),
+        {.name = "source-group", .type = VALUE_TEXT, .value = "GROUP", .help = "nflow: only rows of this executor group"},
+        {.name = "since", .type = VALUE_TEXT, .value = "TIME",
+         .help = "only rows made since: 2026-11-21T10:00:00Z, or 2h for 2 hours ago"},
+        {.name = "begun", .help = "also rows that have begun: their workflow starts at its first step"},
+    },
+},
 /* Store and settings. These verbs open a store of any schema, or none. */
 {
     .name = "store init", .section = "Store and settings", .run = verb_store_init, .marks = COMMAND_CHANGES,

@@ -98,7 +98,7 @@ void command_usage(const struct command *command, char *to, size_t size);
     X(schedule_list) X(schedule_show) X(schedule_set) X(schedule_next) X(schedule_trigger) X(schedule_pause)               \
     X(schedule_resume) X(schedule_delete)                                                                                  \
     X(temporal_setup) X(temporal_doctor) X(temporal_describe) X(temporal_query) X(temporal_update)                         \
-    X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                            \
+    X(import) X(store_init) X(store_migrate) X(store_check) X(store_backup) X(store_plan)                                  \
     X(config_show) X(config_check) X(completion) X(version) X(help)
 /* clang-format on */
 

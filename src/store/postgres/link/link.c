@@ -521,6 +521,19 @@ enum weir_status link_read_integer(struct link *link, struct weir_error *error, 
     return status;
 }
 
+enum weir_status link_read_text(struct link *link, struct weir_error *error, PGresult **ret_result, const char *name,
+                                const char *sql, const char *types, ...)
+{
+    INVARIANT(link != NULL && ret_result != NULL && sql != NULL);
+    struct parameters parameters;
+    struct statement statement = {.name = name, .text = sql, .parameters = &parameters, .only_reads = true};
+    va_list values;
+    va_start(values, types);
+    enum weir_status status = parameters_encode(&parameters, &link->scratch, types, values, error);
+    va_end(values);
+    return status == WEIR_OK ? run_statement(link, &statement, NULL, ret_result, error) : status;
+}
+
 enum weir_status link_execute(struct link *link, const char *sql, struct weir_error *error)
 {
     INVARIANT(sql != NULL);

@@ -123,6 +123,10 @@ WEIR_MUST_CHECK enum weir_status link_run(struct link *link, struct weir_error *
  */
 WEIR_MUST_CHECK enum weir_status link_read_integer(struct link *link, struct weir_error *error, int64_t *ret_value,
                                                    enum postgres_query query, const char *types, ...);
+/* link_read() for a text that is in no table, because the tables that it reads are another system's. The schema must be in
+ * place. `name` for messages. */
+WEIR_MUST_CHECK enum weir_status link_read_text(struct link *link, struct weir_error *error, PGresult **ret_result,
+                                                const char *name, const char *sql, const char *types, ...);
 /* SQL text that is in no table (migrations): several statements, no parameters, :schema in place. */
 WEIR_MUST_CHECK enum weir_status link_execute(struct link *link, const char *sql, struct weir_error *error);
 

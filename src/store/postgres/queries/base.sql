@@ -131,3 +131,18 @@ SELECT o.name FROM (
     SELECT 4, format('function %s', p.proname), has_function_privilege($1, p.oid, 'EXECUTE')
     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :'schema'
 ) o WHERE NOT o.given ORDER BY o.place, o.name LIMIT 1;
+
+-- The tables of another system that an import reads, with the columns that it needs. $1 schema, $2 names of tables. A table
+-- that is not there has no row.
+-- name: find_source_tables
+SELECT c.relname::text, pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT'),
+  ' ' || (SELECT pg_catalog.string_agg(a.attname, ' ') FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) || ' '
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname = $1 AND c.relname = ANY ($2) AND c.relkind IN ('r', 'p', 'v', 'm', 'f');
+
+-- The limits of a transaction that reads a source. Behind a pooler a connection has none of its own. $1, $2, $3 texts of
+-- milliseconds.
+-- name: limit_import
+SELECT pg_catalog.set_config('statement_timeout', $1, true), pg_catalog.set_config('lock_timeout', $2, true),
+  pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true), pg_catalog.set_config('timezone', 'UTC', true);
