@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Documents as a test: a long page has a table of contents, a sentence has at most 30 words, and the glossary has one
-sentence for each term, in the order of the alphabet. ARCHITECTURE.md has at most MAP_LINES_MOST lines.
+sentence for each term, in the order of the alphabet. ARCHITECTURE.md has at most MAP_LINES_MOST lines. In the tables of
+MAPPINGS each name of the column `weir` is one of the reference: a command with its flags, a route, a metric, a setting, an
+event, a function or view of SQL, a key of a definition, a state. Other tests compare the reference with the program.
 
 usage: check_docs.py [ROOT] | --update [ROOT] | --self-test
 
@@ -24,6 +26,13 @@ GLOSSARY = 'docs/glossary.md'
 MAP = 'ARCHITECTURE.md'
 MAP_LINES_MOST = 200
 PRINTED = ('docs/commands.md',)
+MAPPINGS = ('docs/guides/from_nflow.md', 'docs/guides/from_riven.md')
+COLUMN = 'weir'
+COMMANDS, ROUTES = 'docs/commands.md', 'docs/http.md'
+REFERENCE = (COMMANDS, ROUTES, 'docs/definitions.md', 'docs/metrics.md', 'docs/names.md', 'docs/operations.md',
+             'docs/schedules.md', 'docs/sql.md', 'docs/state_machine.md', 'docs/temporal.md', 'docs/tracing.md')
+EVENTS = 'src/observe/event.h'
+SPAN = re.compile(r'`([^`\n]+)`')
 
 
 def pages(root):
@@ -91,8 +100,78 @@ def problems_of(path, text):
     return found
 
 
+class Reference:
+    """The names that the reference has."""
+
+    def __init__(self, texts, events):
+        """`texts`: path -> text of a page; `events`: the list of events in C."""
+        commands = texts[COMMANDS]
+        parts = re.split(r'^### (?=weir )', commands, flags=re.MULTILINE)[1:]
+        self.commands = {part.split('\n', 1)[0]: part for part in parts}
+        self.flags_of_all = commands.partition('## Flags of every command')[2]
+        self.routes = set(re.findall(r'^\| ([A-Z]+) \| `([^`]+)`', texts[ROUTES], re.MULTILINE))
+        self.text = re.sub(r'^ *```.*?^ *```', '', '\n'.join(texts.values()), flags=re.DOTALL | re.MULTILINE)
+        self.names = set(SPAN.findall(self.text)) | set(re.findall(r'"(\w+\.\w+)"', events))
+        for row in re.findall(r'^\| (?:[A-Z]{4,} \||`execution_id`, `at`, `event`).*', self.text, re.MULTILINE):
+            self.names.update(re.findall(r'\w+', row))  # moves of a state, and events of the history, have no marks
+
+    def problem_of(self, name):
+        """None: the reference has the name."""
+        if name.startswith('weir '):
+            return self.problem_of_command(name)
+        method = re.match(r'([A-Z]+) (/\S*)$', name)
+        if method:
+            return None if method.groups() in self.routes else 'no route'
+        if re.match(r'weir\.\w+', name):
+            return None if re.search(rf'\b{re.escape(name)}\b', self.text) else 'no function or table of SQL'
+        if name.startswith('--'):
+            return None if re.search(rf'{re.escape(name)}\b(?!-)', self.text) else 'no flag'
+        bare = re.sub(r'\(\)$', '', name.split(': ')[0])
+        if re.match(r'\w+:(\w+$|//)', name) or name in self.names or bare in self.names or f'{bare}()' in self.names:
+            return None
+        return 'no name of the reference'
+
+    def problem_of_command(self, line):
+        words = line.split()
+        known = [' '.join(words[:count]) for count in (3, 2) if ' '.join(words[:count]) in self.commands]
+        if not known:
+            return 'no command'
+        for word in words:
+            flag = re.match(r'--[\w-]+', word)
+            if flag and not re.search(rf'{flag.group()}\b(?!-)', self.commands[known[0]] + self.flags_of_all):
+                return f'no flag {flag.group()} of {known[0]}'
+        return None
+
+
+def cells_of(row):
+    return [cell.strip() for cell in row.strip('|').split('|')]
+
+
+def mapped_names(text):
+    """Each name in a column `weir`."""
+    for table in re.findall(r'(?:^\|.*\n)+', text, re.MULTILINE):
+        rows = table.splitlines()
+        if COLUMN in cells_of(rows[0]):
+            place = cells_of(rows[0]).index(COLUMN)
+            for row in rows[2:]:
+                yield from SPAN.findall(cells_of(row)[place])
+
+
+def mapping_problems(root):
+    paths = [path for path in MAPPINGS if os.path.exists(os.path.join(root, path))]
+    if not paths:
+        return []
+    texts = {}
+    for path in (*REFERENCE, EVENTS, *paths):
+        with open(os.path.join(root, path), encoding='utf-8') as file:
+            texts[path] = file.read()
+    reference = Reference({path: texts[path] for path in REFERENCE}, texts[EVENTS])
+    return [f'{path}: `{name}` in a column "{COLUMN}": {reference.problem_of(name)}\n    use the name that the program has'
+            for path in paths for name in dict.fromkeys(mapped_names(texts[path])) if reference.problem_of(name)]
+
+
 def check(root):
-    found = []
+    found = mapping_problems(root)
     for path in pages(root):
         with open(os.path.join(root, path), encoding='utf-8') as file:
             found += problems_of(path, file.read())
@@ -115,7 +194,26 @@ def update(root):
                 file.write(with_contents(text))
 
 
+def self_test_mappings():
+    texts = {path: '' for path in REFERENCE}
+    texts[COMMANDS] = '### weir list\n| `--limit N` | rows |\n### weir plan set\n| `--weight W` |\n' \
+                      '## Flags of every command\n| `-n, --dry-run` |\n| `store` | `WEIR_STORE` |\n'
+    texts[ROUTES] = '| GET | `/v1/nodes` | lists |\n'
+    texts['docs/sql.md'] = '`weir.enqueue(a, b)`\n| `execution_id`, `at`, `event` | claim, step_end |\n'
+    texts['docs/state_machine.md'] = '| PENDING | CLAIMED | claim |\n'
+    reference = Reference(texts, 'X(EVENT_A, "node.dead", EVENT_WARN)')
+    for name in ('weir list --limit 3', 'weir plan set gold --weight 2 --dry-run', 'GET /v1/nodes', 'weir.enqueue',
+                 'PENDING', 'step_end', 'node.dead', 'store', '--limit', 'sqlite:PATH'):
+        assert reference.problem_of(name) is None, name
+    for name in ('weir lists', 'weir list --weight 2', 'weir list --lim', 'PUT /v1/nodes', 'weir.enque', 'PENDIN',
+                 'node.dea', 'stor', '--limi', 'weir_x_total'):
+        assert reference.problem_of(name) is not None, name
+    assert list(mapped_names('| a | weir | c |\n|---|---|---|\n| `x` | `y`; `z` | `w` |\n\n| a |\n|---|\n| `q` |\n')) == \
+        ['y', 'z']
+
+
 def self_test():
+    self_test_mappings()
     head = '| term | meaning |\n|---|---|\n'
     assert glossary_problems('x', head + '| a b | one `c.d` thing; it is |\n| a-c | two |\n') == []
     assert len(glossary_problems('x', head + '| b | One. Two |\n| a | three |\n| a | three |\n')) == 3
