@@ -423,7 +423,9 @@ def rivens_broken_rows_are_refused_alone(weir):
     name = _riven(weir)
     good = {'workspace_id': ACME, 'workflow_definition_id': DEFINITION}
     refused = {
-        'invalid_argument': [], 'params_invalid': [{**good, 'input': '[1]'}, {**good, 'input': '7'}],
+        'invalid_argument': [],
+        'params_invalid': [{**good, 'input': '[1]'}, {**good, 'input': '7'},
+                           {**good, 'input': '{"a": 12345678901234567890123}'}],
         'workspace_not_found': [{**good, 'workspace_id': DEFINITION}],
         'unreadable': [{**good, 'workspace_id': None}, {**good, 'workflow_definition_id': None},
                        {**good, 'created_at': '-infinity'}],

@@ -5,7 +5,7 @@
  *    waits for an answer of its operator.
  * 3. Params are the data of the row. nFlow keeps variables as texts, without their types. A text that is an object, a list,
  *    a text in quotes, true, false, null or a whole number becomes that value. Any other stays a text. The input of Riven
- *    is passed on byte for byte.
+ *    keeps its values.
  * 4. A row that has begun gets its place in the other system as one more param, `import`, so that its workflow can decide
  *    by it. Other rows get none: their params are exactly the data.
  * 5. The key is made of the system and the id of the row, so that a repetition finds the execution. Labels name the row.

@@ -1,6 +1,6 @@
 -- The rows of Riven's queue that have not ended, in the order in which Riven would have claimed them. The input is a column
--- of its own, so that its text comes as the table has it. $1 and $2 as in riven_states.sql, $3 bytes of the columns, $4
--- bytes of the input at most.
+-- of its own, with a bound of its own. $1 and $2 as in riven_states.sql, $3 bytes of the columns, $4 bytes of the input at
+-- most.
 DECLARE weir_import NO SCROLL CURSOR FOR
 SELECT pg_catalog.left(q.id::text, 300),
   CASE WHEN octet_length(c.columns) <= $3 THEN c.columns END,
