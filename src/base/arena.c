@@ -73,6 +73,14 @@ char *arena_copy_string(struct arena *arena, const char *string)
     return arena_copy(arena, string, strlen(string));
 }
 
+bool arena_keep_text(struct arena *arena, const char **text)
+{
+    const char *copy = *text == NULL ? NULL : arena_copy_string(arena, *text);
+    bool is_fine = copy != NULL || *text == NULL;
+    *text = copy;
+    return is_fine;
+}
+
 static void free_blocks(struct arena_block *block)
 {
     while (block != NULL) {

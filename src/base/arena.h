@@ -6,6 +6,7 @@
 #ifndef WEIR_BASE_ARENA_H
 #define WEIR_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct arena_block;
@@ -22,6 +23,8 @@ void *arena_allocate(struct arena *arena, size_t bytes);
 /* A NUL-terminated copy; NULL as above. `bytes` may hold NULs. */
 char *arena_copy(struct arena *arena, const char *bytes, size_t length);
 char *arena_copy_string(struct arena *arena, const char *string);
+/* Puts a copy in the place of the text, which may be NULL. False: memory or the ceiling ran out. */
+bool arena_keep_text(struct arena *arena, const char **text);
 /* Makes room for one more element behind `count` of them. The array must have been allocated by this function from the
  * start: `first` elements at first, then twice as many each time. NULL when the ceiling is reached. */
 void *arena_grow(struct arena *arena, void *array, size_t count, size_t first, size_t size);

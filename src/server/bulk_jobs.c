@@ -138,10 +138,7 @@ static enum weir_status copy_texts(struct bulk_job *job, struct weir_error *erro
                                   &options->signal_key};
     bool is_fine = filter_copy_texts(&job->order.filter, &job->arena);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && is_fine; i++) {
-        if (*texts[i] != NULL) {
-            *texts[i] = arena_copy_string(&job->arena, *texts[i]);
-            is_fine = *texts[i] != NULL;
-        }
+        is_fine = arena_keep_text(&job->arena, texts[i]);
     }
     return is_fine ? WEIR_OK : error_out_of_memory(error);
 }

@@ -556,12 +556,6 @@ bool filter_is_empty(const struct execution_filter *filter)
     return !has_condition;
 }
 
-static bool copy_filter_text(const char **text, struct arena *arena)
-{
-    *text = *text == NULL ? NULL : arena_copy_string(arena, *text);
-    return *text != NULL;
-}
-
 bool filter_copy_texts(struct execution_filter *filter, struct arena *arena)
 {
     INVARIANT(filter != NULL && arena != NULL);
@@ -570,12 +564,12 @@ bool filter_copy_texts(struct execution_filter *filter, struct arena *arena)
                                   &filter->parent,       &filter->error_code, &filter->idempotency_key,
                                   &filter->business_key, &filter->node,       &filter->error_text};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (*texts[i] != NULL && !copy_filter_text(texts[i], arena)) {
+        if (!arena_keep_text(arena, texts[i])) {
             return false;
         }
     }
     for (size_t i = 0; i < filter->label_count; i++) {
-        if (!copy_filter_text(&filter->labels[i].name, arena) || !copy_filter_text(&filter->labels[i].value, arena)) {
+        if (!arena_keep_text(arena, &filter->labels[i].name) || !arena_keep_text(arena, &filter->labels[i].value)) {
             return false;
         }
     }

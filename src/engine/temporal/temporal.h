@@ -31,7 +31,7 @@
 enum {
     TEMPORAL_MAX_RUNNING_DEFAULT = 10000, /* executions followed by a node at once */
     TEMPORAL_STARTS_MAX_DEFAULT = 64,     /* starts under way at once */
-    TEMPORAL_POLLS_MAX_DEFAULT = 120      /* runs with a long poll: 360 calls a minute */
+    TEMPORAL_POLLS_MAX_DEFAULT = 120      /* runs with a long poll: 360 calls a minute on average */
 };
 #define TEMPORAL_ADDRESS_DEFAULT "127.0.0.1:7233"
 #define TEMPORAL_NAMESPACE_DEFAULT "default"

@@ -78,6 +78,24 @@ static void copies_are_terminated_and_may_hold_nuls(void **state)
     arena_close(NULL);
 }
 
+static void a_text_that_is_kept_is_a_copy_and_null_stays(void **state)
+{
+    char own[] = "text";
+    const char *kept = own;
+    const char *none = NULL;
+    const char *too_long = own;
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 8);
+    assert_true(arena_keep_text(&arena, &kept));
+    own[0] = 'n';
+    assert_string_equal(kept, "text");
+    assert_true(arena_keep_text(&arena, &none));
+    assert_null(none);
+    assert_false(arena_keep_text(&arena, &too_long));
+    arena_close(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -85,6 +103,7 @@ int main(void)
         cmocka_unit_test(the_ceiling_holds_and_a_reset_gives_all_of_it_back),
         cmocka_unit_test(an_arena_without_a_ceiling_refuses_an_impossible_size),
         cmocka_unit_test(copies_are_terminated_and_may_hold_nuls),
+        cmocka_unit_test(a_text_that_is_kept_is_a_copy_and_null_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
