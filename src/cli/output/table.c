@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/uuid.h"
+#include "cli/output/json_fields.h"
 
 enum { TABLE_GAP = 2, TABLE_FIRST_CELLS = 256, CELL_FORMAT_MAX = 512 };
 
@@ -209,4 +210,20 @@ void table_close(struct table *table)
     }
     free(table->cells);
     table->cells = NULL;
+}
+
+void table_print_rows(struct output *output, const struct column *columns, const char *const *keys, size_t count,
+                      const json_t *rows)
+{
+    struct table table;
+    size_t i;
+    json_t *row;
+    table_open(&table, output, columns, count);
+    json_array_foreach(rows, i, row)
+    {
+        for (size_t k = 0; k < count; k++) {
+            table_cell(&table, field_text(output, row, keys[k]));
+        }
+    }
+    table_close(&table);
 }

@@ -7,6 +7,8 @@
 #ifndef WEIR_CLI_OUTPUT_TABLE_H
 #define WEIR_CLI_OUTPUT_TABLE_H
 
+#include <jansson.h>
+
 #include "cli/output/output.h"
 
 enum column_align { COLUMN_LEFT, COLUMN_RIGHT };
@@ -43,5 +45,8 @@ void table_cell_format(struct table *table, const char *format, ...) WEIR_PRINTF
 void table_cell_sign(struct table *table, enum sign sign, const char *text);
 /* Prints everything and frees. */
 void table_close(struct table *table);
+/* A whole table of rows of JSON: a column for each key, as field_text() reads it. */
+void table_print_rows(struct output *output, const struct column *columns, const char *const *keys, size_t count,
+                      const json_t *rows);
 
 #endif

@@ -12,7 +12,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/output/json_fields.h"
 #include "cli/output/table.h"
 
 static const char *const outcome_names[] = {
@@ -106,17 +105,8 @@ void import_report_print(struct output *output, const json_t *page)
         {.title = "FIRST", .least = 6},
         {.title = "MESSAGE", .least = 8},
     };
-    static const char *const fields[] = {"type", "source_state", "count", "outcome", "reason", "source_id", "message"};
-    struct table table;
-    size_t i;
-    json_t *row;
-    INVARIANT(page != NULL && sizeof fields / sizeof fields[0] == sizeof columns / sizeof columns[0]);
-    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
-    json_array_foreach(json_object_get(page, "items"), i, row)
-    {
-        for (size_t field = 0; field < sizeof fields / sizeof fields[0]; field++) {
-            table_cell(&table, field_text(output, row, fields[field]));
-        }
-    }
-    table_close(&table);
+    static const char *const keys[] = {"type", "source_state", "count", "outcome", "reason", "source_id", "message"};
+    _Static_assert(sizeof keys / sizeof keys[0] == sizeof columns / sizeof columns[0], "a key for each column");
+    INVARIANT(page != NULL);
+    table_print_rows(output, columns, keys, sizeof keys / sizeof keys[0], json_object_get(page, "items"));
 }

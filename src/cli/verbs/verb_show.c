@@ -146,25 +146,14 @@ static void print_steps(struct output *output, const json_t *steps, const json_t
     table_close(&table);
 }
 
-/* A table of rows with a column for each key; nothing without rows. */
+/* A table behind an empty line; nothing without rows. */
 static void print_show_rows(struct output *output, const struct column *columns, const char *const *keys, size_t count,
                             const json_t *rows)
 {
-    struct table table;
-    size_t i;
-    json_t *row;
-    if (json_array_size(rows) == 0) {
-        return;
+    if (json_array_size(rows) > 0) {
+        output_print(output, "\n");
+        table_print_rows(output, columns, keys, count, rows);
     }
-    output_print(output, "\n");
-    table_open(&table, output, columns, count);
-    json_array_foreach(rows, i, row)
-    {
-        for (size_t k = 0; k < count; k++) {
-            table_cell(&table, field_text(output, row, keys[k]));
-        }
-    }
-    table_close(&table);
 }
 
 /* The signals with their senders, and the step that has consumed each. */
