@@ -152,3 +152,9 @@ enum weir_status dry_run_enqueue(struct dry_run *dry_run, struct store *store, c
     }
     return answer->error.status;
 }
+
+/* The codes from 5 on are those of the store and of its rights, but for this one, which is about the name. */
+bool dry_run_is_refusal(enum weir_status status)
+{
+    return status == WEIR_WORKFLOW_NOT_YOURS || weir_status_exit(status) < 5;
+}

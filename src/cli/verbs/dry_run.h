@@ -17,5 +17,7 @@ void dry_run_close(struct dry_run *dry_run);
  * store_enqueue(). */
 WEIR_MUST_CHECK enum weir_status dry_run_enqueue(struct dry_run *dry_run, struct store *store,
                                                  const struct enqueue_request *request, struct weir_error *error);
+/* Whether an error of dry_run_enqueue() is about this request, so that the next one may be accepted. */
+bool dry_run_is_refusal(enum weir_status status);
 
 #endif

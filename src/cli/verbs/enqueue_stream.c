@@ -111,7 +111,7 @@ static enum weir_status check_set_dry(struct intake *intake, struct weir_error *
 {
     for (size_t i = 0; i < intake->count; i++) {
         enum weir_status status = dry_run_enqueue(intake->dry_run, intake->store, &intake->requests[i], error);
-        if (status != WEIR_OK && status != WEIR_WORKFLOW_NOT_YOURS && weir_status_exit(status) >= 5) {
+        if (status != WEIR_OK && !dry_run_is_refusal(status)) {
             return status;
         }
         if (status == WEIR_OK) {

@@ -304,12 +304,23 @@ static int priority_of(struct reading *reading, int64_t priority)
     return (int)cut;
 }
 
+/* The labels of the row, and its place in the other system when it has begun there. */
+static enum weir_status note_origin(struct reading *reading, bool is_begun, int64_t attempts, struct weir_error *error)
+{
+    enum weir_status status = is_begun ? note_details(reading, error) : WEIR_OK;
+    return status == WEIR_OK ? add_import_labels(reading, attempts, error) : status;
+}
+
+static bool nflow_has_begun(const struct reading *reading)
+{
+    return strcmp(reading->choice->state, "created") != 0 || !column_is_null(reading, "started");
+}
+
 /* The reason for which an instance of nFlow stays there, by its status; IMPORT_NO_REASON = none. */
 static enum import_reason nflow_reason(const struct reading *reading)
 {
     const char *status = reading->choice->state;
     bool waits_for_a_node = strcmp(status, "created") == 0 || strcmp(status, "inProgress") == 0;
-    bool is_begun = strcmp(status, "created") != 0 || !column_is_null(reading, "started");
     if (strcmp(status, "executing") == 0 || (waits_for_a_node && !column_is_null(reading, "executor_id"))) {
         return IMPORT_RUNS;
     }
@@ -325,7 +336,7 @@ static enum import_reason nflow_reason(const struct reading *reading)
     if (column_is_null(reading, "next_activation")) {
         return IMPORT_WAITS;
     }
-    return is_begun && !reading->rules->takes_begun ? IMPORT_BEGUN : IMPORT_NO_REASON;
+    return nflow_has_begun(reading) && !reading->rules->takes_begun ? IMPORT_BEGUN : IMPORT_NO_REASON;
 }
 
 static enum weir_status read_nflow(struct reading *reading, struct weir_error *error)
@@ -348,11 +359,7 @@ static enum weir_status read_nflow(struct reading *reading, struct weir_error *e
     }
     request->priority = priority_of(reading, priority);
     request->business_key = import_column_text(reading, "business_key");
-    bool is_begun = strcmp(reading->choice->state, "created") != 0 || !column_is_null(reading, "started");
-    enum weir_status status = is_begun ? note_details(reading, error) : WEIR_OK;
-    if (status == WEIR_OK) {
-        status = add_import_labels(reading, retries, error);
-    }
+    enum weir_status status = note_origin(reading, nflow_has_begun(reading), retries, error);
     return status == WEIR_OK ? read_variables(reading, error) : status;
 }
 
@@ -382,10 +389,7 @@ static enum weir_status read_riven(struct reading *reading, struct weir_error *e
         return refuse_column(reading, counter);
     }
     request->business_key = import_column_text(reading, "entity_id");
-    enum weir_status status = is_begun ? note_details(reading, error) : WEIR_OK;
-    if (status == WEIR_OK) {
-        status = add_import_labels(reading, attempts, error);
-    }
+    enum weir_status status = note_origin(reading, is_begun, attempts, error);
     return status == WEIR_OK ? read_input(reading, error) : status;
 }
 
@@ -435,15 +439,14 @@ static bool keep_request_texts(struct reading *reading)
 {
     struct enqueue_request *request = reading->request;
     const char **texts[] = {&request->workspace, &request->business_key};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    bool is_fine = true;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && is_fine; i++) {
         if (*texts[i] != NULL && (*texts[i])[0] == '\0') {
             *texts[i] = NULL; /* an empty business key is none */
         }
-        if (*texts[i] != NULL && (*texts[i] = arena_copy_string(reading->arena, *texts[i])) == NULL) {
-            return false;
-        }
+        is_fine = arena_keep_text(reading->arena, texts[i]);
     }
-    return true;
+    return is_fine;
 }
 
 enum weir_status import_row_read(const struct import_row *row, const struct import_rules *rules, struct arena *arena,

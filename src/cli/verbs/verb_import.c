@@ -136,19 +136,13 @@ static void note_result(struct import *import, size_t at, enum weir_status statu
                       status == WEIR_OK ? NULL : refusal->message, import->row_ids[at], 1);
 }
 
-/* Whether the store has refused this request, and could take others. */
-static bool import_is_refusal(enum weir_status status)
-{
-    return status == WEIR_WORKFLOW_NOT_YOURS || weir_status_exit(status) < 5;
-}
-
 /* A dry run: the checks of an enqueue, but for the key. */
 static enum weir_status rehearse_set(struct import *import, struct weir_error *error)
 {
     for (size_t i = 0; i < import->count; i++) {
         struct weir_error refusal = {.status = WEIR_OK};
         enum weir_status status = dry_run_enqueue(import->dry_run, import->store, &import->requests[i], &refusal);
-        if (status != WEIR_OK && (status == WEIR_OUT_OF_MEMORY || !import_is_refusal(status))) {
+        if (status != WEIR_OK && (status == WEIR_OUT_OF_MEMORY || !dry_run_is_refusal(status))) {
             *error = refusal;
             return status;
         }

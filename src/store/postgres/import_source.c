@@ -32,23 +32,24 @@ enum { TABLES_MOST = 2, SQL_MOST = 16 * 1024, PAUSE_DEADLINES = 10 };
 struct source_table {
     const char *name;
     const char *columns;
-    bool is_other; /* the same table under an older name: one of both is enough */
 };
 
 static const struct layout {
     const char *system;
+    bool has_one_table; /* `tables` are a name and an older name of it */
     struct source_table tables[TABLES_MOST];
     const char *states_sql;
     const char *rows_sql;
 } layouts[] = {
     [IMPORT_NFLOW] = {"nFlow",
-                      {{"nflow_workflow", "id type status executor_group created ", false},
-                       {"nflow_workflow_state", "workflow_id action_id state_key state_value ", false}},
+                      false,
+                      {{"nflow_workflow", "id type status executor_group created "},
+                       {"nflow_workflow_state", "workflow_id action_id state_key state_value "}},
                       import_nflow_states,
                       import_nflow_rows},
     [IMPORT_RIVEN] = {"Riven",
-                      {{"execution_queue", "id status created_at ", false},
-                       {"workflow_execution_queue", "id status created_at ", true}},
+                      true,
+                      {{"execution_queue", "id status created_at "}, {"workflow_execution_queue", "id status created_at "}},
                       import_riven_states,
                       import_riven_rows},
 };
@@ -155,25 +156,23 @@ static enum weir_status check_table(const struct import_source *source, const st
 /* Checks the answer of the catalogue, and chooses the name of the table that has two. */
 static enum weir_status check_tables(struct import_source *source, const PGresult *result, struct weir_error *error)
 {
-    const struct layout *layout = source->layout;
+    const struct source_table *tables = source->layout->tables;
+    bool is_older = source->layout->has_one_table && row_of_table(result, tables[0].name) < 0 &&
+                    row_of_table(result, tables[1].name) >= 0;
+    size_t first = is_older ? 1 : 0;
+    size_t end = source->layout->has_one_table ? first + 1 : TABLES_MOST;
     enum weir_status status = WEIR_OK;
-    bool has_main = row_of_table(result, layout->tables[0].name) >= 0;
-    for (size_t i = 0; i < TABLES_MOST && status == WEIR_OK; i++) {
-        const struct source_table *table = &layout->tables[i];
-        int row = row_of_table(result, table->name);
-        bool is_needed = table->is_other ? !has_main : has_main || !layout->tables[TABLES_MOST - 1].is_other;
-        if (!is_needed) {
-            continue;
-        }
+    for (size_t i = first; i < end && status == WEIR_OK; i++) {
+        int row = row_of_table(result, tables[i].name);
         if (row < 0) {
-            const char *name = table->is_other ? layout->tables[0].name : table->name;
-            error_set(error, WEIR_NOT_FOUND, "there is no table %s in the schema %s", name, source->address->schema);
+            error_set(error, WEIR_NOT_FOUND, "there is no table %s in the schema %s", tables[i].name,
+                      source->address->schema);
             error_hint(error, "nothing was read; ?schema=NAME in the URL of --from names another schema");
             return WEIR_NOT_FOUND;
         }
-        status = check_table(source, table, result, row, error);
-        source->table = i == 0 || table->is_other ? table->name : source->table;
+        status = check_table(source, &tables[i], result, row, error);
     }
+    source->table = tables[first].name;
     return status;
 }
 
@@ -249,12 +248,6 @@ static const char *location_of_source(const char *url)
     return NULL;
 }
 
-/* A schema that the URL names stands behind the ? of its parameters. */
-static bool names_schema(const char *url)
-{
-    return strstr(url, "?schema=") != NULL || strstr(url, "&schema=") != NULL;
-}
-
 enum weir_status import_source_open(const struct import_options *options, struct import_source **ret_source,
                                     struct weir_error *error)
 {
@@ -272,12 +265,9 @@ enum weir_status import_source_open(const struct import_options *options, struct
     source->layout = &layouts[options->system];
     source->group = options->group;
     source->since_us = options->since_us;
-    enum weir_status status = address_parse(location, &source->address, error);
+    enum weir_status status = address_parse_within("public", location, &source->address, error);
     if (status == WEIR_OK) {
         int64_t deadline_us = options->deadline_us > 0 ? options->deadline_us : IMPORT_DEADLINE_US;
-        if (!names_schema(location)) {
-            text_copy(source->address->schema, sizeof source->address->schema, "public"); /* shared with no link yet */
-        }
         link_init(&source->link, source->address, deadline_us, "weir import");
         status = begin_source(source, error);
     } else {

@@ -399,6 +399,13 @@ static enum weir_status parse_url(struct address *address, const char *location,
 enum weir_status address_parse(const char *location, struct address **ret_address, struct weir_error *error)
 {
     INVARIANT(location != NULL && ret_address != NULL);
+    return address_parse_within("weir", location, ret_address, error);
+}
+
+enum weir_status address_parse_within(const char *schema, const char *location, struct address **ret_address,
+                                      struct weir_error *error)
+{
+    INVARIANT(schema != NULL && location != NULL && ret_address != NULL);
     enum weir_status status = libpq_load(error);
     if (status != WEIR_OK) {
         return status;
@@ -409,7 +416,7 @@ enum weir_status address_parse(const char *location, struct address **ret_addres
     }
     address->references = 1;
     address->listen = true;
-    text_copy(address->schema, sizeof address->schema, "weir");
+    text_copy(address->schema, sizeof address->schema, schema);
     status = parse_url(address, location, error);
     if (status != WEIR_OK) {
         address_release(address);

@@ -56,6 +56,9 @@ struct address {
 /* `location` is the URL behind "postgres:". Errors: WEIR_INVALID_ARGUMENT, with a text that quotes no password. */
 WEIR_MUST_CHECK enum weir_status address_parse(const char *location, struct address **ret_address,
                                                struct weir_error *error);
+/* The same for tables of another system: `schema` where the URL names none. */
+WEIR_MUST_CHECK enum weir_status address_parse_within(const char *schema, const char *location,
+                                                      struct address **ret_address, struct weir_error *error);
 struct address *address_share(struct address *address);
 /* Takes NULL. */
 void address_release(struct address *address);
