@@ -166,8 +166,10 @@ def mapping_problems(root):
         with open(os.path.join(root, path), encoding='utf-8') as file:
             texts[path] = file.read()
     reference = Reference({path: texts[path] for path in REFERENCE}, texts[EVENTS])
-    return [f'{path}: `{name}` in a column "{COLUMN}": {reference.problem_of(name)}\n    use the name that the program has'
-            for path in paths for name in dict.fromkeys(mapped_names(texts[path])) if reference.problem_of(name)]
+    named = [(path, name) for path in paths for name in dict.fromkeys(mapped_names(texts[path]))]
+    problems = [reference.problem_of(name) for _, name in named]
+    return [f'{path}: `{name}` in a column "{COLUMN}": {problem}\n    use the name that the program has'
+            for (path, name), problem in zip(named, problems) if problem]
 
 
 def check(root):

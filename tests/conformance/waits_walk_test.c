@@ -255,15 +255,21 @@ static void take_requests(struct walker *walker)
     }
 }
 
-static struct sent *first_for(struct known_item *item, enum wait wait)
+static struct sent *first_unused(struct known_item *item, enum wait wait)
 {
     for (size_t i = 0; i < item->sent_count; i++) {
-        struct sent *sent = &item->sent[i];
-        if (sent->wait == wait && !sent->consumed && sent->seq <= item->seen) {
-            return sent;
+        if (item->sent[i].wait == wait && !item->sent[i].consumed) {
+            return &item->sent[i];
         }
     }
     return NULL;
+}
+
+/* NULL: its engine has none. Signals have their order, so without the first one it has none of the others. */
+static struct sent *first_for(struct known_item *item, enum wait wait)
+{
+    struct sent *sent = first_unused(item, wait);
+    return sent != NULL && sent->seq <= item->seen ? sent : NULL;
 }
 
 /* Begins the wait, or ends it with the first signal for it. A record under an old fence must change nothing. */
@@ -400,16 +406,6 @@ static void check_walk(struct walker *walker)
     scene_check(scene);
 }
 
-static bool has_answer(const struct known_item *item, enum wait wait)
-{
-    for (size_t i = 0; i < item->sent_count; i++) {
-        if (item->sent[i].wait == wait && !item->sent[i].consumed) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void answer_all(struct walker *walker)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -431,7 +427,7 @@ static void answer_all(struct walker *walker)
             if (!item->ended && item->steps[PAY] == WAITING && !item->decided) {
                 decide_one(walker, item);
             }
-            if (!item->ended && item->steps[ASK] == WAITING && !has_answer(item, ASK)) {
+            if (!item->ended && item->steps[ASK] == WAITING && first_unused(item, ASK) == NULL) {
                 signal_with(walker, item, 0);
             }
         }
