@@ -8,7 +8,7 @@
 
 /* A run without a long poll is described this often, or as often as a rate allows when there are many. While the list
  * works, descriptions are a safety net and get the part of FOLLOW_CALLS_PER_SECOND that long polls and lists leave. While
- * the list fails, descriptions find the ends: within 5 s for up to a thousand runs. */
+ * the list fails, descriptions find the ends: within 5 s for up to two thousand runs. */
 #define DESCRIBE_INTERVAL_US (30 * MICROSECONDS_PER_SECOND)
 #define FOLLOW_CALLS_PER_SECOND 9.5 /* 570 a minute */
 /* Of one place that is in use all the time. The service answers after 20 s, and answers of a group come together, so there
@@ -17,7 +17,7 @@
 #define DESCRIBES_PER_SECOND 2.0
 #define DESCRIBES_PER_SECOND_MIN 0.5
 #define DESCRIBE_ALONE_INTERVAL_US (4 * MICROSECONDS_PER_SECOND)
-#define DESCRIBES_PER_SECOND_ALONE 250.0
+#define DESCRIBES_PER_SECOND_ALONE 500.0
 #define DESCRIBES_SHARE 20.0  /* one in so many of the calls that a service takes is a description */
 #define DESCRIBES_MARGIN 1.25 /* at most the rate above times this, in any second */
 #define SWEEP_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
