@@ -20,6 +20,7 @@ import { Executions } from './pages/executions.tsx';
 import { Overview } from './pages/overview.tsx';
 import { Audit, Failures, Hooks, Locks, Nodes, Schedules, Settings, Tokens } from './pages/system.tsx';
 import { OneWorkspace, Plans, Workspaces } from './pages/tenants.tsx';
+import { WaitingExecutions } from './pages/waiting.tsx';
 import { OneWorkflow, Workflows } from './pages/workflows.tsx';
 import { Command, Copy, Icon, ProblemBox } from './parts/basics.tsx';
 import { BulkMark } from './parts/bulk.tsx';
@@ -45,6 +46,7 @@ const menu: { title: string; entries: Entry[] }[] = [
     entries: [
       { page: 'overview', key: 'o' },
       { page: 'executions', key: 'e' },
+      { page: 'waiting', key: 'a' },
       { page: 'failures', key: 'f' },
       { page: 'workflows', key: 'd' },
       { page: 'schedules', key: 's' },
@@ -88,6 +90,7 @@ function Content() {
   const pages: Record<string, () => ComponentChildren> = {
     overview: () => <Overview />,
     executions: () => <Executions />,
+    waiting: () => <WaitingExecutions />,
     failures: () => <Failures />,
     workspaces: () => <Workspaces />,
     workflows: () => <Workflows />,

@@ -31,6 +31,8 @@ export interface Execution {
   executor_group: string | null;
   idempotency_key: string | null;
   retry_of: string | null;
+  business_key: string | null;
+  labels: Record<string, string> | null;
 }
 
 export interface Step {
@@ -64,6 +66,19 @@ export interface WholeExecution extends Execution {
   earlier_attempts: Step[];
   events: HistoryEvent[];
   earlier_events: number;
+  parent: { id: string; step: string; index: number } | null;
+  children?: ChildrenOfStep[];
+}
+
+/** The children of one step. */
+export interface ChildrenOfStep {
+  step: string;
+  workflow: string;
+  count: number;
+  not_started: number;
+  open: number;
+  completed: number;
+  not_completed: number;
 }
 
 export interface SlotHolder {
@@ -72,6 +87,17 @@ export interface SlotHolder {
   node: string | null;
   step_names: string | null;
   running_us: number;
+}
+
+/** `signal`: its name, or one with the beginning approve: or callback:, which no caller can send. */
+export interface UnfinishedStep {
+  step: string;
+  status: string;
+  due_at: string | null;
+  signal: string | null;
+  approvers: string | null;
+  prompt: string | null;
+  children_count: number | null;
 }
 
 export interface Why {
@@ -95,6 +121,7 @@ export interface Why {
   cancel_requested?: boolean;
   engine_error?: string | null;
   handlers_missing?: string[];
+  unfinished_steps?: UnfinishedStep[];
 }
 
 export interface LogChunk {

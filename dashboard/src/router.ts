@@ -44,8 +44,8 @@ export function go(address: string): void {
   location.hash = address;
 }
 
-/** The conditions of a filter, each with its text. A value may be in quotes of either kind, and has none of that kind. */
-const condition = /(?:^|\s)(\w+)=(?:"([^"]*)"|'([^']*)'|(\S*))/g;
+/** The conditions of a filter, each with its text. The key of a label has dots and dashes. A value may be in quotes of either kind, and has none of that kind. */
+const condition = /(?:^|\s)([\w.-]+)=(?:"([^"]*)"|'([^']*)'|(\S*))/g;
 export const conditionsOf = (text: string): { key: string; value: string }[] =>
   [...text.matchAll(condition)].map(([, key = '', ...values]) => ({
     key,

@@ -12,6 +12,7 @@ export const texts = {
     overview: 'Overview',
     executions: 'Executions',
     execution: 'Execution',
+    waiting: 'Waiting',
     failures: 'Failures',
     workspaces: 'Workspaces',
     workspace: 'Workspace',
@@ -211,7 +212,7 @@ export const texts = {
     noneYet: 'None of the newest executions matches. The next page searches the ones before them.',
     all: 'All',
     bulk: 'Act on all that match',
-    keys: 'Keys: id workspace workflow executor_group status pending_reason waiting_for error_code idempotency_key retried dismissed stuck since until',
+    keys: 'Keys: id workspace workflow executor_group status pending_reason waiting_for parent business_key business_key_prefix label.NAME error_code error_text idempotency_key node version retried dismissed stuck since until finished_before longer_than shorter_than',
   },
 
   execution: {
@@ -245,6 +246,26 @@ export const texts = {
     timeline: 'Timeline',
     steps: 'Steps',
     noSteps: 'No step has started.',
+    children: 'Children',
+    childrenOf: (of: {
+      step: string;
+      count: number;
+      completed: number;
+      open: number;
+      not_started: number;
+      not_completed: number;
+    }) =>
+      [
+        `${of.step}: ${one(of.count, 'child', 'children')}`,
+        ...[
+          [of.completed, 'completed'] as const,
+          [of.open, 'open'] as const,
+          [of.not_started, 'not started'] as const,
+          [of.not_completed, 'failed, cancelled or lost'] as const,
+        ].flatMap(([count, state]) => (count > 0 ? [`${count.toLocaleString('en')} ${state}`] : [])),
+      ].join(', '),
+    childOf: (step: string, index: number) => `step ${step}, child ${index.toLocaleString('en')}`,
+    noChildren: 'No child is in the store now.',
     events: 'Events',
     earlier: (count: number) => `${one(count, 'earlier event', 'earlier events')} not shown`,
     params: 'Params',
@@ -264,6 +285,42 @@ export const texts = {
     cancelRequested: 'A cancel was requested.',
   },
 
+  waits: {
+    title: 'Steps that wait',
+    open: 'Steps',
+    stepsOfOne: 'What it waits for:',
+    stepsOf: (id: string) => `Steps of ${id} that wait`,
+    tabs: {
+      approval: 'decisions',
+      signal: 'signals',
+      callback: 'reports',
+      child: 'children',
+      sleep: 'sleeps',
+      retry: 'next attempts',
+    } as Record<string, string>,
+    of: (wait: string, signal: string): string =>
+      ({
+        approval: 'waits for a decision',
+        signal: `waits for the signal ${signal}`,
+        callback: 'waits for the report of its function',
+        child: 'waits for its children',
+        time: 'waits for a time',
+      })[wait] ?? '',
+    approvers: (names: string) => `May decide: ${names}`,
+    comment: 'Comment, which the workflow gets',
+    data: 'Data, as JSON; none without a text',
+    key: 'Key: the same key again is the same signal',
+    kind: 'End',
+    kinds: {
+      '': 'its sleeps and the waits for its next attempts',
+      signal: 'its waits for a signal, as their timeouts do',
+      callback: 'its waits for a report, as their timeouts do',
+    } as Record<string, string>,
+    notJson: 'The data is not JSON.',
+    jsonHint: 'A text needs quotes, for example "yes"; an object looks like {"by": "eve"}.',
+    empty: 'No execution waits so. Steps that wait for a decision, a signal, a report, children or a time appear here.',
+  },
+
   act: {
     cancel: 'Cancel',
     retry: 'Retry',
@@ -276,6 +333,10 @@ export const texts = {
     disable: 'Disable',
     unlock: 'Release',
     trigger: 'Trigger',
+    signal: 'Send the signal',
+    approve: 'Approve',
+    reject: 'Refuse',
+    wake: 'Wake',
     reason: 'Reason, for the record of acts',
     retryStart: 'Begin',
     retryAll: 'with its first step',
@@ -293,6 +354,10 @@ export const texts = {
       cancel: 'Cancel this execution? A running step is ended.',
       retry: 'Enqueue this execution again, with the same params?',
       release: 'Start this execution before its time?',
+      signal: (name: string) => `Send the signal ${name} to this execution?`,
+      approve: (step: string) => `Approve the step ${step}?`,
+      reject: (step: string) => `Refuse the step ${step}?`,
+      wake: 'End waits of this execution before their time?',
       pauseWorkspace: (name: string) => `Start no more executions of ${name}? Running ones continue.`,
       resumeWorkspace: (name: string) => `Start executions of ${name} again?`,
       pauseQueue: 'Start no more executions of any workspace? Running ones continue.',
@@ -435,6 +500,7 @@ export const texts = {
       ['/', 'filter or find'],
       ['g o', 'overview'],
       ['g e', 'executions'],
+      ['g a', 'waiting for a decision, a signal or a time'],
       ['g f', 'failures'],
       ['g w', 'workspaces'],
       ['g d', 'workflows'],

@@ -178,6 +178,7 @@ export const views = (ids) => [
   ['#/executions', 'Executions'],
   [`#/execution/${ids.running}`, 'Execution'],
   [`#/execution/${ids.failed}`, 'Execution'],
+  ['#/waiting', 'Waiting'],
   ['#/failures', 'Failures'],
   ['#/workflows', 'Workflows'],
   ['#/workflow/hold', 'Workflow hold'],

@@ -1,9 +1,10 @@
 // One execution: first the reason why it waits or what it does, then its way through time, its steps and its history.
+import { Fragment } from 'preact';
 import { useState } from 'preact/hooks';
 import { segment } from '../api.ts';
 import { absolute, duration, micros, seconds } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
+import type { ChildrenOfStep, LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
 import {
   Copy,
   Data,
@@ -18,9 +19,12 @@ import {
   WorkspaceLink,
 } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
+import { useExecutions } from '../parts/search.ts';
 import { Table } from '../parts/table.tsx';
-import { go, to } from '../router.ts';
+import { Waits } from '../parts/waits.tsx';
+import { canQuote, go, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
+import { ExecutionTable } from './executions.tsx';
 
 const final = ['COMPLETED', 'FAILED', 'CANCELLED'];
 
@@ -74,6 +78,7 @@ function WhyText({ why }: { why: Why }) {
           <li>{texts.execution.starts(why.starts_refused, why.starts_max)}</li>
         )}
       </ul>
+      <Waits why={why} />
       {isWaiting && why.slot_holders && why.slot_holders.length > 0 && (
         <>
           <h3>{texts.execution.holders}</h3>
@@ -287,6 +292,43 @@ function Events({ execution }: { execution: WholeExecution }) {
   );
 }
 
+/** A condition of the list; a value that no filter can hold is a text alone. */
+function Condition({ execution, name, value }: { execution: WholeExecution; name: string; value: string }) {
+  const text = <code class="wrap">{value}</code>;
+  if (!canQuote(value) || value === '') return text;
+  const beside: Record<string, string> = execution.workspace === null ? {} : { workspace: execution.workspace };
+  return <a href={where({ ...beside, [name]: value })}>{text}</a>;
+}
+
+const SHOWN_CHILDREN = '20';
+
+/** How many children each step has, and the newest of them. */
+function Children({ execution, steps }: { execution: WholeExecution; steps: ChildrenOfStep[] }) {
+  const condition = `parent=${execution.id}`;
+  const read = useExecutions({ where: condition, workspace: execution.workspace, limit: SHOWN_CHILDREN });
+  return (
+    <Panel
+      title={texts.execution.children}
+      aside={<a href={to('executions', null, { where: condition })}>{texts.workspace.all}</a>}
+    >
+      <ul class="facts">
+        {steps.map((step) => (
+          <li key={step.step}>{texts.execution.childrenOf(step)}</li>
+        ))}
+      </ul>
+      <Loaded read={read}>
+        {(page) =>
+          page.items.length === 0 ? (
+            <p class="quiet">{texts.execution.noChildren}</p>
+          ) : (
+            <ExecutionTable rows={page.items} label={texts.execution.children} isShort />
+          )
+        }
+      </Loaded>
+    </Panel>
+  );
+}
+
 function Result({ id }: { id: string }) {
   const [isOpen, setOpen] = useState(false);
   const read = useRead<unknown>(isOpen ? `v1/executions/${segment(id)}/result` : null, { isFinal: () => true });
@@ -403,6 +445,9 @@ export function OneExecution({ id }: { id: string }) {
             <div>
               <Timeline execution={execution} />
               <Steps execution={execution} />
+              {execution.children && execution.children.length > 0 && (
+                <Children execution={execution} steps={execution.children} />
+              )}
               <Events execution={execution} />
             </div>
             <div>
@@ -450,6 +495,30 @@ function Facts({ execution }: { execution: WholeExecution }) {
           <dt>idempotency_key</dt>
           <dd>
             <code class="wrap">{execution.idempotency_key}</code>
+          </dd>
+        </>
+      )}
+      {execution.business_key !== null && (
+        <>
+          <dt>business_key</dt>
+          <dd>
+            <Condition execution={execution} name="business_key" value={execution.business_key} />
+          </dd>
+        </>
+      )}
+      {Object.entries(execution.labels ?? {}).map(([name, value]) => (
+        <Fragment key={name}>
+          <dt>label.{name}</dt>
+          <dd>
+            <Condition execution={execution} name={`label.${name}`} value={value} />
+          </dd>
+        </Fragment>
+      ))}
+      {execution.parent && (
+        <>
+          <dt>parent</dt>
+          <dd>
+            <Id id={execution.parent.id} /> {texts.execution.childOf(execution.parent.step, execution.parent.index)}
           </dd>
         </>
       )}

@@ -27,11 +27,18 @@ const keys = [
   'business_key_prefix',
   'error_code',
   'idempotency_key',
+  'label.',
+  'node',
+  'version',
+  'longer_than',
+  'shorter_than',
+  'error_text',
   'retried',
   'dismissed',
   'stuck',
   'since',
   'until',
+  'finished_before',
 ];
 const waits = ['sleep', 'retry', 'signal', 'callback', 'approval', 'child'];
 const values: Record<string, string[]> = {
@@ -43,14 +50,37 @@ const values: Record<string, string[]> = {
   stuck: ['yes', 'no'],
   since: ['10m', '1h', '24h', '7d'],
   until: ['10m', '1h', '24h', '7d'],
+  finished_before: ['1h', '24h', '7d'],
+  longer_than: ['10s', '1m', '10m', '1h'],
+  shorter_than: ['10s', '1m', '10m', '1h'],
 };
 const tabs = ['PENDING', 'CLAIMED,DISPATCHED', 'WAITING', 'FAILED', 'COMPLETED', 'CANCELLED'];
 
-/** The whole texts that the last word of the filter may become. */
+/** Values of the rows on the page, for the keys whose values no list has. */
+function valuesOf(rows: Execution[]): Record<string, string[]> {
+  const found: Record<string, Set<string>> = {};
+  const add = (key: string, value: string | null) => {
+    if (value === null || !canQuote(value)) return;
+    found[key] ??= new Set();
+    found[key].add(value);
+  };
+  for (const row of rows) {
+    add('business_key', row.business_key);
+    if (row.waiting_for === 'child') add('parent', row.id);
+    for (const [name, value] of Object.entries(row.labels ?? {})) add(`label.${name}`, value);
+  }
+  return Object.fromEntries(Object.entries(found).map(([key, texts]) => [key, [...texts]]));
+}
+
+/** The whole texts that the last word of the filter may become. A key that ends with a dot is the beginning of others. */
 function suggestions(text: string, names: Record<string, string[]>): string[] {
   const [, before = '', last = ''] = /^(.*?\s)?(\S*)$/s.exec(text) ?? [];
   const [key = '', value] = last.split('=');
-  if (value === undefined) return keys.filter((name) => name.startsWith(key)).map((name) => `${before}${name}=`);
+  if (value === undefined) {
+    const all = [...keys, ...Object.keys(names).filter((name) => !keys.includes(name))];
+    const fitting = all.filter((name) => name.startsWith(key));
+    return fitting.map((name) => `${before}${name}${name.endsWith('.') ? '' : '='}`);
+  }
   return ({ ...values, ...names }[key] ?? []).map((name) => `${before}${key}=${word(name)}`);
 }
 
@@ -67,12 +97,13 @@ function actsFor(status: string | null): ('retry' | 'release' | 'cancel')[] {
   return status === null ? ['retry', 'release', 'cancel'] : ['cancel'];
 }
 
-function FilterBar({ text, workspace }: { text: string; workspace: string | null }) {
+function FilterBar({ text, workspace, rows }: { text: string; workspace: string | null; rows: Execution[] }) {
   const input = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLDataListElement>(null);
   const [found, find] = useWorkspaceNames();
   const workflows = useRead<Page<{ name: string }>>(withQuery('v1/workflows', { limit: '200', workspace }));
   const names = {
+    ...valuesOf(rows),
     workspace: workspace === null ? found : [workspace],
     workflow: [...new Set(workflows.data?.items.map((row) => row.name) ?? [])],
   };
@@ -203,7 +234,7 @@ export function Executions() {
   const filter = names ? `workspace=${word(workspace)} ${text}`.trim() : text;
   return (
     <>
-      <FilterBar text={text} workspace={workspace} />
+      <FilterBar text={text} workspace={workspace} rows={read.data?.items ?? []} />
       <nav class="tabs" aria-label={texts.column.state}>
         <a href={address(withStatus(text, null))} aria-current={status === null ? 'page' : undefined}>
           {texts.executions.all}
