@@ -106,7 +106,7 @@ bool template_is_constant(const struct template *template);
  * gives its value as it is (also null). Text around expressions gives a string, with template_evaluate_text()'s rule
  * for the pieces. Lists and maps give lists and maps. WEIR_FAILED: the expression failed, the message names it (the
  * step's error code is EXPRESSION_ERROR_CODE); WEIR_OUT_OF_MEMORY; or the answer of `evaluate`. `evaluate` may be NULL
- * when template_each_program() finds none. */
+ * when template_each_program() finds none in any text of it. */
 WEIR_MUST_CHECK enum weir_status template_evaluate(const struct template *template, const json_t *context,
                                                    expression_evaluate evaluate, void *evaluate_context, json_t **ret_value,
                                                    struct weir_error *error);
@@ -131,8 +131,10 @@ bool path_parse(const char *text, size_t length, struct arena *arena, const stru
 WEIR_MUST_CHECK enum weir_status path_follow(const struct path_step *steps, size_t count, const json_t *context,
                                              const json_t **ret_value, struct weir_error *error);
 
+/* These read the template of one text; those of lists and maps have a template for each of their texts. */
+
 /* Calls `visit` for each step id that the template refers to as `.steps.<id>` or `.steps["<id>"]`; `offset` is where, in
- * the source of the (sub)template. In jq programs a `.steps` at the start of any path counts. Stops at the first status
+ * its source. In jq programs a `.steps` at the start of any path counts. Stops at the first status
  * that is not WEIR_OK and returns it. */
 typedef enum weir_status (*expression_visit)(void *context, const struct template *template, const char *word,
                                              size_t length, size_t offset);
@@ -154,7 +156,7 @@ const char *const *expression_keys(enum expression_object object, size_t *ret_co
 
 /* Calls `visit` for each path of the template that begins at the context for certain. `visit` gets its first steps,
  * from 1 to EXPRESSION_PATH_STEPS_MAX (their keys end with key_length), and where it begins in the source of the
- * (sub)template. A jq program is read only as far as `.` keeps its meaning, and not at all if it assigns. So a text
+ * template. A jq program is read only as far as `.` keeps its meaning, and not at all if it assigns. So a text
  * that it does not report may be a path all the same. Stops at the first status that is not WEIR_OK and returns it. */
 typedef enum weir_status (*expression_visit_path)(void *context, const struct path_step *steps, size_t count,
                                                   size_t offset);

@@ -80,9 +80,6 @@ enum weir_status expression_references(const struct template *template, expressi
     for (size_t i = 0; i < template->part_count && status == WEIR_OK; i++) {
         status = visit_part(template, &template->parts[i], visit, context);
     }
-    for (size_t i = 0; i < template->child_count && status == WEIR_OK; i++) {
-        status = expression_references(template->children[i], visit, context);
-    }
     return status;
 }
 
@@ -96,9 +93,6 @@ enum weir_status template_each_program(const struct template *template, expressi
         if (part->kind == PART_PROGRAM) {
             status = visit(context, template, part->text, part->length, part->offset);
         }
-    }
-    for (size_t i = 0; i < template->child_count && status == WEIR_OK; i++) {
-        status = template_each_program(template->children[i], visit, context);
     }
     return status;
 }
@@ -277,9 +271,6 @@ enum weir_status expression_paths(const struct template *template, expression_vi
         if (template->parts[i].kind != PART_LITERAL) {
             status = visit_paths(&template->parts[i], visit, context);
         }
-    }
-    for (size_t i = 0; i < template->child_count && status == WEIR_OK; i++) {
-        status = expression_paths(template->children[i], visit, context);
     }
     return status;
 }

@@ -22,7 +22,7 @@ enum {
 
 /* Turns this process into a harmless one. It has no environment (so neither ~/.jq nor `env`), no core file and a memory
  * limit. It can open no file, its standard streams are /dev/null, and every file descriptor but the `keep_count` given
- * ones (> 2) is closed. Signals have their default handling. Only the system calls that computing takes are allowed
+ * ones is closed. Signals have their default handling. Only the system calls that computing takes are allowed
  * (base/syscall_filter.h): no network, no process, no signals. Only for a child process; there is no way back. */
 void jq_confine_process(const int *keep_fds, size_t keep_count);
 /* Allows `seconds` of CPU time from now on; the process is killed when they are used up. */

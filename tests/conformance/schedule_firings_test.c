@@ -64,6 +64,11 @@ static void queue_all_goes_on_in_the_order_of_times(void **state)
                  store_schedule_trigger(scene->store, &(struct schedule_trigger){.name = "often"}, &counts, &scene->error));
         assert_int_equal(counts.firings, 1);
     }
+    /* Each id is planned in its microsecond, and ids order lists. */
+    json_t *disordered = scene_rows(scene, "SELECT a.due_at FROM schedule_firings a JOIN schedule_firings b"
+                                           " ON a.created_at < b.created_at AND a.planned_id >= b.planned_id");
+    assert_int_equal(json_array_size(disordered), 0);
+    json_decref(disordered);
     struct schedule_counts counts = {0};
     scene_pass(scene, 1);
     scene_ok(scene,

@@ -158,12 +158,6 @@ static enum weir_status collect_own_items(struct postgres_store *self, struct ro
     if (workspace_ids == NULL || round->failed) {
         return error_out_of_memory(error);
     }
-    if (round->is_damaged) {
-        error_set(error, WEIR_STORE_CORRUPT, "a row of the table news was altered: its lists differ in length");
-        error_hint(error,
-                   "the scheduler begins anew from the rows of the queue; find the program that writes to that table");
-        return WEIR_STORE_CORRUPT;
-    }
     for (size_t i = 0; i < round->call->assignment_count; i++) {
         const struct assignment *assignment = &round->call->assignments[i];
         struct claimed_item *item = &round->own[i];

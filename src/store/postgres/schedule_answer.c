@@ -70,11 +70,11 @@ static bool next_integer(const char **at, int64_t *ret_value)
     return true;
 }
 
-/* Reads from a list that is as long as the first list of its row, unless another program has altered the row. */
-static int64_t require_integer(struct round *round, const char **at)
+/* Reads from a list that is as long as the first list of its row: one query makes all lists of a row. */
+static int64_t integer_beside(const char **at)
 {
     int64_t value = 0;
-    round->is_damaged = !next_integer(at, &value) || round->is_damaged;
+    (void)next_integer(at, &value);
     return value;
 }
 
@@ -131,15 +131,15 @@ static void read_assigned_row(struct round *round, int row)
     round->fence = row_integer(round, row, ROW_N1);
     while (next_integer(&plain, &place)) {
         struct claimed_item *item = add_own_item(round, place);
-        item->definition_id = require_integer(round, &definitions);
-        item->priority = (int)require_integer(round, &priorities);
-        item->created_at_us = require_integer(round, &times);
+        item->definition_id = integer_beside(&definitions);
+        item->priority = (int)integer_beside(&priorities);
+        item->created_at_us = integer_beside(&times);
         item->run_at_us = item->created_at_us;
         item->claimed_at_us = now_us > item->created_at_us ? now_us : item->created_at_us;
         round->call->assignments[place - 1].since_us = claimed_item_first_wait_us(item);
     }
     while (next_integer(&elsewhere, &place)) {
-        mark_recorded(round, place)->since_us = require_integer(round, &times);
+        mark_recorded(round, place)->since_us = integer_beside(&times);
     }
 }
 
@@ -292,7 +292,7 @@ static void read_runnables_row(struct round *round, int row)
     while (next_integer(&lanes, &lane_id)) {
         struct schedule_fact *fact = add_fact(round, FACT_RUNNABLE);
         fact->lane_id = lane_id;
-        fact->rank = require_integer(round, &ranks);
+        fact->rank = integer_beside(&ranks);
     }
 }
 
@@ -307,7 +307,7 @@ static void read_helds_row(struct round *round, int row)
         struct schedule_fact *fact = add_fact(round, FACT_HELD);
         fact->lane_id = lane_id;
         fact->node_id = node_id;
-        fact->slots = require_integer(round, &slots);
+        fact->slots = integer_beside(&slots);
         fact->node_held = node_id == 0 ? 0 : fact->slots;
     }
 }

@@ -46,7 +46,6 @@ struct round {
     struct claimed_item *own; /* at the place of its assignment; fence 0 = it was not taken for this node */
     size_t own_count;
     bool failed;      /* memory ran out */
-    bool is_damaged;  /* a row has lists of different lengths */
     bool is_void;     /* the epoch is over, or the server is another one */
     const char *seen; /* the snapshot up to which news was read; NULL = news is left */
     const char *timeline;

@@ -649,6 +649,7 @@ static void arguments_behind_a_script_and_its_own_variables_are_fine(void **stat
                  {"sh, --, '${.input.x}'", 2, false},
                  {"echo, sh, '${.input.x}'", 2, false},
                  {"env, 'A=${.input.x}', printenv", 1, false},
+                 {"env, --split-string=, '${.input.x}'", 2, false},
                  {"python3, script.py, -c, '${.input.x}'", 3, false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[256];

@@ -1,7 +1,10 @@
 #include "definition/expression.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "definition/jq.h"
@@ -157,6 +160,8 @@ static void a_broken_expression_is_told_with_its_place(void **state)
     expect_fault("x${input}", 3, "an expression starts with a dot here");
     expect_fault("x${input.a}", 3, "an expression starts with a dot here");
     expect_fault("x${ steps.a.output }", 4, "an expression starts with a dot here");
+    expect_fault("x{{ .input.a }}", 1, "{{ }} is no expression here");
+    expect_fault("{{$input.a}}", 0, "{{ }} is no expression here");
 }
 
 static void a_nul_is_no_part_of_an_expression(void **state)
@@ -213,6 +218,32 @@ static void a_failing_expression_is_named(void **state)
     expect_failure("${ (empty) }", "${(empty)}: the expression gives no value");
     expect_failure("${.input.list[]}", "${.input.list[]}: the expression gives more than one value");
     expect_failure("${error(\"x\\ny\")}", "${error(\"x\\ny\")}: x y");
+    expect_failure(
+        "${.steps[\"my-step\"].output.x}",
+        "${.steps[\"my-step\"].output.x}: Cannot index string with string \"x\": the output of step \"my-step\" is"
+        " text, not JSON, and begins with \"text\"; print nothing but JSON on stdout, or write it to the file"
+        " $WEIR_OUTPUT");
+}
+
+/* An evaluator of a daemon that was started without standard streams may have its pipe there. */
+static void a_confined_process_keeps_its_descriptors_below_3(void **state)
+{
+    (void)state;
+    int pipe_fds[2];
+    char answer = '\0';
+    assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
+    pid_t child = test_fork();
+    if (child == 0) {
+        int kept = dup2(pipe_fds[1], 1);
+        jq_confine_process(&kept, 1);
+        _exit(write(kept, "k", 1) == 1 && write(2, "n", 1) == 1 ? 0 : 1);
+    }
+    (void)close(pipe_fds[1]);
+    assert_true(child > 0);
+    assert_int_equal(read(pipe_fds[0], &answer, 1), 1);
+    assert_int_equal(answer, 'k');
+    (void)close(pipe_fds[0]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 static enum weir_status answer_later(void *calls, const char *text, const json_t *input, json_t **ret_value,
@@ -469,6 +500,7 @@ int main(void)
         TEST(nesting_and_size_are_bounded),
         TEST(a_missing_value_never_becomes_the_word_null),
         TEST(a_failing_expression_is_named),
+        TEST(a_confined_process_keeps_its_descriptors_below_3),
         TEST(another_status_of_the_callback_goes_through),
         TEST(text_is_bounded_by_its_buffer),
         TEST(truth_is_jqs_truth),

@@ -3,12 +3,12 @@
 static void an_http_step_is_read_and_written(void **state)
 {
     (void)state;
-    const char *source =
-        "name: a\nsteps:\n  s:\n    timeout: 20s\n    secrets: {X-Api-Key: k}\n    http:\n"
-        "      sign: hook\n      bearer: token\n      redirects: 2\n      expect: [200-204, 404]\n"
-        "      body: {b: \"${.input.b}\"}\n      headers: {X-B: 5, X-A: \"v${.input.v}\"}\n"
-        "      url: https://api.example.com/${.input.id}?q=1\n      method: PUT\n"
-        "  g: {http: {url: \"${.input.url}\", method: GET}}\n  p: {http: {url: 'HTTP://a.test', body: x, callback: 2h}}\n";
+    const char *source = "name: a\nsteps:\n  s:\n    timeout: 20s\n    secrets: {X-Api-Key: k}\n    http:\n"
+                         "      sign: hook\n      bearer: token\n      redirects: 2\n      expect: [200-204, 404]\n"
+                         "      body: {b: \"${.input.b}\"}\n      headers: {X-B: 5, X-A: \"v${.input.v}\"}\n"
+                         "      url: https://api.example.com/${.input.id}?q=1\n      method: PUT\n"
+                         "  g: {http: {url: \"${.input.url}\", method: GET, expect: 500-599}}\n  p: {http: {url: "
+                         "'HTTP://a.test', body: x, callback: 2h}}\n";
     struct definition *definition = read_fine(source);
     const struct step *step = &definition->steps[0];
     assert_int_equal(step->kind, STEP_HTTP);
@@ -32,11 +32,12 @@ static void an_http_step_is_read_and_written(void **state)
     assert_true(definition->steps[2].http.callback_us == 7200 * INT64_C(1000000) && step->http.callback_us == 0);
     definition_close(definition);
     expect_canonical(
-        source, "{\"name\":\"a\",\"steps\":{\"s\":{\"timeout\":\"20s\",\"secrets\":{\"X-Api-Key\":\"k\"},\"http\":{"
-                "\"method\":\"PUT\",\"url\":\"https://api.example.com/${.input.id}?q=1\",\"headers\":{\"X-B\":\"5\","
-                "\"X-A\":\"v${.input.v}\"},\"body\":{\"b\":\"${.input.b}\"},\"expect\":[\"200-204\",404],\"redirects\":2,"
-                "\"bearer\":\"token\",\"sign\":\"hook\"}},\"g\":{\"http\":{\"url\":\"${.input.url}\"}},"
-                "\"p\":{\"http\":{\"url\":\"HTTP://a.test\",\"body\":\"x\",\"callback\":\"2h\"}}}}");
+        source,
+        "{\"name\":\"a\",\"steps\":{\"s\":{\"timeout\":\"20s\",\"secrets\":{\"X-Api-Key\":\"k\"},\"http\":{"
+        "\"method\":\"PUT\",\"url\":\"https://api.example.com/${.input.id}?q=1\",\"headers\":{\"X-B\":\"5\","
+        "\"X-A\":\"v${.input.v}\"},\"body\":{\"b\":\"${.input.b}\"},\"expect\":[\"200-204\",404],\"redirects\":2,"
+        "\"bearer\":\"token\",\"sign\":\"hook\"}},\"g\":{\"http\":{\"url\":\"${.input.url}\",\"expect\":[\"500-599\"]}},"
+        "\"p\":{\"http\":{\"url\":\"HTTP://a.test\",\"body\":\"x\",\"callback\":\"2h\"}}}}");
 }
 
 #define HEAD "name: a\nsteps:\n"
@@ -81,15 +82,9 @@ static void wrong_http_steps_are_refused(void **state)
         {HTTP("url: http://a, headers: {weir-step: x}"), "f.yaml:3:39: the header weir-step is set by weir itself", NULL},
         {HTTP("url: http://a, headers: {A: x, a: y}"), "f.yaml:3:45: the header a is there twice", NULL},
         {HTTP("url: http://a, headers: {A: [x]}"), "f.yaml:3:42: a header must be text, not list", NULL},
-        {HTTP("url: http://a, expect: []"), "f.yaml:3:37: \"expect\" must be 1 to 32 statuses", NULL},
-        {HTTP("url: http://a, expect: 100"), "f.yaml:3:37: \"expect\" must be statuses from 200 to 599",
-         "write expect: [200, 404], or expect: [200-299, 404]"},
-        {HTTP("url: http://a, expect: [299-200]"), "f.yaml:3:38: \"expect\" must be statuses from 200 to 599", NULL},
-        {HTTP("url: http://a, expect: 2xx"), "f.yaml:3:37: \"expect\" must be statuses from 200 to 599", NULL},
-        {HTTP("url: http://a, redirects: 6"), "f.yaml:3:40: \"redirects\" must be an integer from 0 to 5", NULL},
-        {HTTP("url: http://a, callback: 0"), "f.yaml:3:39: \"callback\" must be longer than 0", NULL},
-        {HTTP("url: http://a, callback: soon"), "f.yaml:3:39: \"callback\" must be a duration, not text \"soon\"",
-         "a duration looks like 250ms, 10s, 1h30m or 2d"},
+        {HTTP("url: http://a, body: {a: ['${.inputs.x}']}"),
+         "f.yaml:3:43: the expression reads \"inputs\", which is always null: the context has input, steps and execution",
+         "did you mean \"input\"?"},
         {HTTP("url: http://a, sign: '${.input.s}'"),
          "f.yaml:3:35: the name of a secret must be fixed: an expression would let input choose the secret", NULL},
         {HTTP("url: http://a, bearer: a/b"), "f.yaml:3:37: \"a/b\" is no name of a secret", NULL},
@@ -113,11 +108,29 @@ static void wrong_http_steps_are_refused(void **state)
     REFUSE_ALL(table)
 }
 
+static void wrong_numbers_of_http_steps_are_refused(void **state)
+{
+    (void)state;
+    static const struct wrong table[] = {
+        {HTTP("url: http://a, expect: []"), "f.yaml:3:37: \"expect\" must be 1 to 32 statuses", NULL},
+        {HTTP("url: http://a, expect: 100"), "f.yaml:3:37: \"expect\" must be statuses from 200 to 599",
+         "write expect: [200, 404], or expect: [200-299, 404]"},
+        {HTTP("url: http://a, expect: 600"), "f.yaml:3:37: \"expect\" must be statuses from 200 to 599", NULL},
+        {HTTP("url: http://a, expect: [299-200]"), "f.yaml:3:38: \"expect\" must be statuses from 200 to 599", NULL},
+        {HTTP("url: http://a, expect: 2xx"), "f.yaml:3:37: \"expect\" must be statuses from 200 to 599", NULL},
+        {HTTP("url: http://a, redirects: 6"), "f.yaml:3:40: \"redirects\" must be an integer from 0 to 5", NULL},
+        {HTTP("url: http://a, callback: 0"), "f.yaml:3:39: \"callback\" must be longer than 0", NULL},
+        {HTTP("url: http://a, callback: soon"), "f.yaml:3:39: \"callback\" must be a duration, not text \"soon\"",
+         "a duration looks like 250ms, 10s, 1h30m or 2d"}};
+    REFUSE_ALL(table)
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_http_step_is_read_and_written),
         cmocka_unit_test(wrong_http_steps_are_refused),
+        cmocka_unit_test(wrong_numbers_of_http_steps_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,7 @@ static void altered_news_ends_no_process(void **state)
                                           "runnable = '{1,2,3}'",
                                           "runnable = '{NULL}'",
                                           "least_rank = '{}'",
+                                          "runnable = '{}', least_rank = '{}'",
                                           "kind = 99",
                                           "workspaces = '{NULL,0,-1}'",
                                           "lanes = '{-1}'",
