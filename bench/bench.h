@@ -34,6 +34,7 @@ struct figure {
 /* In memory that parent and children share. */
 struct figures {
     size_t count;
+    int daemon; /* process that the present group has started; 0 = none */
     struct figure list[FIGURES_MAX];
 };
 
@@ -89,6 +90,8 @@ void bench_neighbour(struct bench *bench);
 void bench_neighbour_steps(struct bench *bench);
 void bench_idle(struct bench *bench);
 void bench_memory(struct bench *bench);
+/* Left out, with a message, where beanstalkd is not installed. */
+void bench_beanstalkd(struct bench *bench);
 void bench_grpc(struct bench *bench);
 /* Left out, with a reason, where the server's programs are missing. */
 void bench_postgres_lifecycles(struct bench *bench);

@@ -51,6 +51,8 @@ void daemon_serve(struct bench *bench, const char *binary, const char *url, stru
     double began = bench_now();
     daemon->child = daemon_spawn(words, daemon->output);
     BENCH_CHECK(daemon->child > 0);
+    daemon->figures = bench->figures;
+    daemon->figures->daemon = daemon->child;
     while (stat(daemon->output, &facts) != 0 || facts.st_size == 0) {
         BENCH_CHECK(bench_now() < began + 60 && waitpid(daemon->child, NULL, WNOHANG) == 0);
         bench_pause(0.0002);
@@ -58,10 +60,22 @@ void daemon_serve(struct bench *bench, const char *binary, const char *url, stru
     daemon->ready_ms = (bench_now() - began) * 1000;
 }
 
+void daemon_serve_http(struct bench *bench, const char *url, int port, struct daemon *daemon)
+{
+    char binary[DAEMON_PATH_MAX];
+    char listen[64];
+    daemon_find_binary(binary, sizeof binary);
+    (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", port);
+    BENCH_CHECK(setenv("WEIR_HTTP_LISTEN", listen, 1) == 0);
+    daemon_serve(bench, binary, url, daemon);
+    BENCH_CHECK(unsetenv("WEIR_HTTP_LISTEN") == 0);
+}
+
 void daemon_stop(struct daemon *daemon)
 {
     BENCH_CHECK(kill(daemon->child, SIGTERM) == 0);
     BENCH_CHECK(daemon_await_exit(daemon->child));
+    daemon->figures->daemon = 0;
 }
 
 double daemon_status_mib(const struct daemon *daemon, const char *field)

@@ -19,9 +19,13 @@ bool daemon_await_exit(pid_t child);
 struct daemon {
     pid_t child;
     char output[DAEMON_PATH_MAX];
-    double ready_ms; /* from the command to its first line, which reports that the node has started */
+    struct figures *figures; /* where the running process is on record */
+    double ready_ms;         /* from the command to its first line, which reports that the node has started */
 };
+/* A group that fails leaves no daemon behind: main() ends the last one. */
 void daemon_serve(struct bench *bench, const char *binary, const char *url, struct daemon *daemon);
+/* The binary of the build, which listens on 127.0.0.1:PORT. */
+void daemon_serve_http(struct bench *bench, const char *url, int port, struct daemon *daemon);
 /* Gracefully. */
 void daemon_stop(struct daemon *daemon);
 /* A field of /proc/PID/status in MiB, for example "VmRSS:". */

@@ -6,8 +6,10 @@
 
 #include "daemon.h"
 #include "fixture.h"
+#include "http_idle.h"
 #include "http_load.h"
 #include "http_streams.h"
+#include "http_tasks.h"
 
 enum { CLIENTS = 64, REQUEST_MAX = 4096, READ_WORKSPACES = 10000, READ_ROWS = 1000000 };
 
@@ -54,17 +56,6 @@ static double enqueue_in_process(struct store *store, size_t threads_count, size
     return (double)(count / threads_count * threads_count) / seconds;
 }
 
-static void serve_http(struct bench *bench, struct store *store, int port, struct daemon *daemon)
-{
-    char binary[DAEMON_PATH_MAX];
-    char listen[64];
-    daemon_find_binary(binary, sizeof binary);
-    (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", port);
-    BENCH_CHECK(setenv("WEIR_HTTP_LISTEN", listen, 1) == 0);
-    daemon_serve(bench, binary, store_url(store), daemon);
-    BENCH_CHECK(unsetenv("WEIR_HTTP_LISTEN") == 0);
-}
-
 static struct http_load_result ask(int port, const char *method, const char *path, const char *body, size_t connections,
                                    size_t count)
 {
@@ -93,7 +84,7 @@ static void measure_reads(struct bench *bench)
     fixture_publish(store, "true", "name: \"true\"\nsteps:\n  run:\n    exec: [\"true\"]\n");
     fixture_fill_with(store, "true", 0, workspaces, rows);
     BENCH_OK(store_enqueue(store, &request, 1, &last, &fault), &fault);
-    serve_http(bench, store, port, &daemon);
+    daemon_serve_http(bench, store_url(store), port, &daemon);
     struct http_load_result metrics = ask(port, "GET", "/metrics", NULL, 1, scrapes);
     (void)snprintf(path, sizeof path, "/v1/executions/%s", last.id);
     struct http_load_result one = ask(port, "GET", path, NULL, 1, scrapes * 10);
@@ -148,7 +139,7 @@ static void measure_enqueues(struct bench *bench)
     BENCH_OK(store_set_paused(store, NULL, true, &fault), &fault);
     double direct = enqueue_in_process(store, CLIENTS, count);
     double direct_single = enqueue_in_process(store, 1, singles);
-    serve_http(bench, store, port, &daemon);
+    daemon_serve_http(bench, store_url(store), port, &daemon);
     struct http_load_result alive = ask(port, "GET", "/livez", NULL, CLIENTS, count);
     struct http_load_result many = ask(port, "POST", path, body, CLIENTS, count);
     struct http_load_result single = ask(port, "POST", path, body, 1, singles);
@@ -170,5 +161,7 @@ static void measure_enqueues(struct bench *bench)
 void bench_http(struct bench *bench)
 {
     measure_enqueues(bench);
+    bench_http_idle(bench);
+    bench_http_tasks(bench);
     measure_reads(bench);
 }

@@ -11,14 +11,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ANSWER_MAX = 64 * 1024, EVENTS_MAX = 256, WAIT_MS = 60000 };
+enum { EVENTS_MAX = 256, WAIT_MS = 60000 };
 
 struct connection {
     int fd;
     double began;
-    size_t filled;
-    size_t length; /* of the whole answer; 0 = its head is not whole yet */
-    char answer[ANSWER_MAX];
+    struct http_load_answer answer;
 };
 
 static struct sockaddr_in loopback(int port)
@@ -68,40 +66,44 @@ int http_load_connect(int port)
     }
 }
 
-/* The requests are small, so a socket takes one whole. */
-static void send_request(struct connection *connection, const struct http_load *load)
+void http_load_send(int fd, const char *request, size_t length)
 {
-    connection->filled = 0;
-    connection->length = 0;
-    connection->began = bench_now();
     size_t sent = 0;
-    while (sent < load->request_length) {
-        ssize_t now = send(connection->fd, load->request + sent, load->request_length - sent, MSG_NOSIGNAL);
+    while (sent < length) {
+        ssize_t now = send(fd, request + sent, length - sent, MSG_NOSIGNAL);
         BENCH_CHECK(now > 0);
         sent += (size_t)now;
     }
 }
 
-/* Whether the answer is whole. Of the body only the length counts, so it may be longer than the buffer: once the head is
- * read, each part is written over the one before. */
-static bool read_answer(struct connection *connection)
+/* The head is searched again with each part: answers come in few of them, mostly in one. A body that is longer than the
+ * buffer is counted: each further part is written over the one before. */
+bool http_load_read(int fd, struct http_load_answer *answer)
 {
-    size_t at = connection->length == 0 ? connection->filled : 0;
-    ssize_t got = recv(connection->fd, connection->answer + at, ANSWER_MAX - 1 - at, 0);
+    static const char field_name[] = "\r\ncontent-length: ";
+    size_t at = answer->filled < HTTP_LOAD_ANSWER_MAX - 1 ? answer->filled : answer->body;
+    ssize_t got = recv(fd, answer->bytes + at, HTTP_LOAD_ANSWER_MAX - 1 - at, 0);
     BENCH_CHECK(got > 0);
-    connection->filled += (size_t)got;
-    connection->answer[at + (size_t)got] = '\0';
-    char *end = connection->length == 0 ? strstr(connection->answer, "\r\n\r\n") : NULL;
+    answer->filled += (size_t)got;
+    answer->bytes[at + (size_t)got] = '\0';
+    char *end = answer->body == 0 ? strstr(answer->bytes, "\r\n\r\n") : NULL;
     if (end != NULL) {
-        const char *field = strcasestr(connection->answer, "\r\ncontent-length: ");
-        bool is_good = strncmp(connection->answer, "HTTP/1.1 2", strlen("HTTP/1.1 2")) == 0;
+        const char *field = strcasestr(answer->bytes, field_name);
+        bool is_good = strncmp(answer->bytes, "HTTP/1.1 2", strlen("HTTP/1.1 2")) == 0;
         if (!is_good || field == NULL || field > end) {
-            bench_fail(__FILE__, __LINE__, connection->answer);
+            bench_fail(__FILE__, __LINE__, answer->bytes);
         }
-        connection->length =
-            (size_t)(end + 4 - connection->answer) + strtoul(field + strlen("\r\ncontent-length: "), NULL, 10);
+        answer->body = (size_t)(end + 4 - answer->bytes);
+        answer->length = answer->body + strtoul(field + strlen(field_name), NULL, 10);
     }
-    return connection->length > 0 && connection->filled >= connection->length;
+    return answer->body > 0 && answer->filled >= answer->length;
+}
+
+static void begin_request(struct connection *connection, const struct http_load *load)
+{
+    connection->answer = (struct http_load_answer){.bytes = connection->answer.bytes};
+    connection->began = bench_now();
+    http_load_send(connection->fd, load->request, load->request_length);
 }
 
 static int compare_times(const void *left, const void *right)
@@ -120,12 +122,14 @@ struct http_load_result http_load_run(const struct http_load *load)
     for (size_t i = 0; i < load->connections; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.ptr = &connections[i]};
         connections[i].fd = http_load_connect(load->port);
+        connections[i].answer.bytes = malloc(HTTP_LOAD_ANSWER_MAX); /* pages that no answer needs take no memory */
+        BENCH_CHECK(connections[i].answer.bytes != NULL);
         BENCH_CHECK(epoll_ctl(poller, EPOLL_CTL_ADD, connections[i].fd, &event) == 0);
     }
     size_t sent = 0;
     double began = bench_now();
     for (size_t i = 0; i < load->connections && sent < load->count; i++, sent++) {
-        send_request(&connections[i], load);
+        begin_request(&connections[i], load);
     }
     for (size_t done = 0; done < load->count;) {
         struct epoll_event events[EVENTS_MAX];
@@ -133,11 +137,11 @@ struct http_load_result http_load_run(const struct http_load *load)
         BENCH_CHECK(ready > 0);
         for (int i = 0; i < ready; i++) {
             struct connection *connection = events[i].data.ptr;
-            if (read_answer(connection)) {
+            if (http_load_read(connection->fd, &connection->answer)) {
                 times[done++] = bench_now() - connection->began;
                 if (sent < load->count) {
                     sent++;
-                    send_request(connection, load);
+                    begin_request(connection, load);
                 }
             }
         }
@@ -149,6 +153,7 @@ struct http_load_result http_load_run(const struct http_load *load)
                                       .p99_ms = times[load->count * 99 / 100] * 1000};
     for (size_t i = 0; i < load->connections; i++) {
         (void)close(connections[i].fd);
+        free(connections[i].answer.bytes);
     }
     (void)close(poller);
     free(times);

@@ -18,6 +18,21 @@ struct http_load_result {
     double p99_ms;
 };
 
+enum { HTTP_LOAD_ANSWER_MAX = 256 * 1024 }; /* of an answer that is kept; the rest of a longer one is only counted */
+
+/* One answer, as far as it has come. */
+struct http_load_answer {
+    size_t filled;
+    size_t body;   /* where the body begins; 0 = the head is not whole yet */
+    size_t length; /* of head and body, once the head is whole; may be larger than the buffer */
+    char *bytes;   /* HTTP_LOAD_ANSWER_MAX, of the caller; a NUL follows what is there */
+};
+
+/* Reads what the socket has. Whether the answer is whole. It must have a status of 2xx and a length. */
+bool http_load_read(int fd, struct http_load_answer *answer);
+/* Sends a whole request. The requests are small, so a socket takes one without waiting for its reader. */
+void http_load_send(int fd, const char *request, size_t length);
+
 /* Every answer must have a status of 2xx. */
 struct http_load_result http_load_run(const struct http_load *load);
 /* A request with the Host and, of a body, its length and type: `to` holds `size` bytes. Returns its length. */

@@ -1,6 +1,7 @@
 /* weir_bench: runs the groups, prints the table, writes the JSON list. */
 #include <errno.h>
 #include <ftw.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static const struct group {
     {"idle", "writes and processor time of a node when there is nothing to do", bench_idle},
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
     {"http", "enqueues over HTTP beside those in one process", bench_http},
+    {"beanstalkd", "pushes to beanstalkd beside enqueues over HTTP", bench_beanstalkd},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres-lifecycles", "the same on a PostgreSQL server of its own", bench_postgres_lifecycles},
     {"postgres-nodes", "the same with 1, 2, 4 and 8 nodes in turn", bench_postgres_nodes},
@@ -225,6 +227,10 @@ static bool run_group(struct bench *bench, const struct group *group)
     }
     fflush(stdout);
     if (!WIFEXITED(how) || WEXITSTATUS(how) != 0) {
+        if (bench->figures->daemon > 0) {
+            (void)kill(bench->figures->daemon, SIGKILL);
+        }
+        bench->figures->daemon = 0;
         fprintf(stderr, "weir_bench: the group %s failed\n", group->name);
         return false;
     }

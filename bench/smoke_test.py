@@ -54,8 +54,14 @@ FIGURES = {
         "http, memory of the node",
         "http, enqueue in process while a stream is read", "http, memory of a stream",
         "http, 1,000 streams, enqueue to event: p50", "http, 1,000 streams, enqueue to event: p99",
+        "http, memory of a connection without a request", "http, memory of an idle connection",
+        "http, tasks of 8 workers", "http, task, enqueue to the worker: p50", "http, task, enqueue to the worker: p99",
+        "http, task, hop: p50 more than a handler in C", "http, 1,000 workers with 10,000 tasks: RSS",
+        "http, 1,000 workers with 10,000 tasks: of it theirs",
         "http, /metrics, 10k workspaces", "http, /metrics, 10k workspaces: p99",
         "http, GET of one execution at 1M rows: p99", "http, why of one execution at 1M rows: p99"],
+    "beanstalkd": [
+        "beanstalkd, put, 64 connections, -f0", "weir beside it: enqueue over HTTP, 64 connections"],
     "grpc": [
         "grpc, %s: %s" % (load, kind)
         for load in ("10 in flight", "64 in flight", "500 in flight", "64 in flight, TLS", "64 in flight, TLS, 1,000 polls")
@@ -118,7 +124,7 @@ FIGURES = {
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside its leases", "idle node: commits (floor: its leases)",
     "the neighbour's backlog, meanwhile drained to", "executions of the neighbour left afterwards",
-    "weir: size when stripped",
+    "weir: size when stripped", "http, task, hop: p50 more than a handler in C",
     "pg HOT share of updates: queue", "pg HOT share of updates: books", "pg deadlocks of 1, 2, 4, 8 nodes",
     "pg idle node: other writes", "temporal service: lone, more than the plain client, p50"}
 KEYS = {"name", "value", "unit", "floor", "ratio", "goal", "met", "machine"}

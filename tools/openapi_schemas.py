@@ -67,7 +67,7 @@ OBJECTS = {
                ' error?:BulkFailure node?',
     'BulkPage': 'items[]:BulkJob',
     'BulkFailure': 'code detail',
-    'ActRequest': 'action after~ limit~ keep_finished~ from_step~ waiting_for~ signal_name~ signal_data~ signal_key~',
+    'ActRequest': 'action after~ limit~ keep_finished~ from_step~ waiting_for~ signal~',
     'ActResult': 'matched changed requested refused last_id new_id more first_refusal?:Refusal',
     'LogAttempt': 'step attempt last_position',
     'LogAttemptPage': 'items[]:LogAttempt',
@@ -176,6 +176,10 @@ KINDS = {
     'number': {'type': 'integer'}, 'microseconds': {'type': 'integer'}, 'time': {'type': 'string', 'format': 'date-time'},
     'yes or no': {'type': 'boolean'}, 'list': {'type': 'array'}, 'object': {'type': 'object'}, 'data': {},
 }
+#: What the action signal of many executions sends.
+SENT_SIGNAL = {
+    'type': 'object', 'required': ['name', 'key'], 'additionalProperties': False,
+    'properties': {'name': {'type': 'string'}, 'key': {'type': 'string'}, 'data': {}}}
 #: Names with another kind in one object than in docs/names.md.
 OWN = {
     ('Problem', 'status'): {'type': 'integer'}, ('Problem', 'type'): {'type': 'string', 'format': 'uri-reference'},
@@ -192,9 +196,7 @@ OWN = {
     ('ActRequest', 'action'): {'type': 'string', 'enum': ACTS},
     ('BulkRequest', 'action'): {'type': 'string', 'enum': ACTS},
     # The action `signal` sends this signal.
-    ('BulkRequest', 'signal'): {
-        'type': 'object', 'required': ['name', 'key'], 'additionalProperties': False,
-        'properties': {'name': {'type': 'string'}, 'key': {'type': 'string'}, 'data': {}}},
+    ('BulkRequest', 'signal'): SENT_SIGNAL, ('ActRequest', 'signal'): SENT_SIGNAL,
     # The text of --where, or an object of its keys.
     ('BulkRequest', 'filter'): {'type': ['string', 'object'], 'additionalProperties': {'type': 'string'}},
     ('BulkJob', 'state'): {'type': 'string', 'enum': ['running', 'done', 'stopped', 'failed']},

@@ -401,6 +401,21 @@ struct weir_decision {
 WEIR_MUST_CHECK enum weir_status weir_decide(struct weir *weir, const char *id, const struct weir_decision *decision,
                                              struct weir_error *error);
 
+/* The report of a function that an `http` step with `callback` has called. */
+struct weir_callback {
+    const char *token;      /* of the header Weir-Callback of the request */
+    const char *output;     /* JSON text of at most 63 KiB; NULL = null. Not for a failure */
+    const char *error_code; /* of a failure, 1 to 64 bytes; NULL = the step is done */
+    const char *error;      /* its text, at most 4096 bytes; NULL = none */
+    int is_final;           /* 1: the failure allows no further attempt */
+};
+/* Reports the end of the attempt that the token names. It counts while that attempt is the last one and its time is not
+ * over. The same report again is WEIR_OK. `ret_id` (may be NULL) has WEIR_ID_SIZE bytes for the execution. Errors:
+ * WEIR_NOT_FOUND (the token is wrong, or its attempt is over), WEIR_CONFLICT (another report came first),
+ * WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_call_back(struct weir *weir, const struct weir_callback *callback, char *ret_id,
+                                                struct weir_error *error);
+
 /* How an execution ended. */
 struct weir_outcome {
     enum weir_end end;

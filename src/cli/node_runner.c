@@ -87,6 +87,7 @@ static enum weir_status open_engine_of_node(struct running_node *running, bool o
         .secrets_directory = settings_text(settings, SETTING_SECRETS_DIRECTORY),
         .exec_allow_list = open_exec ? NULL : settings_list(settings, SETTING_EXEC_ALLOW),
         .http_allow_list = http_allow_list(settings, open_exec),
+        .callback_address = settings_text(settings, SETTING_HTTP_STEP_CALLBACK_ADDRESS),
     };
     temporal_settings_read(settings, &temporal);
     struct engine_options options = {.in_process = &in_process, .temporal = &temporal};

@@ -134,6 +134,32 @@ enum weir_status weir_decide(struct weir *weir, const char *id, const struct wei
     return status;
 }
 
+/* The token is the right, so no reason and no actor go on record. */
+enum weir_status weir_call_back(struct weir *weir, const struct weir_callback *callback, char *ret_id,
+                                struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct sent_signal sent = {.seq = 0};
+    if (callback == NULL || callback->token == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_call_back needs a token");
+    }
+    const struct callback report = {.token = callback->token,
+                                    .output = callback->output,
+                                    .error_code = callback->error_code,
+                                    .error = callback->error,
+                                    .is_final = callback->is_final != 0};
+    enum weir_status status = handle_borrow_to_act(weir, NULL, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_call_back(handle, &report, &sent, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    if (status == WEIR_OK && ret_id != NULL) {
+        text_copy(ret_id, WEIR_ID_SIZE, sent.id);
+    }
+    return status;
+}
+
 enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal_request *signal,
                              int64_t *ret_number, struct weir_error *error)
 {

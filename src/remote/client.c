@@ -190,21 +190,28 @@ void remote_client_close(struct remote_client *client)
 
 /* --- the request --- */
 
+/* A target that does not fit is no shortage of memory: the caller has named too much, as in a long filter. */
+static void note_target(struct remote_client *client, enum weir_status status)
+{
+    client->is_short_of_memory = client->is_short_of_memory || status == WEIR_OUT_OF_MEMORY;
+    client->is_target_too_long = client->is_target_too_long || (status != WEIR_OK && status != WEIR_OUT_OF_MEMORY);
+}
+
 static void add_target(struct remote_client *client, const char *bytes, size_t length)
 {
-    client->is_short_of_memory = client->is_short_of_memory || text_add(&client->target, bytes, length) != WEIR_OK;
+    note_target(client, text_add(&client->target, bytes, length));
 }
 
 /* A name may have a slash, a percent sign or a plus. */
 static void add_encoded_value(struct remote_client *client, const char *value)
 {
-    client->is_short_of_memory =
-        client->is_short_of_memory || text_add_url_value(&client->target, value, strlen(value)) != WEIR_OK;
+    note_target(client, text_add_url_value(&client->target, value, strlen(value)));
 }
 
 void remote_client_target(struct remote_client *client, const char *path, const char *const *values)
 {
     client->is_short_of_memory = false;
+    client->is_target_too_long = false;
     text_clear(&client->target);
     text_clear(&client->body);
     for (const char *mark = strstr(path, "{}"); mark != NULL; mark = strstr(path, "{}")) {
@@ -535,6 +542,13 @@ enum weir_status remote_client_begin(struct remote_client *client, const struct 
     client->problem[0] = '\0';
     client->number = 0;
     client->code[0] = '\0';
+    if (client->is_target_too_long) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the request has more than %d bytes before its body, the most for a server",
+                  CLIENT_TARGET_BYTES_MAX);
+        error_hint(error,
+                   "use fewer or shorter conditions: a character that is no letter of ASCII counts three for each byte");
+        return WEIR_INVALID_ARGUMENT;
+    }
     if (client->is_short_of_memory || text_format(&client->address, "%s%s", client->base, client->target.data) != WEIR_OK) {
         return error_out_of_memory(error);
     }

@@ -27,7 +27,7 @@ enum {
     CLIENT_URL_BYTES_MAX = 512, /* of all servers */
     CLIENT_SERVERS_MAX = 16,
     CLIENT_CODE_MAX = 64,
-    CLIENT_TARGET_BYTES_MAX = 16 * 1024,
+    CLIENT_TARGET_BYTES_MAX = 14 * 1024, /* a server takes a head of 16 KiB */
     CLIENT_BODY_BYTES_MAX = 16 * 1024 * 1024,
     CLIENT_ANSWER_BYTES_MAX = 20 * 1024 * 1024
 };
@@ -45,6 +45,7 @@ struct remote_client {
     char *ca_file;                          /* NULL = those of the system */
     bool is_local;                          /* what is sent stays on this machine */
     bool is_short_of_memory;                /* a part of the request is missing */
+    bool is_target_too_long;                /* likewise */
     struct text target;                     /* path and query */
     struct text address;
     struct text body;

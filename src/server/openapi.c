@@ -31,6 +31,23 @@ static int openapi_add_parameter(json_t *parameters, const char *name, const cha
                                            strcmp(in, "path") == 0, "description", help, "schema", "type", "string"));
 }
 
+/* The keys of a filter. Those of labels have names that the document cannot list, so they are one object: its style is
+ * `label[NAME]=VALUE`, which request_target_read() takes for `label.NAME`. */
+static int add_filter_parameters(json_t *parameters)
+{
+    int failed = 0;
+    for (size_t i = 0; filter_key(i) != NULL && failed == 0; i++) {
+        failed = openapi_add_parameter(parameters, filter_key(i), "query", "a key of a filter");
+    }
+    return failed != 0
+               ? failed
+               : json_array_append_new(parameters, json_pack("{s:s, s:s, s:b, s:s, s:s, s:b, s:{s:s, s:{s:s}}}", "name",
+                                                             "label", "in", "query", "required", 0, "description",
+                                                             "labels that an execution has, also as label.NAME", "style",
+                                                             "deepObject", "explode", 1, "schema", "type", "object",
+                                                             "additionalProperties", "type", "string"));
+}
+
 static json_t *parameters_of(const struct http_route *route)
 {
     json_t *parameters = json_array();
@@ -43,8 +60,8 @@ static json_t *parameters_of(const struct http_route *route)
     for (size_t i = 0; i < ROUTE_ARGUMENTS_MAX && route->arguments[i].name != NULL && failed == 0; i++) {
         failed = openapi_add_parameter(parameters, route->arguments[i].name, "query", route->arguments[i].help);
     }
-    for (size_t i = 0; route->takes_filter && filter_key(i) != NULL && failed == 0; i++) {
-        failed = openapi_add_parameter(parameters, filter_key(i), "query", "a key of a filter");
+    if (route->takes_filter && failed == 0) {
+        failed = add_filter_parameters(parameters);
     }
     if (failed != 0) {
         json_decref(parameters);

@@ -59,6 +59,17 @@ static const char *read_target_path(char *path, struct request_target *target)
     return NULL;
 }
 
+/* "label[tier]", as OpenAPI spells a member of an object, is "label.tier" here: one name for both. */
+static void spell_member(char *name)
+{
+    char *bracket = strchr(name, '[');
+    size_t length = strlen(name);
+    if (bracket != NULL && bracket != name && length > 0 && name[length - 1] == ']' && bracket + 2 < name + length) {
+        *bracket = '.';
+        name[length - 1] = '\0';
+    }
+}
+
 static const char *read_target_query(char *query, struct request_target *target)
 {
     for (char *end = query; query != NULL && *query != '\0'; query = end) {
@@ -80,6 +91,7 @@ static const char *read_target_query(char *query, struct request_target *target)
         if (reason != NULL) {
             return reason;
         }
+        spell_member(query);
         for (size_t i = 0; i < target->argument_count; i++) {
             if (strcmp(target->arguments[i].name, query) == 0) {
                 return "an argument of the query is given twice";

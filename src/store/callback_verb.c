@@ -81,7 +81,8 @@ enum weir_status store_call_back(struct store *store, const struct callback *cal
         status = error_set(error, WEIR_SYSTEM, "OpenSSL cannot compute SHA-256");
     }
     if (status == WEIR_OK) {
-        const struct signal_request request = {.id = id, .callback = hash, .data = data.data, .key = digest};
+        const struct signal_request request = {
+            .id = id, .callback = hash, .report = callback, .data = data.data, .key = digest};
         struct call call = call_begin(store, "call_back", error);
         status = call_end(&call, store->driver->signal(store, &request, ret_sent, &call.own));
     }

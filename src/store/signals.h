@@ -19,6 +19,7 @@
 #include "weir/status.h"
 
 struct store;
+struct callback;
 
 struct signal_request {
     const char *id;                  /* of the execution, or its first 6 or more characters */
@@ -27,6 +28,7 @@ struct signal_request {
     const struct approval *approval; /* store_approve() sets it; the name, the data and the key are NULL then */
     const char *callback; /* store_call_back() sets it: the hash of the token (base/callback_token.h), without a name. The
                            * key is the digest of the data then */
+    const struct callback *report; /* beside `callback`: as its function sent it, for a driver that passes it on */
     const char *key; /* of at most IDEMPOTENCY_KEY_MAX bytes: the same name and key again is the same signal; NULL = none */
 };
 

@@ -105,6 +105,94 @@ def a_function_reports_while_the_execution_uses_no_slot(weir):
     assert weir.good('store', 'check', '--json').json()['problems'] == []
 
 
+def a_report_of_the_command_line_counts(weir):
+    """On the store itself, and through a server."""
+    function, door = _scene(weir, retry={'attempts': 3, 'backoff': '10ms'})
+    _node(weir, WEIR_HTTP_STEP_CALLBACK_ADDRESS='https://weir.example.com/')
+    id = weir.enqueue('-w', 'tiny', 'work')
+    _await(weir, id, 'WAITING')
+    headers = function.server.requests[0]['headers']
+    assert headers['Weir-Callback-Url'] == 'https://weir.example.com/v1/callbacks', headers
+    server = ('--store', f'http://127.0.0.1:{door.port}')
+    weir.write('token', function.token() + '\n')
+    assert weir.good('callback', 'complete', '@token', '--dry-run', '--json').json()['id'] == id
+    assert weir.show(id)['status'] == 'WAITING'
+    failed = weir.good('callback', 'fail', '@token', '--error-code', 'disk_full', '--json').json()
+    assert (failed['id'], failed['duplicate']) == (id, False), failed
+    token = function.token(2)
+    weir.write('token', token)
+    _await(weir, id, 'WAITING')
+    for duplicate in (False, True):
+        sent = weir.good('callback', 'complete', '@token', '--result', '{"total": 9}', '--json', *server).json()
+        assert (sent['id'], sent['duplicate']) == (id, duplicate), sent
+    assert weir.good('callback', 'complete', '@token', '--result', '{"total":9}', '--json').json()['duplicate'] is True
+    shown = weir.ended(id)
+    assert shown['status'] == 'COMPLETED' and _output(shown) == [9], shown
+    assert weir.run('callback', 'complete', '@token', '--result', '1', *server).code == 4
+    assert weir.run('callback', 'complete', 'wrong').code == 3 and weir.run('callback', 'fail', 'wrong', *server).code == 3
+    too_large = weir.run('callback', 'complete', '@token', '--result', json.dumps('x' * 65000))
+    assert too_large.code == 2 and 'store the data elsewhere' in too_large.err and token not in too_large.err, too_large
+
+
+def without_its_setting_a_request_names_no_address(weir):
+    function, door = _scene(weir)
+    _node(weir)
+    weir.enqueue('-w', 'tiny', 'work')
+    assert function.token() and 'Weir-Callback-Url' not in function.server.requests[0]['headers']
+    refused = weir.run('serve', env={'WEIR_HTTP_STEP_CALLBACK_ADDRESS': 'weir.example.com'})
+    assert refused.code != 0 and 'http_step.callback_address: "weir.example.com" is no address' in refused.err, refused
+
+
+def an_output_that_is_too_large_is_refused_in_words(weir):
+    """The attempt goes on, and a smaller report ends it."""
+    function, door = _scene(weir)
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    token = function.token()
+    for size in (63 * 1024 - 1, 70 * 1024, 300 * 1024):
+        refused = _report(door, token, output='x' * size)
+        assert refused.status in (400, 413), (size, refused)
+        assert '64512' in refused.json()['detail'] or refused.status == 413, refused
+    assert _report(door, token, output={'total': 'x' * 60000}).status == 202
+    shown = weir.ended(id)
+    assert shown['status'] == 'COMPLETED' and len(_output(shown)[0]) == 60000, shown['status']
+
+
+def a_finally_with_a_callback_waits_for_its_report(weir):
+    """Of an execution that fails: the report of its last step decides nothing else."""
+    function, door = _scene(weir)
+    steps = {'name': 'tidy', 'steps': {'break': {'exec': ['sh', '-c', 'exit 3']}},
+             'finally': {'call': {'http': {'url': function.server.url, 'method': 'POST', 'callback': '1h'}}}}
+    weir.write('tidy.yaml', json.dumps(steps))
+    weir.good('workflow', 'apply', 'tidy.yaml', '-q')
+    _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'tidy')
+    assert _await(weir, id, 'WAITING')['waiting_for'] == 'callback'
+    assert _report(door, function.token(), output={'done': 1}).status == 202
+    shown = weir.ended(id)
+    assert (shown['status'], shown['error_code']) == ('FAILED', 'exit_3'), shown
+    assert _output(shown, 'call') == [{'done': 1}], shown
+
+
+def a_secret_that_changes_while_a_step_waits_counts_for_the_next_request(weir):
+    """A report that echoes the value of that time is hidden no more than any other text; the present one is."""
+    function, door = _scene(weir, retry={'attempts': 2, 'backoff': '10ms'}, secrets={'X-Key': 'pay-key'})
+    folder = weir.path('secrets')
+    os.makedirs(folder, exist_ok=True)
+    weir.write('secrets/pay-key', 'first-value-1')
+    _node(weir, WEIR_SECRETS_DIRECTORY=folder)
+    id = weir.enqueue('-w', 'tiny', 'work')
+    _await(weir, id, 'WAITING')
+    weir.write('secrets/pay-key', 'second-value-2')
+    assert _report(door, function.token(), 'fail', error='again').status == 202
+    function.token(2)
+    assert [request['headers']['X-Key'] for request in function.server.requests] == ['first-value-1', 'second-value-2']
+    _await(weir, id, 'WAITING')
+    assert _report(door, function.token(2), output={'total': 'it was second-value-2'}).status == 202
+    shown = weir.ended(id)
+    assert _output(shown) == ['it was ***'], shown
+
+
 def a_report_before_the_answer_counts(weir):
     function, door = _scene(weir)
     answers = []

@@ -457,7 +457,14 @@ def the_routes_of_many_executions_refuse_the_same_options(weir):
              ({'action': 'retry', 'from_step': 'a\0'}, '/from_step'),
              ({'action': 'wake', 'waiting_for': 'nap'}, '/waiting_for'),
              ({'action': 'wake', 'waiting_for': 3}, '/waiting_for'),
-             ({'action': 'wake', 'waiting_for': 'approval'}, '/waiting_for')]
+             ({'action': 'wake', 'waiting_for': 'approval'}, '/waiting_for'),
+             ({'action': 'cancel', 'signal': {'name': 'go', 'key': 'k'}}, '/signal'),
+             ({'action': 'signal'}, '/signal'),
+             ({'action': 'signal', 'signal': 'go'}, '/signal'),
+             ({'action': 'signal', 'signal': {'name': 'go'}}, '/signal'),
+             ({'action': 'signal', 'signal': {'name': 'go', 'key': 'k\0'}}, '/signal'),
+             ({'action': 'signal', 'signal': {'name': 'go', 'key': 'k', 'more': 1}}, '/signal'),
+             ({'action': 'signal', 'signal': {'name': 'go', 'key': 'k', 'data': 'x' * 65537}}, '/signal')]
     for body, pointer in wrong:
         bulk = problem(listener.ask('/v1/bulk', 'POST', body={**body, 'filter': {'workflow': 'hello'}}), 400,
                        'invalid_argument')

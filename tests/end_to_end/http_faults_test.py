@@ -204,6 +204,30 @@ def a_store_that_is_away_is_a_503_and_comes_back(weir):
         server.close()
 
 
+def a_full_disk_is_a_503_and_comes_back(weir):
+    """The limit of a file's size stands for the disk. It comes and goes while the node runs."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    acknowledged, refused = [], None
+    _, hard = resource.prlimit(listener.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(listener.process.pid, resource.RLIMIT_FSIZE, (3 * MIB, hard))
+    for _ in range(4000):
+        answer = listener.ask(PATH, 'POST', body={'workflow': 'hello', 'params': {'x': 'y' * 4000}})
+        if answer.status != 202:
+            refused = answer
+            break
+        acknowledged.append(answer.json()['id'])
+    assert refused is not None and refused.status == 503, refused
+    assert refused.json()['code'] == 'store_full' and refused.head['retry-after'] == '1', refused
+    assert listener.ask('/livez').status == 200
+    resource.prlimit(listener.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+    _await_enqueue(listener)
+    for id in acknowledged[::50] + acknowledged[-1:]:
+        assert listener.ask(f'/v1/executions/{id}').status == 200, id
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
+    listener.stop()
+
+
 def a_locked_file_is_a_503_and_comes_back(weir):
     weir.make_store()
     listener = Listener(weir).ready()

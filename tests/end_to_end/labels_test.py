@@ -104,6 +104,9 @@ def the_api_takes_labels_and_broadcasts(weir):
     assert shown['business_key'] == 'order 17' and shown['labels'] == {'team': 'core', 'tier': 'gold'}, shown
     listed = listener.ask('/v1/executions?workspace=acme&business_key_prefix=order&label.tier=gold').json()
     assert [item['id'] for item in listed['items']] == [id], listed
+    for spelt in ('label[tier]=gold', 'label%5Btier%5D=gold'):  # as clients that are made of the description send it
+        assert listener.ask(f'/v1/executions?workspace=acme&{spelt}').json()['items'] == listed['items'], spelt
+    assert listener.ask('/v1/executions?label[tier]=tin').json()['items'] == []
     wrong = listener.ask(path, 'POST', body={'workflow': 'pay', 'labels': {'Tier': 'gold'}})
     assert wrong.status == 400, wrong
     order = {'action': 'signal', 'filter': {'workspace': 'acme', 'business_key': 'order 17', 'label.tier': 'gold'},
@@ -114,6 +117,12 @@ def the_api_takes_labels_and_broadcasts(weir):
         listener.ask(f'/v1/bulk/{answer.json()["id"]}').json()), pause=SHORT)
     assert (job['state'], job['changed'], job['refused']) == ('done', 1, 0), job
     assert listener.ask(f'/v1/executions/{id}').json()['signals'][0]['data'] == {'sum': 7}
+    chunk = {'action': 'signal', 'signal': {'name': 'paid', 'key': 'p1', 'data': {'sum': 7}}}  # the same once more
+    sent = listener.ask('/v1/executions:act?workspace=acme&label.tier=gold', 'POST', body=chunk).json()
+    assert (sent['matched'], sent['changed'], sent['refused']) == (1, 0, 0), sent
+    chunk['signal']['data'] = None
+    sent = listener.ask('/v1/executions:act?workspace=acme&label.tier=gold', 'POST', body=chunk).json()
+    assert (sent['refused'], sent['first_refusal']['code']) == (1, 'idempotency_key_reused'), sent
     for wrong in ({**order, 'signal': {'name': 'paid'}}, {**order, 'action': 'cancel'},
                   {key: order[key] for key in ('action', 'filter')}):
         assert listener.ask('/v1/bulk', 'POST', body=wrong).status == 400, wrong

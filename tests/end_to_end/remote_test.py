@@ -310,6 +310,18 @@ def what_needs_the_store_is_refused(weir):
         assert result.code == 2 and 'invalid_argument' in result.err and 'store itself' in result.err, (words, result)
 
 
+def a_filter_that_is_too_long_for_a_request_is_refused_in_words(weir):
+    """The longest filter of the command line fits, also when each of its characters counts three for each byte."""
+    weir.make_store()
+    url = weir.server()
+    longest = 'error_text=' + 'ü' * 2040
+    assert len(longest.encode()) <= 4096
+    assert weir.items('list', '--where', longest, '--store', url) == []
+    refused = weir.run('workspace', 'list', '--prefix', 'a' * 20000, '--store', url)
+    assert refused.code == 2 and 'invalid_argument' in refused.err, refused
+    assert 'memory' not in refused.err and 'more than' in refused.err, refused
+
+
 def a_log_that_is_no_text_arrives_whole(weir):
     weir.make_store()
     script = "printf '\\377\\000x\\303\\244\\n'; head -c 300000 /dev/urandom"

@@ -123,6 +123,13 @@ def test_options_reach_the_execution(store, connection):
         ship.enqueue('acme', order=1, run_at=datetime(2033, 1, 1), using=connection)
 
 
+def test_labels_and_business_keys_take_part_in_a_transaction(store, connection):
+    id = ship.enqueue('acme', order=1, using=connection, business_key='order-17', labels={'tier': 'gold'})
+    connection.commit()
+    shown = store.show(id)
+    assert (shown['business_key'], shown['labels']) == ('order-17', {'tier': 'gold'})
+
+
 def test_a_locked_file_is_reported_as_busy(store, connection):
     connection.execute('INSERT INTO orders VALUES (1)')  # holds the lock
     other = sqlite3.connect(store.url.split(':', 1)[1], timeout=0)

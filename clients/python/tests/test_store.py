@@ -92,6 +92,16 @@ def test_what_does_not_wait_is_neither_decided_nor_woken(store):
         store.wake(id, waiting_for='approval')
 
 
+def test_a_report_with_a_wrong_token_is_refused(store):
+    for options in ({}, {'output': {'frames': 1}}, {'failed': 'disk_full', 'error': 'no room', 'final': True}):
+        with pytest.raises(weir.Error) as refused:
+            store.call_back('wrong', **options)
+        assert refused.value.status == 'not_found'
+    with pytest.raises(weir.Error) as refused:
+        store.call_back('wrong', failed='x' * 65)
+    assert refused.value.status == 'invalid_argument'
+
+
 def test_a_signal_is_kept_for_a_step(store):
     store.publish('{"name": "ask", "steps": {"a": {"signal": "approved"}, "b": {"signal": "other"}}}')
     id = store.enqueue('acme', 'ask')

@@ -64,15 +64,34 @@ def test_psycopg_async(store):
     asyncio.run(act())
 
 
+def found_by_labels(store, id):
+    shown = store.show(id)
+    return (shown['business_key'], shown['labels']) == ('order-17', {'tier': 'gold'})
+
+
+def test_labels_and_business_keys_take_part_in_a_transaction(store):
+    psycopg = pytest.importorskip('psycopg')
+    labelled = {'business_key': 'order-17', 'labels': {'tier': 'gold'}}
+    with psycopg.connect(store.url) as connection:
+        id = ship.enqueue('acme', order=1, using=connection, **labelled)
+        bare = ship.enqueue('acme', order=2, using=connection)
+        connection.commit()
+    assert found_by_labels(store, id)
+    assert store.show(bare)['labels'] in (None, {})
+    assert found_by_labels(store, ship.enqueue('acme', order=3, **labelled))
+
+
 def test_asyncpg(store):
     asyncpg = pytest.importorskip('asyncpg')
 
     async def act():
         connection = await asyncpg.connect(store.url)
         async with connection.transaction():
-            id = await ship.enqueue_async('acme', order=1, using=connection)
+            labelled = {'business_key': 'order-17', 'labels': {'tier': 'gold'}}
+            id = await ship.enqueue_async('acme', order=1, using=connection, **labelled)
             assert not exists(store, id)
         assert exists(store, id)
+        assert found_by_labels(store, id)
         await connection.close()
 
     asyncio.run(act())

@@ -375,6 +375,18 @@ static enum weir_status run_decide(struct task *task)
     return weir_decide(task->store->weir, arguments[0].text, &decision, &task->error);
 }
 
+/* Arguments: token, output, code, error, whether it is final. */
+static enum weir_status run_call_back(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    const struct weir_callback callback = {.token = arguments[0].text,
+                                           .output = arguments[1].text,
+                                           .error_code = arguments[2].text,
+                                           .error = arguments[3].text,
+                                           .is_final = arguments[4].number != 0};
+    return weir_call_back(task->store->weir, &callback, task->id, &task->error);
+}
+
 /* Arguments: id, waiting_for, reason. */
 static enum weir_status run_wake(struct task *task)
 {
@@ -514,6 +526,7 @@ const struct method store_methods[] = {
     OF_STORE("dismiss", "sz", run_dismiss, NULL),
     OF_STORE("decide", "szszz", run_decide, NULL),
     OF_STORE("wake", "szz", run_wake, NULL),
+    OF_STORE("callBack", "szzzi", run_call_back, finish_retry),
     OF_STORE("signal", "sszzz", run_signal, finish_number),
     OF_STORE("complete", "sizzzzi", run_complete, NULL),
     OF_STORE("publish", "ss", run_publish, finish_publish),

@@ -16,6 +16,7 @@
 import { native } from './native';
 import { extensionPath } from './sqlite';
 
+export * as define from './define';
 export {
   CommitUnknown,
   DefinitionError,

@@ -66,6 +66,14 @@ export interface Native {
     comment: string | null,
     reason: string | null,
   ): Promise<void>;
+  callBack(
+    store: StoreHandle,
+    token: string,
+    output: string | null,
+    code: string | null,
+    error: string | null,
+    final: number,
+  ): Promise<string>;
   wake(store: StoreHandle, id: string, waitingFor: string | null, reason: string | null): Promise<void>;
   signal(
     store: StoreHandle,

@@ -273,6 +273,20 @@ export class Store {
   }
 
   /**
+   * Reports the end of the work of an `http` step with `callback`, for the function that it has called, and returns the id
+   * of the execution. `token`: of the header Weir-Callback. `failed`: the code of a failure, `error` its text; `final`:
+   * without another attempt. The same report again is no error.
+   */
+  async callBack(
+    token: string,
+    options: { output?: unknown; failed?: string; error?: string; final?: boolean } = {},
+  ): Promise<string> {
+    const { output = null, failed, error, final } = options;
+    const text = failed === undefined ? dumpJson(output) : null;
+    return this.#call((store) => native.callBack(store, token, text, failed ?? null, error ?? null, final ? 1 : 0));
+  }
+
+  /**
    * Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waitingFor`: only
    * waits of this kind, 'sleep' or 'retry'; 'signal', 'callback' (the report of a function) or 'child' end those with a
    * timeout, as if the time had come.

@@ -66,6 +66,14 @@ test('executions are retried, released and dismissed', async (t) => {
   );
 });
 
+test('a report with a wrong token is refused', async (t) => {
+  const store = await openStore(t);
+  await assert.rejects(store.callBack('wrong', { output: { frames: 1 } }), hasStatus('not_found'));
+  const failure = { failed: 'disk_full', error: 'no room', final: true };
+  await assert.rejects(store.callBack('wrong', failure), hasStatus('not_found'));
+  await assert.rejects(store.callBack('wrong', { failed: 'x'.repeat(65) }), hasStatus('invalid_argument'));
+});
+
 test('what waits is decided and woken', async (t) => {
   const store = await openStore(t);
   await store.publish(JSON.stringify({ name: 'ask', steps: { ask: { approve: {} } } }));

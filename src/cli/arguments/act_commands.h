@@ -49,6 +49,27 @@
                   {.name = "STEP", .help = "the step, if several wait", .optional = true}},
     .flags = {{.name = "comment", .type = VALUE_TEXT, .value = "TEXT", .help = "for the output of the step"}, FLAG_REASON},
 },
+/* The token is a right: from a file or stdin it is in no list of processes and no history of a shell. */
+{
+    .name = "callback complete", .section = "Executions", .run = verb_callback_complete, .marks = COMMAND_CHANGES,
+    .summary = "Report the result of a function that an http step has called",
+    .example = "weir callback complete @token.txt --result '{\"frames\":1440}'\n",
+    .details = "The function has answered 202; the token is that of the header Weir-Callback of its request. The same"
+               " report again is not an error.",
+    .arguments = {{.name = "TOKEN", .help = "the token, @FILE, or - for stdin"}},
+    .flags = {{.name = "result", .letter = 'r', .type = VALUE_TEXT, .value = "JSON",
+               .help = "the output of the step: JSON, @FILE, or - for stdin"}},
+},
+{
+    .name = "callback fail", .section = "Executions", .run = verb_callback_fail, .marks = COMMAND_CHANGES,
+    .summary = "Report the failure of a function that an http step has called",
+    .example = "weir callback fail @token.txt --error-code disk_full --error 'no room on /scratch'\n",
+    .details = "The step is tried again as far as its retry goes.",
+    .arguments = {{.name = "TOKEN", .help = "the token, @FILE, or - for stdin"}},
+    .flags = {{.name = "error-code", .type = VALUE_TEXT, .value = "CODE", .help = "code of the error, for programs"},
+              {.name = "error", .type = VALUE_TEXT, .value = "TEXT", .help = "text of the error, for people"},
+              {.name = "final", .help = "end the step without another attempt"}},
+},
 {
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,
     .summary = "Record the end of an execution whose workflow runs on Temporal",

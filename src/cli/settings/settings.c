@@ -173,6 +173,11 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_HTTP_STEP_ALLOW] = {
     .key = "http_step.allow", .type = SETTING_HOST_LIST, .default_text = "false", .environment = "WEIR_HTTP_STEP_ALLOW",
     .help = "hosts and networks that http steps may reach: false, true for all public addresses, or a list"},
+/* Its form is checked by engine/in_process/runner_options.c, which builds the header of it. */
+[SETTING_HTTP_STEP_CALLBACK_ADDRESS] = {
+    .key = "http_step.callback_address", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_STEP_CALLBACK_ADDRESS",
+    .help = "where functions that http steps call reach a listener, for Weir-Callback-Url: https://weir.example.com"},
 [SETTING_SECRETS_DIRECTORY] = {
     .key = "secrets.directory", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_SECRETS_DIRECTORY",
     .help = "folder with one file for each secret of steps; its name is the secret's"},
@@ -267,6 +272,7 @@ enum setting_id settings_find(const char *key)
 
 /* --- one value --- */
 
+/* A decimal number within the limits of the setting. */
 static enum weir_status read_integer_setting(const struct setting *setting, const char *text, int64_t *ret_number,
                                              struct weir_error *error)
 {

@@ -25,6 +25,9 @@ struct in_process_options {
     /* The hosts and networks that http steps may reach (base/address_rules.h); NULL-terminated; NULL = http steps are
      * refused (error code `http_not_allowed`). */
     const char *const *http_allow_list;
+    /* Where functions reach a listener of this store, as "https://weir.example.com"; NULL or "": not known. It is the
+     * beginning of Weir-Callback-Url. At most CALLBACK_ADDRESS_MAX bytes. */
+    const char *callback_address;
     const char *secrets_directory;       /* NULL or "": none (base/secret.h) */
     const struct weir_handler *handlers; /* copied */
     size_t handler_count;
@@ -32,6 +35,7 @@ struct in_process_options {
     const struct clock *clock;
 };
 
+enum { CALLBACK_ADDRESS_MAX = 512 };
 enum { IN_PROCESS_RUNNING_DEFAULT = 1000, IN_PROCESS_PARALLEL_DEFAULT = 32 };
 /* The delay after a refusal that another node, or this one later, may not repeat. */
 #define IN_PROCESS_REFUSAL_DELAY_US (10 * MICROSECONDS_PER_SECOND)

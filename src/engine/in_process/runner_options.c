@@ -121,6 +121,37 @@ static enum weir_status copy_env_from(struct runner_options *options, const char
     return is_fine ? WEIR_OK : error_out_of_memory(error);
 }
 
+/* The address becomes a header of requests and is completed by functions, so it has no query and no character that ends a
+ * line. */
+static enum weir_status copy_callback_url(struct runner_options *options, const char *address, struct weir_error *error)
+{
+    size_t length = address == NULL ? 0 : strlen(address);
+    if (length == 0) {
+        return WEIR_OK;
+    }
+    size_t scheme = strncmp(address, "http://", strlen("http://")) == 0     ? strlen("http://")
+                    : strncmp(address, "https://", strlen("https://")) == 0 ? strlen("https://")
+                                                                            : length;
+    bool is_fine = length > scheme && address[scheme] != '/' && length <= CALLBACK_ADDRESS_MAX;
+    for (size_t i = 0; i < length && is_fine; i++) {
+        is_fine = address[i] > ' ' && address[i] != 127 && strchr("?#\"<>\\", address[i]) == NULL;
+    }
+    if (!is_fine) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "http_step.callback_address: \"%.100s\" is no address of a server",
+                  address);
+        error_hint(error, "for example https://weir.example.com");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    while (address[length - 1] == '/') {
+        length--;
+    }
+    if (asprintf(&options->callback_url, "%.*s/v1/callbacks", (int)length, address) < 0) {
+        options->callback_url = NULL;
+        return error_out_of_memory(error);
+    }
+    return WEIR_OK;
+}
+
 /* Leaves one thread in HANDLER_SPARE_PART to workspaces without a thread. Threads of the default number get one spare. */
 static void set_handler_threads(struct runner_options *options, size_t wanted)
 {
@@ -145,6 +176,7 @@ enum weir_status runner_options_copy(struct runner_options *options, const struc
     status = status == WEIR_OK ? copy_allow_list(options, from->exec_allow_list, error) : status;
     status = status == WEIR_OK ? copy_env_from(options, from->env_from_list, error) : status;
     status = status == WEIR_OK ? address_rules_open(&options->http_rules, from->http_allow_list, error) : status;
+    status = status == WEIR_OK ? copy_callback_url(options, from->callback_address, error) : status;
     status = status == WEIR_OK ? secret_sources_open(&options->secrets, from->secrets_directory, error) : status;
     status = status == WEIR_OK ? copy_temporary_directory(options, error) : status;
     return status == WEIR_OK ? copy_environment(options, error) : status;
@@ -167,6 +199,7 @@ void runner_options_close(struct runner_options *options)
     address_rules_close(&options->http_rules);
     secret_sources_close(&options->secrets);
     free(options->temporary_directory);
+    free(options->callback_url);
     for (size_t i = 0; i < INHERITED_VARIABLES; i++) {
         free(options->inherited[i]);
     }

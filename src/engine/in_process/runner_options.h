@@ -22,6 +22,7 @@ struct runner_options {
     char **env_from_variables; /* beside each its "NAME=value", NULL when unset */
     bool allow_http;
     struct address_rules http_rules;      /* of http steps */
+    char *callback_url;                   /* of Weir-Callback-Url; NULL: no such header */
     struct secret_sources secrets;        /* where the secrets of steps are */
     char *inherited[INHERITED_VARIABLES]; /* "PATH=...", "HOME=...", "LANG=..." of the node, NULL when unset */
     char *temporary_directory;            /* $TMPDIR when it is absolute, else "/tmp" */
@@ -33,7 +34,8 @@ struct runner_options {
 };
 
 /* WEIR_OUT_OF_MEMORY. WEIR_INVALID_ARGUMENT: a handler without a valid name, or two with one name. Also an allowed
- * program with a relative path, or an entry of http_allow_list that is no host and no network. After an error
+ * program with a relative path, an entry of http_allow_list that is no host and no network, or a callback_address that is
+ * no URL. After an error
  * runner_options_close() frees the parts. */
 WEIR_MUST_CHECK enum weir_status runner_options_copy(struct runner_options *options, const struct in_process_options *from,
                                                      struct weir_error *error);

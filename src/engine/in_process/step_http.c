@@ -152,7 +152,9 @@ static enum weir_status add_secret_headers(struct http_request *request, const s
         }
     }
     if (status == WEIR_OK && run->callback != NULL) {
+        const char *url = run->execution->runner->options.callback_url;
         status = add_line(&request->private_headers, "Weir-Callback", run->callback->token);
+        status = status == WEIR_OK && url != NULL ? add_line(&request->private_headers, "Weir-Callback-Url", url) : status;
     }
     return status == WEIR_OK && step->http.sign != NULL
                ? add_signature(request, run, step_secrets_find(secrets, step->http.sign))

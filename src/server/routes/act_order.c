@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
+#include "queue/limits.h"
 #include "queue/name.h"
 
 /* NULL: the member is not there, or null. */
@@ -70,6 +72,57 @@ enum weir_status act_order_read(const json_t *body, enum bulk_act act, struct ac
     }
     if (status == WEIR_OK) {
         *ret_order = order;
+        *ret_pointer = NULL;
+    }
+    return status;
+}
+
+/* Compact JSON text of the value, which is there. */
+static enum weir_status copy_signal_data(const json_t *value, struct arena *arena, const char **ret_data,
+                                         struct weir_error *error)
+{
+    struct text text = {.max = SIGNAL_DATA_BYTES_MAX + 1};
+    enum weir_status status = json_write(value, &text, error);
+    bool is_too_large = status == WEIR_FAILED || text.length > SIGNAL_DATA_BYTES_MAX; /* WEIR_FAILED: of json_write() */
+    if (is_too_large) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "the data of the signal has more than %d bytes",
+                           (int)SIGNAL_DATA_BYTES_MAX);
+    }
+    const char *copy = status == WEIR_OK ? arena_copy_string(arena, text.data) : NULL;
+    text_close(&text);
+    if (status == WEIR_OK && copy == NULL) {
+        return error_out_of_memory(error);
+    }
+    *ret_data = copy;
+    return status;
+}
+
+enum weir_status act_order_read_signal(const json_t *body, enum bulk_act act, struct arena *arena, struct act_order *order,
+                                       const char **ret_pointer, struct weir_error *error)
+{
+    INVARIANT(arena != NULL && order != NULL && ret_pointer != NULL);
+    const json_t *value = option_of(body, "signal");
+    const json_t *data = json_object_get(value, "data");
+    *ret_pointer = "/signal";
+    if ((act == BULK_SIGNAL) != (value != NULL)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT,
+                         value != NULL ? "only the action signal has a signal"
+                                       : "the action signal needs signal: {\"name\", \"data\", \"key\"}");
+    }
+    if (value == NULL) {
+        *ret_pointer = NULL;
+        return WEIR_OK;
+    }
+    order->signal_name = option_text(json_object_get(value, "name"));
+    order->signal_key = option_text(json_object_get(value, "key"));
+    if (order->signal_name == NULL || order->signal_key == NULL || json_object_size(value) != (data == NULL ? 2U : 3U)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "signal has a name, a key, and perhaps data");
+    }
+    enum weir_status status = data == NULL ? WEIR_OK : copy_signal_data(data, arena, &order->signal_data, error);
+    if (status == WEIR_OK) {
+        status = bulk_act_check_signal(order, error);
+    }
+    if (status == WEIR_OK) {
         *ret_pointer = NULL;
     }
     return status;

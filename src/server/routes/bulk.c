@@ -80,9 +80,9 @@ static enum weir_status read_order_filter(struct http_request *request, json_t *
     return read_filter_object(request, value, now_us, filter, error);
 }
 
-/* Of a retry {"keep_finished", "from_step"}, of a wake {"waiting_for"}. */
-static enum weir_status read_order_options(const json_t *body, struct bulk_order *order, const char **ret_key,
-                                           struct weir_error *error)
+/* Of a retry {"keep_finished", "from_step"}, of a wake {"waiting_for"}, of a signal {"signal"}. */
+static enum weir_status read_order_options(struct http_request *request, const json_t *body, struct bulk_order *order,
+                                           const char **ret_key, struct weir_error *error)
 {
     const char *pointer = NULL;
     enum weir_status status = act_order_read(body, order->act, &order->options, &pointer, error);
@@ -90,34 +90,13 @@ static enum weir_status read_order_options(const json_t *body, struct bulk_order
         *ret_key = pointer + 1; /* the name of the key */
         return status;
     }
+    status = act_order_read_signal(body, order->act, &request->arena, &order->options, &pointer, error);
+    if (status != WEIR_OK) {
+        *ret_key = pointer + 1;
+        return status;
+    }
     *ret_key = "waiting_for";
     return bulk_act_check_waits(order->act, &order->options, &order->filter, error);
-}
-
-/* Of a signal: {"name", "data", "key"}. */
-static enum weir_status read_signal_order(struct http_request *request, const json_t *value, struct bulk_order *order,
-                                          struct weir_error *error)
-{
-    const json_t *data = json_object_get(value, "data");
-    if ((order->act == BULK_SIGNAL) != (value != NULL)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT,
-                         value != NULL ? "only the action signal has a signal"
-                                       : "the action signal needs signal: {\"name\", \"data\", \"key\"}");
-    }
-    if (value == NULL) {
-        return WEIR_OK;
-    }
-    order->options.signal_name = bulk_text_of(json_object_get(value, "name"));
-    order->options.signal_key = bulk_text_of(json_object_get(value, "key"));
-    if (order->options.signal_name == NULL || order->options.signal_key == NULL ||
-        json_object_size(value) != (data == NULL ? 2U : 3U)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "signal has a name, a key, and perhaps data");
-    }
-    char *text = data == NULL ? NULL : json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY);
-    order->options.signal_data = text == NULL ? NULL : arena_copy_string(&request->arena, text);
-    free(text);
-    return data != NULL && order->options.signal_data == NULL ? error_out_of_memory(error)
-                                                              : bulk_act_check_signal(&order->options, error);
 }
 
 /* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for", "signal"}. The texts
@@ -152,11 +131,7 @@ static enum weir_status read_order(struct http_request *request, json_t *body, i
         status = error_set(error, WEIR_INVALID_ARGUMENT, "reason is a text without NUL");
     }
     if (status == WEIR_OK) {
-        status = read_order_options(body, &to->order, ret_key, error);
-    }
-    if (status == WEIR_OK) {
-        *ret_key = "signal";
-        status = read_signal_order(request, json_object_get(body, "signal"), &to->order, error);
+        status = read_order_options(request, body, &to->order, ret_key, error);
     }
     to->is_dry_run = json_is_true(is_dry_run);
     to->expected = expected == NULL ? -1 : json_integer_value(expected);

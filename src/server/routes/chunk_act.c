@@ -42,8 +42,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
     struct act_order order = {.from = NULL};
-    struct signal_request signal = {.name = NULL};
-    const json_t *option = NULL; /* read by act_order_read() */
+    const json_t *option = NULL; /* read by act_order_read() and act_order_read_signal() */
     const char *action = NULL;
     const char *after = "";
     int64_t limit = LIST_LIMIT_DEFAULT;
@@ -55,9 +54,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
         {.name = "keep_finished", .kind = BODY_VALUE, .to = &option},
         {.name = "from_step", .kind = BODY_VALUE, .to = &option},
         {.name = "waiting_for", .kind = BODY_VALUE, .to = &option},
-        {.name = "signal_name", .kind = BODY_TEXT, .to = &signal.name},
-        {.name = "signal_data", .kind = BODY_TEXT, .to = &signal.data},
-        {.name = "signal_key", .kind = BODY_TEXT, .to = &signal.key}};
+        {.name = "signal", .kind = BODY_VALUE, .to = &option}};
     const char *at_fault = NULL;
     json_t *body = NULL;
     enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &at_fault, &error);
@@ -66,9 +63,9 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     }
     if (status == WEIR_OK) {
         status = act_order_read(body, act, &order, &at_fault, &error);
-        order.signal_name = signal.name;
-        order.signal_data = signal.data;
-        order.signal_key = signal.key;
+    }
+    if (status == WEIR_OK) {
+        status = act_order_read_signal(body, act, &request->arena, &order, &at_fault, &error);
     }
     if (status == WEIR_OK) {
         status = read_chunk_filter(request, store, &filter, &at_fault, &error);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "store/http/http_verbs.h"
 
 /* A number of executions; 0 for anything else. */
@@ -20,6 +21,25 @@ static void copy_answer_id(const json_t *answer, const char *key, char to[UUID_T
     text_copy(to, UUID_TEXT_MAX, id == NULL ? "" : id);
 }
 
+/* {"name", "key", "data"} of a signal to many; NULL: no memory, or the data is no JSON, which the caller has checked. */
+static json_t *signal_member(const struct act_order *order)
+{
+    json_t *member = json_pack("{s:s, s:s*}", "name", order->signal_name, "key", order->signal_key);
+    if (member != NULL && order->signal_data != NULL &&
+        json_object_set_new(member, "data", json_load_text(order->signal_data, JSON_DECODE_ANY)) != 0) {
+        json_decref(member);
+        return NULL;
+    }
+    return member;
+}
+
+/* Adds the members that only one act has. False: no memory. */
+static bool add_order(json_t *body, const struct act_order *order)
+{
+    return (!order->keeps_finished || json_object_set_new(body, "keep_finished", json_true()) == 0) &&
+           (order->signal_name == NULL || json_object_set_new(body, "signal", signal_member(order)) == 0);
+}
+
 enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                            const struct execution_filter *filter, const char *after, size_t limit,
                            struct bulk_result *ret_result, struct weir_error *error)
@@ -29,11 +49,9 @@ enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct 
     json_t *answer = NULL;
     remote_client_target(client, "/v1/executions:act", NULL);
     http_add_filter(client, filter);
-    json_t *body =
-        json_pack("{s:s, s:s, s:I, s:s*, s:s*, s:s*, s:s*, s:s*}", "action", bulk_act_name(act), "after", after, "limit",
-                  (json_int_t)limit, "from_step", order->from, "waiting_for", order->waits_for, "signal_name",
-                  order->signal_name, "signal_data", order->signal_data, "signal_key", order->signal_key);
-    if (order->keeps_finished && json_object_set_new(body, "keep_finished", json_true()) != 0) {
+    json_t *body = json_pack("{s:s, s:s, s:I, s:s*, s:s*}", "action", bulk_act_name(act), "after", after, "limit",
+                             (json_int_t)limit, "from_step", order->from, "waiting_for", order->waits_for);
+    if (!add_order(body, order)) {
         json_decref(body);
         body = NULL;
     }
@@ -104,13 +122,46 @@ static enum weir_status decide_on_server(struct store *store, const struct signa
     return status;
 }
 
+/* The report of a function. The same report again is no failure, so a lost answer needs no second look. */
+static enum weir_status report_to_server(struct store *store, const struct callback *report, struct sent_signal *ret_sent,
+                                         struct weir_error *error)
+{
+    struct remote_client *client = client_of(store);
+    json_t *answer = NULL;
+    bool has_failed = report->error_code != NULL;
+    remote_client_target(client, has_failed ? "/v1/callbacks:fail" : "/v1/callbacks:complete", NULL);
+    remote_client_add_body(client, "{\"callback\":", strlen("{\"callback\":"));
+    remote_client_add_body_text(client, report->token);
+    remote_client_add_member(client, "error_code", report->error_code);
+    remote_client_add_member(client, "error", has_failed ? report->error : NULL);
+    if (has_failed && report->is_final) {
+        remote_client_add_body(client, ",\"retry\":false", strlen(",\"retry\":false"));
+    }
+    if (!has_failed && report->output != NULL) {
+        remote_client_add_body(client, ",\"output\":", strlen(",\"output\":"));
+        remote_client_add_body(client, report->output, strlen(report->output));
+    }
+    remote_client_add_body(client, "}", 1);
+    enum weir_status status = remote_change_as(store, "POST", "application/json", &answer, error);
+    if (status == WEIR_OK) {
+        *ret_sent = (struct sent_signal){.duplicate = json_is_true(json_object_get(answer, "duplicate"))};
+        copy_answer_id(answer, "id", ret_sent->id);
+        json_decref(answer);
+    }
+    return status;
+}
+
 /* Also of an execution on Temporal: the server passes that on. With a key a lost answer needs no second look. */
 enum weir_status http_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                              struct weir_error *error)
 {
-    INVARIANT(store != NULL && request != NULL && request->callback == NULL && ret_sent != NULL);
+    INVARIANT(store != NULL && request != NULL && ret_sent != NULL);
+    INVARIANT((request->callback == NULL) == (request->report == NULL));
     struct remote_client *client = client_of(store);
     json_t *answer = NULL;
+    if (request->report != NULL) {
+        return report_to_server(store, request->report, ret_sent, error);
+    }
     if (request->approval != NULL) {
         return decide_on_server(store, request, ret_sent, error);
     }

@@ -355,6 +355,10 @@ static void unknown_ids_are_not_found(void **state)
     assert_int_equal(weir_decide(weir, UNKNOWN_ID, &(struct weir_decision){.approved = 1}, &error),
                      WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_decide(weir, UNKNOWN_ID, NULL, &error), WEIR_MISUSE);
+    const struct weir_callback wrong = {.token = "no-token"};
+    assert_int_equal(weir_call_back(weir, &wrong, NULL, &error), WEIR_NOT_FOUND);
+    assert_int_equal(weir_call_back(weir, &(struct weir_callback){.output = "1"}, NULL, &error), WEIR_MISUSE);
+    assert_int_equal(weir_call_back(weir, NULL, NULL, &error), WEIR_MISUSE);
     assert_int_equal(weir_wake_execution(weir, UNKNOWN_ID, NULL, NULL, &error), WEIR_EXECUTION_NOT_FOUND);
     assert_int_equal(weir_wake_execution(weir, UNKNOWN_ID, "nap", NULL, &error), WEIR_INVALID_ARGUMENT);
     assert_int_equal(weir_wake_execution(weir, NULL, NULL, NULL, &error), WEIR_MISUSE);

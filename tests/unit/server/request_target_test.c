@@ -59,6 +59,18 @@ static void a_query_has_names_and_values(void **state)
     assert_int_equal(target_of("/x?").argument_count, 0);
 }
 
+static void a_member_in_brackets_is_one_behind_a_dot(void **state)
+{
+    (void)state;
+    struct request_target target = target_of("/x?label%5Btier%5D=gold&label[zone]=a&[x]=1&y[]=2&z[=3&label.team=core");
+    static const char *const names[] = {"label.tier", "label.zone", "[x]", "y[]", "z[", "label.team"};
+    assert_int_equal(target.argument_count, 6);
+    for (size_t i = 0; i < 6; i++) {
+        assert_string_equal(target.arguments[i].name, names[i]);
+    }
+    assert_non_null(request_target_read("/x?label[tier]=gold&label.tier=tin", &arena, &target));
+}
+
 static void what_has_two_meanings_is_refused(void **state)
 {
     (void)state;
@@ -97,6 +109,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_path_is_cut_before_it_is_decoded),
         cmocka_unit_test(a_query_has_names_and_values),
+        cmocka_unit_test(a_member_in_brackets_is_one_behind_a_dot),
         cmocka_unit_test(what_has_two_meanings_is_refused),
     };
     return cmocka_run_group_tests(tests, open_arena, close_arena);

@@ -468,6 +468,20 @@ static PyObject *store_decide(struct store *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *store_call_back(struct store *self, PyObject *args)
+{
+    char id[WEIR_ID_SIZE] = "";
+    struct weir_callback callback = {.token = NULL};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "szzzp:call_back", &callback.token, &callback.output, &callback.error_code, &callback.error,
+                          &callback.is_final)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_call_back(weir, &callback, id, &error));
+    return status == WEIR_OK ? PyUnicode_FromString(id) : raise_error(status, &error);
+}
+
 static PyObject *store_wake(struct store *self, PyObject *args)
 {
     const char *id;
@@ -610,6 +624,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("retry", store_retry, METH_VARARGS),
                                       METHOD("wake", store_wake, METH_VARARGS),
                                       METHOD("decide", store_decide, METH_VARARGS),
+                                      METHOD("call_back", store_call_back, METH_VARARGS),
                                       METHOD("close", store_close, METH_NOARGS),
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot store_slots[] = {

@@ -29,7 +29,19 @@ _NAME = re.compile(r'[a-z0-9][a-z0-9_-]{0,63}')
 _SECRET = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}')
 _HIDDEN_MIN = 4  # a shorter value occurs everywhere
 #: Options of enqueue(), so no names of params.
-OPTIONS = ('workspace', 'key', 'executor_group', 'priority', 'run_at', 'id', 'traceparent', 'using', 'store')
+OPTIONS = (
+    'workspace',
+    'key',
+    'executor_group',
+    'priority',
+    'run_at',
+    'id',
+    'traceparent',
+    'business_key',
+    'labels',
+    'using',
+    'store',
+)
 _STEP = 'run'
 
 
@@ -175,6 +187,8 @@ class Workflow(Generic[Result]):
         run_at: datetime | None = None,
         id: str | None = None,
         traceparent: str | None = None,
+        business_key: str | None = None,
+        labels: Mapping[str, str] | None = None,
         using: Any = None,
         store: Store | None = None,
         **params: Any,
@@ -182,6 +196,7 @@ class Workflow(Generic[Result]):
         """Enqueues an execution of this function and returns its id.
 
         `traceparent`: the W3C trace context that it belongs to; without it OpenTelemetry's current one, if there is one.
+        `business_key`, `labels`: what lists and acts find it by; many executions may have the same.
         `using`: your own connection with its open transaction (psycopg, sqlite3, apsw, SQLAlchemy, Django); the execution
         exists when you commit, and never when you roll back.
         """
@@ -201,6 +216,8 @@ class Workflow(Generic[Result]):
                 run_at,
                 id,
                 traceparent,
+                business_key,
+                labels,
             )
         used = store or default_store()
 
@@ -215,6 +232,8 @@ class Workflow(Generic[Result]):
                 run_at=run_at,
                 id=id,
                 traceparent=traceparent,
+                business_key=business_key,
+                labels=labels,
             )
 
         try:
@@ -233,6 +252,8 @@ class Workflow(Generic[Result]):
         run_at: datetime | None = None,
         id: str | None = None,
         traceparent: str | None = None,
+        business_key: str | None = None,
+        labels: Mapping[str, str] | None = None,
         using: Any = None,
         store: Store | None = None,
         **params: Any,
@@ -252,6 +273,8 @@ class Workflow(Generic[Result]):
                 run_at,
                 id,
                 traceparent,
+                business_key,
+                labels,
             )
         import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
 
@@ -267,6 +290,8 @@ class Workflow(Generic[Result]):
                 run_at=run_at,
                 id=id,
                 traceparent=trace,
+                business_key=business_key,
+                labels=labels,
                 store=store,
                 **params,
             ),

@@ -320,6 +320,17 @@ class Store:
         """Rejects a step that waits for an approval, as approve() approves it."""
         self.native().decide(id, step, False, comment, reason)
 
+    def call_back(
+        self, token: str, output: Any = None, *, failed: str | None = None, error: str | None = None, final: bool = False
+    ) -> str:
+        """Reports the end of the work of an `http` step with `callback`, for the function that it has called.
+
+        `token`: of the header Weir-Callback. `failed`: the code of a failure, `error` its text; `final`: without another
+        attempt. The same report again is no error. Returns the id of the execution.
+        """
+        text = None if failed is not None else json.dumps(output, allow_nan=False, separators=(',', ':'))
+        return self.native().call_back(token, text, failed, error, final)
+
     def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:
         """Ends the waits of an execution before their time: sleeps are finished, and next attempts begin. `waiting_for`:
         only waits of this kind, "sleep" or "retry"; "signal", "callback" (the report of a function) or "child" end those

@@ -6,9 +6,10 @@ loadable extension. Neither opens the store.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -29,9 +30,11 @@ _NAMES = (
     'executor_group',
     'execution_id',
     'traceparent',
+    'business_key',
+    'labels',
 )
 _NO_STORE_HINT = 'make one in this file: weir.Store(FILE).migrate(share=True), or in a project of Django: manage.py migrate'
-_TYPES = ('text', 'text', 'text', 'text', 'integer', 'timestamptz', 'text', 'uuid', 'text')
+_TYPES = ('text', 'text', 'text', 'text', 'integer', 'timestamptz', 'text', 'uuid', 'text', 'text', 'jsonb')
 
 
 def enqueue(
@@ -46,11 +49,14 @@ def enqueue(
     run_at: datetime | None,
     id: str | None,
     traceparent: str | None,
+    business_key: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> str:
     """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
     or Django's alias."""
     trace = traceparent or current_traceparent()
-    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace)
+    spelt = json.dumps(dict(labels)) if labels else None
+    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace, business_key, spelt)
     if isinstance(using, str):
         from django.db import connections
 
@@ -119,11 +125,11 @@ def _on_sqlite(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
             'enqueue after the commit, with a key, so that a repeated call makes no second one',
         )
     _sqlite.require_one_copy(connection, store)
-    workspace, workflow, params, key, priority, run_at, executor_group, id, traceparent = values
+    run_at = values[5]
     moment(run_at)  # refuses a time without a zone
     at = None if run_at is None else run_at.astimezone(timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%fZ')
-    arguments = (workspace, workflow, params, key, priority, at, executor_group, id, traceparent)
-    sql = 'SELECT weir_enqueue(?, ?, ?, ?, ?, ?, ?, ?, ?)'
+    arguments = (*values[:5], at, *values[6:])
+    sql = f'SELECT weir_enqueue({", ".join("?" * len(arguments))})'
 
     def call() -> str:
         if connection.in_transaction:
@@ -186,10 +192,13 @@ async def enqueue_async(
     run_at: datetime | None,
     id: str | None,
     traceparent: str | None,
+    business_key: str | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> str:
     """`using`: a connection of asyncpg, psycopg's AsyncConnection, or SQLAlchemy's AsyncConnection or AsyncSession."""
     trace = traceparent or current_traceparent()
-    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace)
+    spelt = json.dumps(dict(labels)) if labels else None
+    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace, business_key, spelt)
     module = type(using).__module__
     if module.startswith('asyncpg'):
         return _answer(tuple(await using.fetchrow(_sql(store, '$'), *values)))
