@@ -30,10 +30,10 @@ OBJECTS = {
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
     'Problem': 'type title status detail code request_id hint~ errors~ execution_status~? allowed_actions~',
     'EnqueueRequest': 'id~ workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~'
-                      ' business_key~ labels~',
-    'Enqueued': 'id duplicate',
+                      ' business_key~ labels~ key_mode~ debounce~ debounce_max~',
+    'Enqueued': 'id duplicate replaced',
     'BatchEntry': 'id~ workspace workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~'
-                      ' business_key~ labels~',
+                      ' business_key~ labels~ key_mode~ debounce~ debounce_max~',
     'BatchRequest': 'items[]:BatchEntry',
     'Batch': 'enqueued duplicates refused items[]:BatchItem',
     'Refusal': 'status code detail hint~',

@@ -118,6 +118,14 @@ void weir_close(struct weir *weir);
 /* Length of an execution's id (UUIDv7 in text) with the closing NUL. */
 enum { WEIR_ID_SIZE = 37 };
 
+/* The effect of a request whose idempotency key is known. An execution that has started is never changed. */
+enum weir_key_mode {
+    WEIR_KEY_ONCE,      /* the id of the first one; nothing is enqueued */
+    WEIR_KEY_REPLACE,   /* one that has not started is cancelled, and this one takes its place */
+    WEIR_KEY_DEBOUNCE,  /* the same, and this one starts `debounce_us` later, within `debounce_most_us` of the first one */
+    WEIR_KEY_ONE_ACTIVE /* the id of the last one while it has not ended; else this one is enqueued */
+};
+
 struct weir_request {
     const char *workspace;       /* the customer; must exist */
     const char *workflow;        /* its name; the newest version at this moment is bound to the execution */
@@ -131,19 +139,24 @@ struct weir_request {
     const char *traceparent;     /* the W3C trace context (version 00) that the execution belongs to; NULL = none */
     const char *business_key;    /* of your own, not unique, 1 to 255 bytes: what it is about, as order-17; NULL = none */
     const char *labels;          /* JSON object of at most 16 texts, like {"customer-tier":"gold"}; NULL = none */
+    enum weir_key_mode key_mode; /* all but WEIR_KEY_ONCE need an idempotency key */
+    int64_t debounce_us;         /* WEIR_KEY_DEBOUNCE: 1 ms to 1 day; parts of a millisecond may be cut */
+    int64_t debounce_most_us;    /* the start is at most so long after the first request; 0 = 10 times debounce_us */
 };
 
 /* Enqueues one execution, durably, in a transaction of its own; `id` gets its id. A known idempotency key is no failure.
  * Errors: WEIR_WORKSPACE_NOT_FOUND, WEIR_WORKFLOW_NOT_FOUND, WEIR_WORKFLOW_NOT_YOURS, WEIR_NOT_FOUND (no such group: a node
  * that serves it makes it, or a published workflow that names it), WEIR_INVALID_PARAMS,
  * WEIR_PARAMS_TOO_LARGE, WEIR_INVALID_ARGUMENT, WEIR_IDEMPOTENCY_KEY_REUSED (other content under the same key),
- * WEIR_STORE_BUSY, _FULL, WEIR_COMMIT_UNKNOWN (repeat with the same `id` or key). */
+ * WEIR_STORE_BUSY, _FULL, WEIR_COMMIT_UNKNOWN (repeat with the same `id` or key; with a mode of the key only an `id` of
+ * your own makes the call repeatable). */
 WEIR_MUST_CHECK enum weir_status weir_enqueue(struct weir *weir, const struct weir_request *request, char id[WEIR_ID_SIZE],
                                               struct weir_error *error);
 
 struct weir_result {
     enum weir_status status; /* of this request alone */
-    bool duplicate;          /* its idempotency key was known */
+    bool duplicate;          /* its idempotency key was known, and nothing was enqueued */
+    bool replaced;           /* an execution of its key that had not started was cancelled */
     char id[WEIR_ID_SIZE];   /* when status is WEIR_OK */
     struct weir_error error;
 };

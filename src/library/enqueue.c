@@ -17,6 +17,9 @@
 enum { SET_MAX = 1000000 };
 
 _Static_assert((int)WEIR_ID_SIZE == (int)UUID_TEXT_MAX, "the public size of an id is the internal one");
+_Static_assert((int)WEIR_KEY_ONCE == (int)KEY_ONCE && (int)WEIR_KEY_REPLACE == (int)KEY_REPLACE &&
+                   (int)WEIR_KEY_DEBOUNCE == (int)KEY_DEBOUNCE && (int)WEIR_KEY_ONE_ACTIVE == (int)KEY_ONE_ACTIVE,
+               "the public modes are the internal ones");
 
 /* WEIR_INVALID_ARGUMENT when a required member is missing. */
 static enum weir_status check_public_request(const struct weir_request *request, struct weir_error *error)
@@ -45,7 +48,10 @@ static struct enqueue_request translate_request(const struct weir_request *reque
                                     .id = request->id,
                                     .traceparent = request->traceparent,
                                     .business_key = request->business_key,
-                                    .labels = request->labels};
+                                    .labels = request->labels,
+                                    .key_mode = (enum key_mode)request->key_mode,
+                                    .debounce_us = request->debounce_us,
+                                    .debounce_most_us = request->debounce_most_us};
 }
 
 /* The answer about one request: its own status when the set as a whole went through. */
@@ -128,8 +134,10 @@ static enum weir_status enqueue_translated(struct store *handle, const struct we
         status = store_enqueue(handle, inner, count, outcomes, error);
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        results[i] = (struct weir_result){
-            .status = outcomes[i].status, .duplicate = outcomes[i].duplicate, .error = outcomes[i].error};
+        results[i] = (struct weir_result){.status = outcomes[i].status,
+                                          .duplicate = outcomes[i].duplicate,
+                                          .replaced = outcomes[i].replaced,
+                                          .error = outcomes[i].error};
         text_copy(results[i].id, sizeof results[i].id, outcomes[i].id);
     }
     free(inner);

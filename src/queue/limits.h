@@ -10,6 +10,11 @@
 
 /* A time to start that is further back counts as this far back for the order: it is no priority without a limit. */
 #define RUN_AT_PAST_MOST_US INT64_C(86400000000)
+/* The window of KEY_DEBOUNCE. A start is delayed by at most DEBOUNCE_WINDOWS windows unless the request gives another time.
+ */
+#define DEBOUNCE_LEAST_US INT64_C(1000)
+#define DEBOUNCE_MOST_US INT64_C(86400000000)
+#define DEBOUNCE_WINDOWS 10
 /* The last microsecond of the year 9999: RFC 3339 has four digits for the year. */
 #define RUN_AT_MOST_US INT64_C(253402300799999999)
 

@@ -269,8 +269,9 @@ static bool check_workspace(struct store *store, struct http_request *request, s
 
 /* The actor of the record of acts: "token:NAME"; without a token the person whom the client names, as the command line does
  * for its own process. That must not look like a token: the record would show an act of a token that has done nothing. */
-static enum weir_status set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
+enum weir_status api_set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
 {
+    INVARIANT(store != NULL && request != NULL);
     const char *named = request->fields[FIELD_ACTOR];
     static const char prefix[] = "token:";
     char token[sizeof prefix + TOKEN_NAME_MAX];
@@ -302,7 +303,7 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
             !check_workspace(store, request, answer)) {
             return false;
         }
-        if (set_actor(store, request, &error) != WEIR_OK) {
+        if (api_set_actor(store, request, &error) != WEIR_OK) {
             respond_error(request, answer, &error, NULL);
             return false;
         }

@@ -46,5 +46,9 @@ bool api_admit_head(struct api *api, size_t body_length, struct http_request *re
 /* Whether the request may reach its handler; else the answer is filled. Makes the actor of the following calls of `store`
  * the caller, with the reason of the request. Any thread of the server. */
 bool api_admit(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer);
+/* The actor of the acts of the handle is from now on that of this request. api_admit() does it; a handler of a set, for
+ * each request whose work may be an act. */
+WEIR_MUST_CHECK enum weir_status api_set_actor(struct store *store, const struct http_request *request,
+                                               struct weir_error *error);
 
 #endif

@@ -17,7 +17,7 @@
 
 SQLITE_EXTENSION_INIT1
 
-enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 11, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
+enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 14, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
 
 /* The extension opens no store by a URL. */
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
@@ -119,6 +119,47 @@ static struct store *open_store(sqlite3_context *context)
 
 /* --- enqueue --- */
 
+/* A duration as "5s"; NULL leaves it as it is. A request has 0 for one that was left out. So 0 would get the default
+ * instead of the refusal that the other surfaces have. */
+static enum weir_status take_duration(const char *text, const char *name, int64_t *ret_us, struct weir_error *error)
+{
+    if (text == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status = duration_parse(text, ret_us, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", name);
+    } else if (*ret_us == 0) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "%s is 0", name);
+    }
+    return status;
+}
+
+/* The last three arguments of weir_enqueue(): the effect of a known key (docs/design/keys.md). Durations are texts here,
+ * because SQLite has no type for them. store_enqueue() checks that they fit the mode, with the words that all surfaces
+ * have. */
+static enum weir_status read_key_mode(int count, sqlite3_value **values, struct enqueue_request *request,
+                                      struct weir_error *error)
+{
+    const char *mode = NULL;
+    const char *window = NULL;
+    const char *longest = NULL;
+    enum weir_status status = take_text(count, values, 11, "key_mode", &mode, error);
+    if (status == WEIR_OK && mode != NULL) {
+        status = key_mode_parse(mode, &request->key_mode, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 12, "debounce", &window, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_duration(window, "debounce", &request->debounce_us, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 13, "debounce_max", &longest, error);
+    }
+    return status == WEIR_OK ? take_duration(longest, "debounce_max", &request->debounce_most_us, error) : status;
+}
+
 /* The arguments of weir_enqueue() in the order of docs/sql.md. The texts belong to the statement and live until it ends. */
 static enum weir_status read_arguments(struct store *store, int count, sqlite3_value **values,
                                        struct enqueue_request *request, struct weir_error *error)
@@ -162,7 +203,10 @@ static enum weir_status read_arguments(struct store *store, int count, sqlite3_v
     if (status == WEIR_OK) {
         status = take_text(count, values, 9, "business_key", &request->business_key, error);
     }
-    return status == WEIR_OK ? take_text(count, values, 10, "labels", &request->labels, error) : status;
+    if (status == WEIR_OK) {
+        status = take_text(count, values, 10, "labels", &request->labels, error);
+    }
+    return status == WEIR_OK ? read_key_mode(count, values, request, error) : status;
 }
 
 /* A refusal of the request is an error of the statement, as in weir.enqueue() on PostgreSQL. */

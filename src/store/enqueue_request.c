@@ -21,6 +21,36 @@ bool enqueue_has_no_params(const struct enqueue_request *request)
     return request->params == NULL || (request->params_length == 2 && memcmp(request->params, "{}", 2) == 0);
 }
 
+static const char *const key_modes[] = {
+    [KEY_ONCE] = "once", [KEY_REPLACE] = "replace", [KEY_DEBOUNCE] = "debounce", [KEY_ONE_ACTIVE] = "one_active"};
+
+const char *key_mode_name(enum key_mode mode)
+{
+    INVARIANT((size_t)mode < sizeof key_modes / sizeof key_modes[0]);
+    return key_modes[mode];
+}
+
+enum weir_status key_mode_parse(const char *name, enum key_mode *ret_mode, struct weir_error *error)
+{
+    INVARIANT(name != NULL && ret_mode != NULL);
+    for (size_t i = 0; i < sizeof key_modes / sizeof key_modes[0]; i++) {
+        if (strcmp(name, key_modes[i]) == 0) {
+            *ret_mode = (enum key_mode)i;
+            return WEIR_OK;
+        }
+    }
+    const char *nearest = text_nearest(name, key_modes, sizeof key_modes / sizeof key_modes[0]);
+    error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a mode of a key", name);
+    error_hint(error, nearest != NULL ? "did you mean \"%s\"?" : "the modes are once, replace, debounce and one_active",
+               nearest);
+    return WEIR_INVALID_ARGUMENT;
+}
+
+int64_t debounce_most_us(const struct enqueue_request *request)
+{
+    return request->debounce_most_us != 0 ? request->debounce_most_us : DEBOUNCE_WINDOWS * request->debounce_us;
+}
+
 enum { GROUPS_NAMED = 5 };
 
 void group_hint(const char *name, const char *const *groups, size_t count, struct weir_error *error)
@@ -113,6 +143,48 @@ static enum weir_status check_reserved_key(const char *key, struct weir_error *e
     return WEIR_OK;
 }
 
+/* A window without its mode, or a start time that the window would move, has no effect, so it is refused. */
+static enum weir_status check_key_mode(const struct enqueue_request *request, struct weir_error *error)
+{
+    bool has_window = request->debounce_us != 0 || request->debounce_most_us != 0;
+    if (request->key_mode == KEY_ONCE && !has_window) {
+        return WEIR_OK;
+    }
+    if ((unsigned)request->key_mode > KEY_ONE_ACTIVE) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%d is not a mode of a key", (int)request->key_mode);
+    }
+    if (request->key_mode != KEY_ONCE && request->idempotency_key == NULL) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "key_mode %s needs an idempotency key", key_mode_name(request->key_mode));
+        error_hint(error, "give the key that the executions have in common");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (request->key_mode != KEY_DEBOUNCE && has_window) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "key_mode %s takes no debounce window", key_mode_name(request->key_mode));
+        error_hint(error, "give key_mode debounce, or leave debounce and debounce_max out");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (request->key_mode != KEY_DEBOUNCE) {
+        return WEIR_OK;
+    }
+    if (request->debounce_us < DEBOUNCE_LEAST_US || request->debounce_us > DEBOUNCE_MOST_US) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "key_mode debounce needs a window from 1ms to 1d");
+        error_hint(error, "for example debounce 5s");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (request->debounce_most_us != 0 && (request->debounce_most_us < request->debounce_us ||
+                                           request->debounce_most_us > DEBOUNCE_WINDOWS * DEBOUNCE_MOST_US)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "debounce_max is shorter than the window, or longer than 10d");
+        error_hint(error, "leave it out for %d windows", DEBOUNCE_WINDOWS);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (request->run_at_us != 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "key_mode debounce takes no run_at: its window is the start time");
+        error_hint(error, "leave run_at out");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return WEIR_OK;
+}
+
 enum weir_status enqueue_request_check(const struct enqueue_request *request, struct weir_error *error)
 {
     INVARIANT(request != NULL);
@@ -125,6 +197,9 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
     }
     if (status == WEIR_OK && request->idempotency_key != NULL && !request->has_reserved_key) {
         status = check_reserved_key(request->idempotency_key, error);
+    }
+    if (status == WEIR_OK) {
+        status = check_key_mode(request, error);
     }
     if (status == WEIR_OK && request->group != NULL) {
         status = check_text("the executor group's name", request->group, GROUP_NAME_MAX, error);

@@ -16,7 +16,8 @@
 #include "base/json.h"
 
 static const char *const keys[] = {"workspace",      "workflow",    "params", "idempotency_key", "priority", "run_at",
-                                   "executor_group", "traceparent", "id",     "business_key",    "labels"};
+                                   "executor_group", "traceparent", "id",     "business_key",    "labels",   "key_mode",
+                                   "debounce",       "debounce_max"};
 
 /* --- the raw bytes of one value --- */
 
@@ -158,6 +159,40 @@ static enum weir_status take_line_run_at(const json_t *object, int64_t now_us, s
     return status;
 }
 
+/* Reads a duration of the debounce mode; one of 0 is refused, since it would count as left out. */
+static enum weir_status take_line_duration(const json_t *object, const char *key, struct arena *arena, int64_t *to,
+                                           struct weir_error *error)
+{
+    const char *text = NULL;
+    enum weir_status status = take_line_text(object, key, arena, &text, error);
+    if (status != WEIR_OK || text == NULL) {
+        return status;
+    }
+    status = duration_parse(text, to, error);
+    if (status != WEIR_OK) {
+        error_prefix(error, "%s", key);
+    } else if (*to == 0) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "%s is 0", key);
+    }
+    return status;
+}
+
+/* Reads the optional mode of the key and its window. */
+static enum weir_status take_line_key_mode(const json_t *object, struct arena *arena, struct enqueue_request *request,
+                                           struct weir_error *error)
+{
+    const char *mode = NULL;
+    enum weir_status status = take_line_text(object, "key_mode", arena, &mode, error);
+    if (status == WEIR_OK && mode != NULL) {
+        status = key_mode_parse(mode, &request->key_mode, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_line_duration(object, "debounce", arena, &request->debounce_us, error);
+    }
+    return status == WEIR_OK ? take_line_duration(object, "debounce_max", arena, &request->debounce_most_us, error)
+                             : status;
+}
+
 /* Copies the raw bytes of the params into the request. */
 static enum weir_status take_line_params(const char *line, size_t length, const json_t *object, struct arena *arena,
                                          struct enqueue_request *request, struct weir_error *error)
@@ -216,7 +251,7 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
             error_hint(error,
                        nearest != NULL ? "did you mean \"%s\"?"
                                        : "keys: workspace workflow params idempotency_key priority run_at executor_group "
-                                         "traceparent id business_key labels",
+                                         "traceparent id business_key labels key_mode debounce debounce_max",
                        nearest);
             return WEIR_INVALID_ARGUMENT;
         }
@@ -249,6 +284,9 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
     }
     if (status == WEIR_OK) {
         status = take_line_run_at(object, now_us, arena, request, error);
+    }
+    if (status == WEIR_OK) {
+        status = take_line_key_mode(object, arena, request, error);
     }
     if (status == WEIR_OK) {
         status = take_line_params(line, length, object, arena, request, error);

@@ -116,12 +116,26 @@ WEIR_MUST_CHECK enum weir_status store_time(struct store *store, int64_t *ret_no
 
 /* --- enqueue --- */
 
+/* The effect of a request whose idempotency key is known (docs/design/keys.md). */
+enum key_mode { KEY_ONCE, KEY_REPLACE, KEY_DEBOUNCE, KEY_ONE_ACTIVE };
+
+struct enqueue_request;
+/* The longest delay of a debounce: that of the request, or DEBOUNCE_WINDOWS windows. */
+int64_t debounce_most_us(const struct enqueue_request *request);
+/* "once", "replace", "debounce", "one_active". */
+const char *key_mode_name(enum key_mode mode);
+/* WEIR_INVALID_ARGUMENT names the nearest mode. */
+WEIR_MUST_CHECK enum weir_status key_mode_parse(const char *name, enum key_mode *ret_mode, struct weir_error *error);
+
 struct enqueue_request {
     const char *workspace;
     const char *workflow;
     const char *params; /* JSON object text; NULL = {} */
     size_t params_length;
     const char *idempotency_key; /* NULL = none */
+    enum key_mode key_mode;      /* not KEY_ONCE: needs a key */
+    int64_t debounce_us;         /* KEY_DEBOUNCE: the start is so long after the last request of the key */
+    int64_t debounce_most_us;    /* but at most so long after the first; 0 = DEBOUNCE_WINDOWS times debounce_us */
     bool
         has_reserved_key; /* the key begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */
     const char *group;    /* executor group; NULL = the definition's */
@@ -138,6 +152,7 @@ struct enqueue_request {
 struct enqueue_result {
     enum weir_status status; /* of this request alone */
     bool duplicate;          /* the key was known: `id` is the first one's */
+    bool replaced;           /* an execution of the key that had not started was cancelled for this one */
     char id[UUID_TEXT_MAX];
     struct weir_error error;
 };

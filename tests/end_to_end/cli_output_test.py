@@ -28,8 +28,8 @@ def enqueue_with_wait_prints_the_end_and_the_result(weir):
     start_dev_node(weir)
     first = weir.good('enqueue', '-w', 'acme', 'good', *waits, '--json', '-k', 'once').json()
     id = first.pop('id')
-    assert first == {'status': 'COMPLETED', 'duplicate': False, 'warnings': [], 'error_code': None, 'error': None,
-                     'result': {'id': 7}}, first
+    assert first == {'status': 'COMPLETED', 'duplicate': False, 'replaced': False, 'warnings': [], 'error_code': None,
+                     'error': None, 'result': {'id': 7}}, first
     known = weir.good('enqueue', '-w', 'acme', 'good', *waits, '--json', '-k', 'once').json()
     assert known == {**first, 'id': id, 'duplicate': True}, known
     text = weir.good('enqueue', '-w', 'acme', 'good', *waits)

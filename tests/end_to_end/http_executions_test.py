@@ -62,7 +62,7 @@ def an_execution_is_enqueued_once_and_shown(weir):
     assert first.status == 202 and first.json()['duplicate'] is False, first
     assert first.head['location'] == f'/v1/executions/{first.json()["id"]}', first
     again = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}, 'idempotency_key': 'k 1'})
-    assert (again.status, again.json()) == (200, {'id': first.json()['id'], 'duplicate': True}), again
+    assert (again.status, again.json()) == (200, {'id': first.json()['id'], 'duplicate': True, 'replaced': False}), again
     other = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 2}}, idempotency_key='k 1')
     problem(other, 422, 'idempotency_key_reused')
     shown = listener.ask(first.head['location'])
@@ -153,7 +153,7 @@ def a_batch_is_one_transaction_with_a_result_for_each_item(weir):
     body = answer.json()
     assert (body['enqueued'], body['duplicates'], body['refused']) == (2, 1, 3), body
     rows = body['items']
-    assert rows[0]['duplicate'] is False and rows[5] == {'id': rows[0]['id'], 'duplicate': True}, rows
+    assert rows[0]['duplicate'] is False and rows[5] == {'id': rows[0]['id'], 'duplicate': True, 'replaced': False}, rows
     assert (rows[1]['status'], rows[1]['code']) == (404, 'workflow_not_found') and 'hello' in rows[1]['hint'], rows
     assert rows[2]['duplicate'] is False and rows[2]['id'] != rows[0]['id'], rows
     assert (rows[3]['status'], rows[3]['code']) == (422, 'params_invalid'), rows

@@ -348,6 +348,8 @@ def an_enqueue_that_is_not_confirmed_says_how_to_look(weir):
     assert first and 'tail -n +4 if they are, else +1' in of_lines.err, of_lines
     under_key = weir.run('enqueue', '-w', 'acme', 'hello', '--idempotency-key', 'k', '--timeout', '4s', code=6)
     assert 'hint: it may or may not have been done; the same call may be repeated' in under_key.err, under_key
+    newest = weir.run('enqueue', '-w', 'acme', 'hello', '-k', 'n', '--key-mode', 'replace', '--timeout', '2s', code=6)
+    assert re.search('hint: `weir show [0-9a-f-]{36}` shows whether it was done; with an id', newest.err), newest
     for told in (id[1], first[1]):
         wait_for('what was only slow', lambda told=told: weir.run('show', told).code == 0)
 

@@ -197,5 +197,33 @@ def slips_of_the_owner_are_answered(weir):
     weir.good('enqueue', '-w', 'tiny', 'hello', '-q')  # the command line is not limited
 
 
+def the_rights_to_an_older_function_go_to_the_new_one(weir):
+    """A function gets one more argument: the one of before must not stay, or a call that names neither is ambiguous."""
+    name, owner, tenant, mine, theirs = _scene(weir)
+    listed = ("SELECT string_agg(p.oid::regprocedure::text, ', ' ORDER BY p.oid::regprocedure::text)"
+              " FROM pg_proc p WHERE p.proname = 'enqueue'")
+    now = owner.good(listed)
+    owner.good(f'DROP FUNCTION {now}')
+    older = 'text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb'
+    arguments = 'workspace text, workflow text' + ''.join(
+        f', a{place} {kind} DEFAULT NULL' for place, kind in enumerate(older.split(', ')[2:]))
+    owner.good(f"CREATE FUNCTION weir.enqueue({arguments}) RETURNS uuid LANGUAGE sql AS 'SELECT NULL::uuid'")
+    owner.good(f'REVOKE ALL ON FUNCTION weir.enqueue({older}) FROM PUBLIC')
+    owner.good(f'GRANT EXECUTE ON FUNCTION weir.enqueue({older}) TO tenant')
+    owner.good(f'GRANT EXECUTE ON FUNCTION weir.enqueue({older}) TO another WITH GRANT OPTION')
+    owner.good('CREATE FUNCTION weir.not_ours() RETURNS integer LANGUAGE sql AS $$ SELECT 1 $$')
+    owner.good("UPDATE weir.schema_migrations SET name = 'older' WHERE version = 0")
+    weir.good('store', 'migrate', '-q')
+    assert owner.good(listed) == now
+    assert len(tenant.good("SELECT weir.enqueue('acme', 'hello')")) == 36
+    assert tenant.refused("SELECT weir.enqueue('tiny', 'hello')")[0] == 'WR008'
+    rights = ("SELECT count(*) FROM pg_proc p WHERE p.proname = 'enqueue'"
+              " AND has_function_privilege('{}', p.oid, 'EXECUTE{}')")
+    found = [owner.good(rights.format(role, more)) for role, more in
+             (('tenant', ''), ('tenant', ' WITH GRANT OPTION'), ('another', ' WITH GRANT OPTION'), ('app', ''))]
+    assert found == ['1', '0', '1', '0'], found  # those of the overload whose arguments begin as the older one's
+    assert owner.good('SELECT weir.not_ours()') == '1'
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

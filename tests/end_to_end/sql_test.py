@@ -599,7 +599,8 @@ def a_role_needs_the_right_to_enqueue_and_nothing_else(weir):
     name = _use(weir)
     SERVER.sql('GRANT USAGE ON SCHEMA weir TO app', name)
     SERVER.sql('GRANT EXECUTE ON FUNCTION '
-               'weir.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb) TO app', name)
+               'weir.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb, text, interval,'
+               ' interval) TO app', name)
     SERVER.sql('GRANT CREATE ON DATABASE ' + name + ' TO app', name)
     session = Session(name, user='app')
     # What the caller finds first must not matter.

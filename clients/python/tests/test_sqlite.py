@@ -48,6 +48,13 @@ def exists(store, id):
         return False
 
 
+def test_a_key_has_a_mode(store, connection):
+    with connection:
+        first = ship.enqueue('acme', order=1, key='m', key_mode='debounce', debounce='1h', using=connection)
+        second = ship.enqueue('acme', order=2, key='m', key_mode='replace', using=connection)
+    assert [store.show(id)['status'] for id in (first, second)] == ['CANCELLED', 'PENDING']
+
+
 def test_a_worker_ends_its_own_run_and_no_other(store, connection):
     """A run on record, as a node on Temporal writes it."""
     definition = {'name': 'outside', 'temporal': {'task_queue': 'q'}}

@@ -167,6 +167,16 @@ def test_executions_are_found_by_labels_and_business_keys(store):
         store.count(business_key='a', business_key_prefix='b')
 
 
+def test_a_key_has_a_mode(store):
+    first = store.enqueue('acme', 'nap', {'n': 1}, key='m', key_mode='debounce', debounce='1h', debounce_max='2h')
+    second = store.enqueue('acme', 'nap', {'n': 2}, key='m', key_mode='replace')
+    (third,) = store.enqueue_many([weir.Request('acme', 'nap', {'n': 3}, key='m', key_mode='one_active')])
+    assert (store.show(first)['status'], third) == ('CANCELLED', second)
+    for wrong in ({'key_mode': 'newest', 'key': 'm'}, {'key_mode': 'replace'}, {'key': 'm', 'debounce': 5}):
+        with pytest.raises(weir.Misuse if wrong.get('key_mode') == 'newest' else weir.Error):
+            store.enqueue('acme', 'nap', **wrong)
+
+
 def test_a_workspace_is_deleted(store):
     first = store.enqueue('acme', 'nap')
     with pytest.raises(weir.Error) as refused:

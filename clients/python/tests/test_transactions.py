@@ -30,6 +30,17 @@ def exists(store, id):
         return False
 
 
+def test_a_key_has_a_mode(store):
+    psycopg = pytest.importorskip('psycopg')
+    with psycopg.connect(store.url) as connection:
+        first = ship.enqueue('acme', order=1, key='m', key_mode='debounce', debounce='1h', using=connection)
+        connection.commit()
+        second = ship.enqueue('acme', order=2, key='m', key_mode='replace', using=connection)
+        connection.commit()
+        assert ship.enqueue('acme', order=3, key='m', key_mode='one_active', using=connection) == second
+    assert [store.show(id)['status'] for id in (first, second)] == ['CANCELLED', 'PENDING']
+
+
 def test_psycopg(store):
     psycopg = pytest.importorskip('psycopg')
     with psycopg.connect(store.url) as connection:

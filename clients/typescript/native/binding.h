@@ -24,7 +24,7 @@ enum object_kind { OBJECT_NONE, OBJECT_STORE = 0x57e1, OBJECT_NODE, OBJECT_CALL 
 
 /* --- value.c --- */
 
-enum { ARGUMENTS_MAX = 11 };
+enum { ARGUMENTS_MAX = 14 };
 
 struct argument {
     char *text; /* owned; NULL when the value was null or undefined, or a number */

@@ -201,8 +201,8 @@ static napi_value finish_close(napi_env env, struct task *task)
 /* --- enqueue --- */
 
 /* The arguments of a request: workspace, workflow, params, key, group, priority, run_at, id, traceparent,
- * business key, labels. */
-static const char request_types[] = "ssszziizzzz";
+ * business key, labels, mode of the key, window and longest delay of a debounce. */
+static const char request_types[] = "ssszziizzzziii";
 _Static_assert(sizeof request_types - 1 <= ARGUMENTS_MAX, "a request has more arguments than an array of them");
 
 static struct weir_request make_request(const struct argument *arguments)
@@ -218,7 +218,10 @@ static struct weir_request make_request(const struct argument *arguments)
                                  .id = arguments[7].text,
                                  .traceparent = arguments[8].text,
                                  .business_key = arguments[9].text,
-                                 .labels = arguments[10].text};
+                                 .labels = arguments[10].text,
+                                 .key_mode = (enum weir_key_mode)arguments[11].number,
+                                 .debounce_us = arguments[12].number,
+                                 .debounce_most_us = arguments[13].number};
 }
 
 static enum weir_status run_enqueue(struct task *task)

@@ -43,6 +43,7 @@ export {
   type Execution,
   ExecutionFailed,
   type ExecutionId,
+  type KeyMode,
   type Request,
   Store,
   type StoreEvent,

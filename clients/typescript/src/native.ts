@@ -8,6 +8,9 @@ export type StoreHandle = { readonly store: unique symbol };
 export type NodeHandle = { readonly node: unique symbol };
 export type CallHandle = { readonly call: unique symbol };
 /** workspace, workflow, params, key, group, priority, runAt in microseconds, id, traceparent, business key, labels as JSON */
+/** In the order of enum weir_key_mode. */
+export const KEY_MODES = ['once', 'replace', 'debounce', 'one_active'] as const;
+
 export type RequestArguments = [
   string,
   string,
@@ -20,6 +23,9 @@ export type RequestArguments = [
   string | null,
   string | null,
   string | null,
+  number,
+  number,
+  number,
 ];
 export type EventFunction = (level: number, name: string, message: string, ...fields: (string | number | null)[]) => void;
 /** With the number alone it reports that the call is cancelled. */

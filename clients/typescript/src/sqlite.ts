@@ -10,7 +10,7 @@
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { Misuse, makeError, StoreUnavailable } from './errors';
-import { FOLDER, type RequestArguments } from './native';
+import { FOLDER, KEY_MODES, type RequestArguments } from './native';
 
 /** A Database of better-sqlite3, or a DatabaseSync of node:sqlite that was made with `allowExtension: true`. */
 export interface SqliteDatabase {
@@ -20,7 +20,7 @@ export interface SqliteDatabase {
 }
 
 /** better-sqlite3 gives every number as a float. */
-const ENQUEUE = 'SELECT weir_enqueue(?, ?, ?, ?, CAST(? AS INTEGER), ?, ?, ?, ?, ?, ?) AS id';
+const ENQUEUE = 'SELECT weir_enqueue(?, ?, ?, ?, CAST(? AS INTEGER), ?, ?, ?, ?, ?, ?, ?, ?, ?) AS id';
 /** The paths of the files that stores have open, each with their number. */
 const openInStores = new Map<string, number>();
 const given = new Set<{ path: string; database: WeakRef<SqliteDatabase> }>();
@@ -156,13 +156,15 @@ export function enqueueOnSqlite(using: unknown, request: RequestArguments): stri
       hint: 'give a Database of better-sqlite3 or a DatabaseSync of node:sqlite',
     });
   }
-  const [workspace, workflow, params, key, group, priority, atUs, id, ...others] = request;
+  const [workspace, workflow, params, key, group, priority, atUs, id, trace, about, labels, mode, ...windows] = request;
   const runAt = atUs === 0 ? null : new Date(atUs / 1000).toISOString();
   try {
     checkFile(database);
     const statement = prepare(database);
     takeWriteLock(database);
-    const values = [workspace, workflow, params, key, priority, runAt, group, id, ...others] as never[];
+    const spans = windows.map((us) => (us === 0 ? null : `${Math.floor(us / 1000)}ms`));
+    const named = [workspace, workflow, params, key, priority, runAt, group, id, trace, about, labels, KEY_MODES[mode]];
+    const values = [...named, ...spans] as never[];
     return String((statement.get(...values) as { id: unknown }).id);
   } catch (problem) {
     throw toRefusal(problem);

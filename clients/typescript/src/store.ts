@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EnqueueManyError, isFailure, Misuse, TimedOut, toError, WeirError } from './errors';
 import { dumpJson, dumpParams } from './json';
-import { call, native, type RequestArguments, type StoreHandle } from './native';
+import { call, KEY_MODES, native, type RequestArguments, type StoreHandle } from './native';
 import { noteStoreClosed, noteStoreOpened, refuseGiven } from './sqlite';
 import { type Duration, microseconds, moment } from './time';
 
@@ -46,10 +46,22 @@ export interface StoreOptions {
   onEvent?: (event: StoreEvent) => void;
 }
 
+/**
+ * once: the id of the first execution. replace: one that has not started is cancelled for the new one. debounce: the same, and
+ * the new one starts later. one_active: the id of the last execution while it has not ended.
+ */
+export type KeyMode = (typeof KEY_MODES)[number];
+
 export interface EnqueueOptions {
   workspace: string;
   /** The same key of a workspace makes one execution. */
   key?: string;
+  /** Another effect of a known key. */
+  keyMode?: KeyMode;
+  /** Of the mode debounce: it starts so long after the last request of the key. */
+  debounce?: Duration;
+  /** But at most so long after the first; without it 10 times `debounce`. */
+  debounceMax?: Duration;
   /** Of the workers that may run it. */
   executorGroup?: string;
   /** -100 to 100; higher goes first. */
@@ -102,7 +114,29 @@ export function requestArguments(request: Request): RequestArguments {
   const group = executorGroup ?? null;
   const labels = request.labels === undefined ? null : JSON.stringify(request.labels);
   const trace = traceparent ?? null;
-  return [workspace, name, params, key ?? null, group, priority ?? 0, at, id ?? null, trace, businessKey ?? null, labels];
+  const mode = KEY_MODES.indexOf(request.keyMode ?? 'once');
+  if (mode < 0) {
+    throw new Misuse(`${request.keyMode} is not a mode of a key`, { hint: `the modes are ${KEY_MODES.join(', ')}` });
+  }
+  const windows = [request.debounce, request.debounceMax].map((duration) => microseconds(duration ?? 0));
+  const [window, longest] = windows as [number, number];
+  const about = businessKey ?? null;
+  return [
+    workspace,
+    name,
+    params,
+    key ?? null,
+    group,
+    priority ?? 0,
+    at,
+    id ?? null,
+    trace,
+    about,
+    labels,
+    mode,
+    window,
+    longest,
+  ];
 }
 
 /** Opened at the first use. */

@@ -77,9 +77,8 @@ function begin(
     ...options
   } = given as WorkflowEnqueueOptions<object> & { params?: object };
   workflow.check(params);
-  const known = runs.find(
-    (one) => options.key !== undefined && one.workspace === options.workspace && one.options.key === options.key,
-  );
+  const isOnce = options.key !== undefined && (options.keyMode ?? 'once') === 'once';
+  const known = runs.find((one) => isOnce && one.workspace === options.workspace && one.options.key === options.key);
   if (known !== undefined) {
     return { id: known.id, end: Promise.resolve() };
   }
@@ -124,7 +123,7 @@ async function run(workflow: AnyWorkflow, made: Run, text: string): Promise<void
  * While `act` is awaited, enqueue() and enqueueMany() of workflows run the functions at once. Returns their runs.
  *
  * Retry and Fail become the run's `errorCode`, with the status FAILED. Any other error is thrown by enqueue(), so that the
- * test shows it. A known `key` of a workspace runs nothing again. `using` and `store` are left out.
+ * test shows it. A known `key` of a workspace runs nothing again, unless it has a mode. `using` and `store` are left out.
  */
 export async function runInline(act: (runs: readonly Run[]) => unknown): Promise<readonly Run[]> {
   if (inline.enqueue !== undefined) {

@@ -4,9 +4,10 @@
  */
 
 import { Misuse, makeError } from './errors';
+import { KEY_MODES } from './native';
 import { type Request, requestArguments, type Store } from './store';
 
-/** A statement with $1 to $9 and its values, run in the transaction; returns its rows. */
+/** A statement with $1 to $14 and its values, run in the transaction; returns its rows. */
 export type QueryFunction = (sql: string, values: (string | null)[]) => Promise<readonly object[]>;
 
 /**
@@ -27,8 +28,26 @@ const NAMES = [
   'traceparent',
   'business_key',
   'labels',
+  'key_mode',
+  'debounce',
+  'debounce_max',
 ];
-const TYPES = ['text', 'text', 'text', 'text', 'text', 'integer', 'timestamptz', 'uuid', 'text', 'text', 'jsonb'];
+const TYPES = [
+  'text',
+  'text',
+  'text',
+  'text',
+  'text',
+  'integer',
+  'timestamptz',
+  'uuid',
+  'text',
+  'text',
+  'jsonb',
+  'text',
+  'interval',
+  'interval',
+];
 
 interface Row {
   code: string;
@@ -137,9 +156,12 @@ function query(using: Any, schema: string, values: (string | null)[]): Promise<r
 
 export async function enqueueUsing(using: Transaction, store: Store, request: Request): Promise<string> {
   const schema = schemaOf(store);
-  const [workspace, workflow, params, key, group, priority, atUs, id, ...others] = requestArguments(request);
+  const [workspace, workflow, params, key, group, priority, atUs, id, ...more] = requestArguments(request);
   const runAt = atUs === 0 ? null : new Date(atUs / 1000).toISOString();
-  const values = [workspace, workflow, params, key, group, String(priority), runAt, id, ...others];
+  const [trace, about, labels, mode, ...windows] = more;
+  const spans = windows.map((us) => (us === 0 ? null : `${us} microseconds`));
+  const values = [workspace, workflow, params, key, group, String(priority), runAt, id, trace, about, labels];
+  values.push(KEY_MODES[mode] as string, ...spans);
   const [row] = (await query(using, schema, values)) as Row[];
   if (row === undefined) {
     return refuse('the query function returned no row', 'it must return the rows of the statement');

@@ -81,7 +81,10 @@ for (const [name, connect] of KINDS) {
     db.exec('COMMIT');
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
     const alone = enqueue(5, { traceparent, businessKey: 'order-5', labels: { tier: 'gold' } });
+    const first = enqueue(6, { key: 'm', keyMode: 'debounce', debounce: '1h' });
+    const newest = enqueue(7, { key: 'm', keyMode: 'replace' });
     db.close();
+    assert.deepEqual(await statesOf(store, first, newest), ['CANCELLED', 'PENDING']);
     const shown = await store.show(alone);
     assert.deepEqual([shown.traceparent, shown.business_key, shown.labels], [traceparent, 'order-5', { tier: 'gold' }]);
     assert.deepEqual(await statesOf(store, kept, lost, later, alone), ['PENDING', 'none', 'PENDING', 'PENDING']);

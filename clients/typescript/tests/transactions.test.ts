@@ -74,6 +74,20 @@ test('pg', async (t) => {
   const shown = await store.show(kept);
   assert.deepEqual([shown.traceparent, shown.business_key, shown.labels], [traceparent, 'order-7', { tier: 'gold' }]);
   await client.query('BEGIN');
+  const first = await enqueue(client, 1, { key: 'm', keyMode: 'debounce', debounce: '1h', debounceMax: '2h' });
+  const newest = await enqueue(client, 2, { key: 'm', keyMode: 'replace' });
+  assert.equal(await enqueue(client, 3, { key: 'm', keyMode: 'one_active' }), newest);
+  await client.query('COMMIT');
+  assert.equal((await store.show(first)).status, 'CANCELLED');
+  const again = { workspace: 'acme', workflow: ship, params: { order: 4 }, key: 'm', keyMode: 'replace' as const };
+  const replacing = [await store.enqueue(again), ...(await store.enqueueMany([again]))];
+  assert.deepEqual(await Promise.all([newest, ...replacing].map(async (one) => (await store.show(one)).status)), [
+    'CANCELLED',
+    'CANCELLED',
+    'PENDING',
+  ]);
+  await assert.rejects(store.enqueue({ ...again, keyMode: 'newest' as never }), /is not a mode of a key/);
+  await client.query('BEGIN');
   const other = await enqueue(client, 2);
   await client.query('ROLLBACK');
   assert.equal(await exists(store, other), false);

@@ -86,8 +86,9 @@ static void print_id(struct intake *intake, int64_t line, const struct enqueue_r
         return;
     }
     const char *lead = output->format == OUTPUT_JSONL ? "" : intake->has_items ? "," : "{\"items\":[";
-    output_print(output, "%s{\"line\":%" PRId64 ",\"id\":\"%s\",\"duplicate\":%s}%s", lead, line, result->id,
-                 result->duplicate ? "true" : "false", output->format == OUTPUT_JSONL ? "\n" : "");
+    output_print(output, "%s{\"line\":%" PRId64 ",\"id\":\"%s\",\"duplicate\":%s,\"replaced\":%s}%s", lead, line,
+                 result->id, result->duplicate ? "true" : "false", result->replaced ? "true" : "false",
+                 output->format == OUTPUT_JSONL ? "\n" : "");
     intake->has_items = true;
 }
 

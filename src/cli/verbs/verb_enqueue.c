@@ -87,7 +87,13 @@ static enum weir_status request_of_flags(const struct invocation *invocation, st
         .run_at_us = invocation_time(invocation, "run-at", now_us, 0),
         .traceparent = choose_request_traceparent(invocation),
         .business_key = invocation_text(invocation, "business-key"),
+        .debounce_us = invocation_number(invocation, "debounce", 0),
+        .debounce_most_us = invocation_number(invocation, "debounce-max", 0),
     };
+    const char *mode = invocation_text(invocation, "key-mode");
+    if (status == WEIR_OK && mode != NULL) {
+        status = key_mode_parse(mode, &request->key_mode, error);
+    }
     return status == WEIR_OK ? read_label_flags(invocation, labels, request, error) : status;
 }
 
@@ -173,8 +179,8 @@ static enum weir_status print_enqueued(const struct invocation *invocation, cons
 {
     static const char *const of_end[] = {"status", "error_code", "error", "result"};
     struct output *output = invocation->output;
-    json_t *answer = json_pack("{s:s, s:s, s:b, s:O}", "id", result->id, "status", item_state_name(ITEM_PENDING),
-                               "duplicate", result->duplicate, "warnings", warnings);
+    json_t *answer = json_pack("{s:s, s:s, s:b, s:b, s:O}", "id", result->id, "status", item_state_name(ITEM_PENDING),
+                               "duplicate", result->duplicate, "replaced", result->replaced, "warnings", warnings);
     if (answer == NULL) {
         return error_out_of_memory(error);
     }
@@ -192,7 +198,9 @@ static enum weir_status print_enqueued(const struct invocation *invocation, cons
         output_flush(output);
     }
     if (result->duplicate) {
-        output_report(output, "the idempotency key is known: this is the id of the first execution");
+        output_report(output, "the idempotency key is known: this is the id of its execution");
+    } else if (result->replaced) {
+        output_report(output, "an execution of the same key that had not started was cancelled");
     }
     json_decref(answer);
     return WEIR_OK;
@@ -288,7 +296,8 @@ static enum weir_status enqueue_single(struct invocation *invocation, struct sto
 /* Refuses contradicting flags before the store is opened. */
 static enum weir_status check_enqueue_flags(const struct invocation *invocation, bool is_lines, struct weir_error *error)
 {
-    static const char *const one_only[] = {"params", "idempotency-key", "wait", "business-key", "label"};
+    static const char *const one_only[] = {"params", "idempotency-key", "wait",     "business-key",
+                                           "label",  "key-mode",        "debounce", "debounce-max"};
     for (size_t i = 0; is_lines && i < sizeof one_only / sizeof one_only[0]; i++) {
         if (invocation_has(invocation, one_only[i])) {
             return invocation_usage_error(invocation, error, "`weir enqueue -` does not take --%s", one_only[i]);

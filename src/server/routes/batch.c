@@ -54,7 +54,8 @@ static json_t *item_json(const struct enqueue_result *answer)
 {
     const char *hint = answer->error.hint[0] != '\0' ? answer->error.hint : NULL;
     return answer->status == WEIR_OK
-               ? json_pack("{s:s, s:b}", "id", answer->id, "duplicate", answer->duplicate)
+               ? json_pack("{s:s, s:b, s:b}", "id", answer->id, "duplicate", answer->duplicate, "replaced",
+                           answer->replaced)
                : json_pack("{s:i, s:s, s:s, s:s*}", "status", weir_status_http(answer->status), "code",
                            weir_status_name(answer->status), "detail", answer->error.message, "hint", hint);
 }

@@ -56,45 +56,106 @@ static void answer_enqueued(struct http_request *request, struct http_answer *an
     char location[sizeof "/v1/executions/" + UUID_TEXT_MAX] = "/v1/executions/";
     text_copy(location + strlen(location), UUID_TEXT_MAX, result->id);
     answer->location = arena_copy_string(&request->arena, location);
-    respond_json(answer, result->duplicate ? 200 : 202,
-                 json_pack("{s:s, s:b}", "id", result->id, "duplicate", result->duplicate));
+    respond_json(
+        answer, result->duplicate ? 200 : 202,
+        json_pack("{s:s, s:b, s:b}", "id", result->id, "duplicate", result->duplicate, "replaced", result->replaced));
 }
 
-/* One transaction for all. A failure of the store is the answer to each of them: none was enqueued. */
+/* The requests of a set that could be read, by their places among all. Those with a mode of their key stand at the end, the
+ * last one is the first to be handled. */
+struct enqueue_set {
+    struct http_request *const *requests;
+    struct http_answer *const *answers;
+    struct enqueue_request enqueues[ROUTE_SET_MAX];
+    struct enqueue_result results[ROUTE_SET_MAX];
+    size_t places[ROUTE_SET_MAX];
+    size_t plain;       /* those without a mode */
+    size_t first_keyed; /* ROUTE_SET_MAX: none */
+};
+
+static void read_enqueue_set(struct enqueue_set *set, size_t count, int64_t now_us)
+{
+    set->plain = 0;
+    set->first_keyed = ROUTE_SET_MAX;
+    for (size_t i = 0; i < count; i++) {
+        struct weir_error refusal = {.status = WEIR_OK};
+        struct enqueue_request enqueue;
+        if (read_enqueue(set->requests[i], now_us, &enqueue, &refusal) != WEIR_OK) {
+            respond_error(set->requests[i], set->answers[i], &refusal, NULL);
+            continue;
+        }
+        size_t at = enqueue.key_mode == KEY_ONCE ? set->plain++ : --set->first_keyed;
+        set->enqueues[at] = enqueue;
+        set->places[at] = i;
+    }
+}
+
+/* One transaction. A failure of the store is the answer to each of them: none was enqueued. */
+static enum weir_status enqueue_part(struct store *store, struct enqueue_set *set, size_t first, size_t count)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    memset(&set->results[first], 0, count * sizeof set->results[0]);
+    enum weir_status status = store_enqueue(store, &set->enqueues[first], count, &set->results[first], &error);
+    for (size_t i = first; i < first + count; i++) {
+        struct http_request *request = set->requests[set->places[i]];
+        struct http_answer *answer = set->answers[set->places[i]];
+        if (status != WEIR_OK) {
+            respond_error(request, answer, &error, NULL);
+        } else {
+            own_workspaces_hide_refusal(request->principal, &set->enqueues[i], &set->results[i]);
+            answer_enqueued(request, answer, &set->results[i]);
+        }
+    }
+    return status;
+}
+
+/* Each in a transaction of its own, because it may wait for its key: one that waits with the keys of others could end those
+ * of other nodes. A program that holds a key for long delays one request of its workspace; the others of this workspace
+ * are not tried. */
+static void enqueue_keyed_ones(struct store *store, struct enqueue_set *set)
+{
+    const char *busy[ROUTE_SET_MAX];
+    size_t busy_count = 0;
+    for (size_t at = ROUTE_SET_MAX; at-- > set->first_keyed;) {
+        struct http_request *request = set->requests[set->places[at]];
+        struct http_answer *answer = set->answers[set->places[at]];
+        struct weir_error error = {.status = WEIR_OK};
+        enum weir_status status = api_set_actor(store, request, &error);
+        for (size_t i = 0; i < busy_count && status == WEIR_OK; i++) {
+            if (strcmp(busy[i], set->enqueues[at].workspace) == 0) {
+                status = error_set(&error, WEIR_STORE_BUSY, "another request of workspace \"%s\" could not get its key",
+                                   busy[i]);
+                error_hint(&error, "repeat the call");
+            }
+        }
+        if (status != WEIR_OK) {
+            respond_error(request, answer, &error, NULL);
+        } else if (enqueue_part(store, set, at, 1) == WEIR_STORE_BUSY) {
+            busy[busy_count++] = set->enqueues[at].workspace;
+        }
+    }
+}
+
 void answer_enqueues(struct api *api, struct store *store, struct http_request *const *requests,
                      struct http_answer *const *answers, size_t count)
 {
     (void)api;
-    struct enqueue_request enqueues[ROUTE_SET_MAX];
-    struct enqueue_result results[ROUTE_SET_MAX];
-    size_t places[ROUTE_SET_MAX];
+    struct enqueue_set set;
     struct weir_error error = {.status = WEIR_OK};
     int64_t now_us = 0;
-    size_t read = 0;
-    enum weir_status status = store_time(store, &now_us, &error);
-    for (size_t i = 0; i < count; i++) {
-        struct weir_error refusal = {.status = WEIR_OK};
-        if (status != WEIR_OK) {
+    if (store_time(store, &now_us, &error) != WEIR_OK) {
+        for (size_t i = 0; i < count; i++) {
             respond_error(requests[i], answers[i], &error, NULL);
-        } else if (read_enqueue(requests[i], now_us, &enqueues[read], &refusal) != WEIR_OK) {
-            respond_error(requests[i], answers[i], &refusal, NULL);
-        } else {
-            places[read++] = i;
         }
-    }
-    if (read == 0) {
         return;
     }
-    memset(results, 0, read * sizeof results[0]);
-    status = store_enqueue(store, enqueues, read, results, &error);
-    for (size_t i = 0; i < read; i++) {
-        if (status != WEIR_OK) {
-            respond_error(requests[places[i]], answers[places[i]], &error, NULL);
-        } else {
-            own_workspaces_hide_refusal(requests[places[i]]->principal, &enqueues[i], &results[i]);
-            answer_enqueued(requests[places[i]], answers[places[i]], &results[i]);
-        }
+    set.requests = requests;
+    set.answers = answers;
+    read_enqueue_set(&set, count, now_us);
+    if (set.plain > 0) {
+        (void)enqueue_part(store, &set, 0, set.plain);
     }
+    enqueue_keyed_ones(store, &set);
 }
 
 /* --- list, show --- */

@@ -41,6 +41,24 @@ static void add_one_line(struct remote_client *client, const char *text, size_t 
     }
 }
 
+/* The mode of the key and its window, unless it is the mode of all. */
+static void add_line_key_mode(struct remote_client *client, const struct enqueue_request *request)
+{
+    char text[DURATION_TEXT_MAX];
+    if (request->key_mode == KEY_ONCE) {
+        return;
+    }
+    remote_client_add_member(client, "key_mode", key_mode_name(request->key_mode));
+    if (request->debounce_us != 0) {
+        duration_format(request->debounce_us, text);
+        remote_client_add_member(client, "debounce", text);
+    }
+    if (request->debounce_most_us != 0) {
+        duration_format(request->debounce_most_us, text);
+        remote_client_add_member(client, "debounce_max", text);
+    }
+}
+
 /* The members that have a value, in the form of `weir enqueue -`. */
 static void enqueue_add_line(struct remote_client *client, const struct enqueue_request *request, const char *id)
 {
@@ -50,6 +68,7 @@ static void enqueue_add_line(struct remote_client *client, const struct enqueue_
     remote_client_add_member(client, "workspace", request->workspace);
     remote_client_add_member(client, "workflow", request->workflow);
     remote_client_add_member(client, "idempotency_key", request->idempotency_key);
+    add_line_key_mode(client, request);
     remote_client_add_member(client, "executor_group", request->group);
     remote_client_add_member(client, "traceparent", request->traceparent);
     remote_client_add_member(client, "business_key", request->business_key);
@@ -80,6 +99,7 @@ static enum weir_status take_line_result(const json_t *item, const char *id, boo
     if (given != NULL) {
         text_copy(result->id, sizeof result->id, given);
         result->duplicate = json_is_true(json_object_get(item, "duplicate")) && !(is_new && strcasecmp(given, id) == 0);
+        result->replaced = json_is_true(json_object_get(item, "replaced"));
         return WEIR_OK;
     }
     result->status = remote_client_read_refusal(item, &result->error);

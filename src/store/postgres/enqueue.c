@@ -5,6 +5,8 @@
  * 2. Requests go in chunks. One chunk is one statement, and that is a transaction; more of them share a transaction.
  * 3. A single request goes to enqueue_one(), which has no arrays. If its id was made for this call, that function does not
  *    look for the id among earlier executions.
+ *    A request whose key has a mode is a chunk of its own too (functions/enqueue_keyed.sql): it reads the work of the ones
+ *    before it in the set. Their keys are locked before all chunks, in one order.
  * 4. The short way: a single request that starts now becomes visible before its commit is on disk (synchronous_commit off).
  *    A second statement in the same server process waits for the disk, while the scheduler assigns the item already.
  *    Nothing starts too soon, because a claim commits behind the enqueue in the server's log, so both are on disk when
@@ -45,6 +47,7 @@ struct chunk {
     const char *traceparents[CHUNK_REQUESTS];
     const char *business_keys[CHUNK_REQUESTS];
     const char *labels[CHUNK_REQUESTS];
+    const struct enqueue_request *keyed; /* the only request, if its key has a mode; else NULL */
 };
 
 struct enqueue {
@@ -127,16 +130,22 @@ static void add_request(struct enqueue *enqueue, size_t place)
     chunk->business_keys[at] = request->business_key;
     chunk->labels[at] = request->labels;
     chunk->bytes += chunk->params[at].length;
+    chunk->keyed = request->key_mode != KEY_ONCE ? request : NULL;
 }
 
-/* Fills the chunk from request `from` on. Returns the place behind its last request. */
+/* Fills the chunk from request `from` on; one with a mode stays alone. Returns the place behind its last request. */
 static size_t fill_chunk(struct enqueue *enqueue, size_t from)
 {
     size_t place = from;
     enqueue->chunk.count = 0;
     enqueue->chunk.bytes = 0;
-    while (place < enqueue->count && enqueue->chunk.count < CHUNK_REQUESTS && enqueue->chunk.bytes < CHUNK_BYTES) {
+    enqueue->chunk.keyed = NULL;
+    while (place < enqueue->count && enqueue->chunk.count < CHUNK_REQUESTS && enqueue->chunk.bytes < CHUNK_BYTES &&
+           enqueue->chunk.keyed == NULL) {
         if (enqueue->ids[place][0] != '\0') {
+            if (enqueue->requests[place].key_mode != KEY_ONCE && enqueue->chunk.count > 0) {
+                break;
+            }
             add_request(enqueue, place);
         }
         place++;
@@ -162,6 +171,7 @@ static void take_request_answer(const struct enqueue *enqueue, size_t at, const 
     /* An id that was made for this call is on record: the first send was committed, so this request is no duplicate. */
     bool own = has_new_id(&enqueue->requests[enqueue->chunk.places[at]]) && strcmp(id, enqueue->chunk.ids[at]) == 0;
     answer->duplicate = result_bool(result, row, 2) && !own;
+    answer->replaced = enqueue->chunk.keyed != NULL && result_bool(result, row, 6);
     text_copy(answer->id, sizeof answer->id, id);
 }
 
@@ -207,6 +217,19 @@ static enum weir_status send_single_request(const struct chunk *chunk, struct li
     return WEIR_OK;
 }
 
+/* A request whose key has a mode. */
+static enum weir_status send_keyed_request(const struct chunk *chunk, struct link *link, const char *actor,
+                                           PGresult **ret_result, struct weir_error *error)
+{
+    const struct enqueue_request *request = chunk->keyed;
+    const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
+    return link_write(link, error, ret_result, QUERY_ENQUEUE_KEYED, "uottbttdptttttiit", chunk->ids[0],
+                      (int)chunk->given[0], chunk->workspaces[0], chunk->workflows[0], chunk->params[0].data,
+                      chunk->params[0].length, chunk->keys[0], chunk->groups[0], chunk->priorities[0], run_at_us,
+                      chunk->default_groups[0], chunk->traceparents[0], chunk->business_keys[0], chunk->labels[0],
+                      key_mode_name(request->key_mode), request->debounce_us, debounce_most_us(request), actor);
+}
+
 static enum weir_status send_request_arrays(const struct chunk *chunk, struct link *link, PGresult **ret_result,
                                             struct weir_error *error)
 {
@@ -224,8 +247,10 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
     if (chunk->count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status = chunk->count == 1 ? send_single_request(chunk, link, &result, error)
-                                                : send_request_arrays(chunk, link, &result, error);
+    enum weir_status status = chunk->keyed != NULL
+                                  ? send_keyed_request(chunk, link, store_actor(&enqueue->store->store), &result, error)
+                              : chunk->count == 1 ? send_single_request(chunk, link, &result, error)
+                                                  : send_request_arrays(chunk, link, &result, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -252,11 +277,33 @@ static enum weir_status refuse_refused_set(struct enqueue *enqueue, struct weir_
     return WEIR_OK;
 }
 
+/* Step 3. Two sets with the same keys in different orders would end each other, and one of them would begin again. */
+static enum weir_status lock_set_keys(const struct enqueue *enqueue, struct link *link, struct weir_error *error)
+{
+    const char **names = calloc(2 * enqueue->count, sizeof *names);
+    const char **keys = names == NULL ? NULL : names + enqueue->count;
+    size_t count = 0;
+    if (names == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < enqueue->count; i++) {
+        const struct enqueue_request *request = &enqueue->requests[i];
+        if (enqueue->ids[i][0] != '\0' && request->key_mode != KEY_ONCE) {
+            names[count] = request->workspace;
+            keys[count++] = request->idempotency_key;
+        }
+    }
+    enum weir_status status =
+        count < 2 ? WEIR_OK : link_run(link, error, NULL, QUERY_LOCK_KEYS, "TT", names, count, keys, count);
+    free(names);
+    return status;
+}
+
 /* The body of the transaction. It may be called again, and then reads every answer again. */
 static enum weir_status send_all_chunks(struct link *link, void *context, struct weir_error *error)
 {
     struct enqueue *enqueue = context;
-    enum weir_status status = WEIR_OK;
+    enum weir_status status = lock_set_keys(enqueue, link, error);
     for (size_t from = 0; from < enqueue->count && status == WEIR_OK;) {
         from = fill_chunk(enqueue, from);
         status = send_chunk(enqueue, link, error);
@@ -309,20 +356,24 @@ static void suggest_names(struct enqueue *enqueue)
     name_list_close(&groups);
 }
 
-/* A repeated call would enqueue a request without a key and without an id of the caller twice. The id that was made shows
- * the outcome of the whole set, because a set is committed as a whole or not at all. */
+/* A repeated call would enqueue a request without a key and without an id of the caller twice. With a mode of the key it
+ * does so when the first one has started. The id that was made shows the outcome of the whole set, because a set is
+ * committed as a whole or not at all. */
 static void hint_at_unknown_commit(const struct enqueue *enqueue, struct weir_error *error)
 {
     const char *made = NULL;
     for (size_t i = 0; i < enqueue->count && made == NULL; i++) {
         const struct enqueue_request *request = &enqueue->requests[i];
-        bool is_own = has_new_id(request) && request->idempotency_key == NULL && enqueue->ids[i][0] != '\0';
+        bool enqueues_again = request->idempotency_key == NULL || request->key_mode != KEY_ONCE;
+        bool is_own = has_new_id(request) && enqueues_again && enqueue->ids[i][0] != '\0';
         made = is_own ? enqueue->ids[i] : NULL;
     }
     if (made == NULL) {
         error_hint(error, "it may or may not have been done; the same call may be repeated");
     } else {
-        error_hint(error, "`weir show %s` shows whether it was done; with an idempotency key the call may be repeated",
+        error_hint(error,
+                   "`weir show %s` shows whether it was done; with an id, or an idempotency key without a mode, the call "
+                   "may be repeated",
                    made);
     }
 }

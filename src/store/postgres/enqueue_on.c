@@ -93,16 +93,31 @@ static PGresult *await_last_answer(PGconn *connection, int64_t deadline_boot_us)
 static PGresult *send_and_await(PGconn *connection, const char *sql, const struct enqueue_request *request,
                                 const char *params)
 {
-    enum { TEXT = 25, INTEGER = 23, BIGINT = 20, UUID = 2950, JSONB = 3802, PARAMETERS = 11 };
-    static const Oid types[PARAMETERS] = {TEXT, TEXT, TEXT, TEXT, INTEGER, BIGINT, TEXT, UUID, TEXT, TEXT, JSONB};
+    enum { TEXT = 25, INTEGER = 23, BIGINT = 20, UUID = 2950, JSONB = 3802, PARAMETERS = 14 };
+    static const Oid types[PARAMETERS] = {TEXT, TEXT, TEXT, TEXT,  INTEGER, BIGINT, TEXT,
+                                          UUID, TEXT, TEXT, JSONB, TEXT,    BIGINT, BIGINT};
     char priority[16];
     char run_at[24];
+    char window[24];
+    char longest[24];
     (void)snprintf(priority, sizeof priority, "%d", request->priority);
     (void)snprintf(run_at, sizeof run_at, "%lld", (long long)request->run_at_us);
-    const char *values[PARAMETERS] = {request->workspace,       request->workflow, params,
-                                      request->idempotency_key, priority,          run_at,
-                                      request->group,           request->id,       request->traceparent,
-                                      request->business_key,    request->labels};
+    (void)snprintf(window, sizeof window, "%lld", (long long)request->debounce_us);
+    (void)snprintf(longest, sizeof longest, "%lld", (long long)request->debounce_most_us);
+    const char *values[PARAMETERS] = {request->workspace,
+                                      request->workflow,
+                                      params,
+                                      request->idempotency_key,
+                                      priority,
+                                      run_at,
+                                      request->group,
+                                      request->id,
+                                      request->traceparent,
+                                      request->business_key,
+                                      request->labels,
+                                      key_mode_name(request->key_mode),
+                                      window,
+                                      longest};
     bool blocking = PQisnonblocking(connection) == 0;
     if (blocking && PQsetnonblocking(connection, 1) != 0) {
         return NULL;

@@ -253,6 +253,23 @@ static enum weir_status apply_postgres_migration(struct link *link, const struct
     return status;
 }
 
+/* Functions of an older program whose arguments are others by now would make each call ambiguous that names no new
+ * argument. Their rights pass to the new ones. */
+static enum weir_status drop_old_functions(struct link *link, struct weir_error *error)
+{
+    PGresult *statements = NULL;
+    enum weir_status status = link_read(link, error, &statements, QUERY_REPLACE_OLD_FUNCTIONS, "");
+    for (int i = 0; status == WEIR_OK && i < PQntuples(statements); i++) {
+        status = link_execute(link, result_text(statements, i, 0), error);
+    }
+    if (status != WEIR_OK && statements != NULL) {
+        error_prefix(error, "a function of an older program");
+        error_hint(error, "drop what depends on it, and make it again after the migration");
+    }
+    PQclear(statements);
+    return status;
+}
+
 /* The server does not check bodies here, so that functions may call each other, and read views, in any order. */
 static enum weir_status apply_functions(struct link *link, struct weir_error *error)
 {
@@ -264,6 +281,9 @@ static enum weir_status apply_functions(struct link *link, struct weir_error *er
         if (status != WEIR_OK) {
             error_prefix(error, "%s", postgres_functions[i].name);
         }
+    }
+    if (status == WEIR_OK) {
+        status = drop_old_functions(link, error);
     }
     if (status == WEIR_OK) {
         status = link_run(link, error, NULL, QUERY_NOTE_FUNCTIONS, "tt", POSTGRES_FUNCTIONS_CHECKSUM, WEIR_VERSION);

@@ -4,6 +4,7 @@
  *      set, because sets go round a few workspaces. An unknown name refuses this request alone.
  *   2. With an idempotency key: if the workspace has used it for the same request, answer with the first id. So a
  *      repetition is safe.
+ *      A key with a mode (docs/design/keys.md) may end the execution that has not started, and goes to the new one.
  *   3. With an id of the caller: if the execution exists in this workspace, answer with it. An id of another workspace
  *      is refused without a hint, because its existence is no business of this one.
  *   4. Insert the row, its params and its key. The rank is fixed here, so that the order of starts does not depend on
@@ -235,7 +236,7 @@ enum weir_status enqueue_item(struct enqueue_context *context, const struct new_
         status = connection_run(context->connection, error, NULL, QUERY_INSERT_PARAMS, "tb", item->id, item->params,
                                 item->params_length);
     }
-    if (status == WEIR_OK && item->idempotency_key != NULL && item->retry_of == NULL) {
+    if (status == WEIR_OK && item->idempotency_key != NULL && item->retry_of == NULL && !item->key_is_known) {
         status = connection_run(context->connection, error, NULL, QUERY_INSERT_KEY, "itt", item->workspace_id,
                                 item->idempotency_key, item->id);
     }
@@ -323,6 +324,196 @@ static enum weir_status answer_known_id(struct enqueue_context *context, const c
     return status;
 }
 
+/* --- modes of keys --- */
+
+/* The execution that a key names, as the mode needs it. */
+struct keyed {
+    bool is_known;
+    bool is_replaceable; /* it has not started */
+    char id[UUID_TEXT_MAX];
+    int64_t run_at_us; /* of a replaceable one */
+    int64_t first_us;  /* of its debounce; 0 = none */
+    bool is_foreign;   /* it has not ended, and is of another workflow than the request */
+};
+
+/* The executions of another program are not touched, and its ids are no answer. */
+static void refuse_foreign_key(const char *key, const char *id, struct enqueue_result *result)
+{
+    result->status =
+        error_set(&result->error, WEIR_IDEMPOTENCY_KEY_REUSED,
+                  "idempotency key \"%s\" belongs to execution %s of another workflow, which has not ended", key, id);
+    error_hint(&result->error, "use a key of its own for each workflow");
+}
+
+static enum weir_status read_keyed(struct enqueue_context *context, int64_t workspace_id,
+                                   const struct enqueue_request *request, struct keyed *ret_keyed, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *find =
+        connection_bind(context->connection, error, QUERY_FIND_REPLACEABLE, "it", workspace_id, request->idempotency_key);
+    *ret_keyed = (struct keyed){.is_known = false};
+    if (find == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(context->connection, find, &status, error)) {
+        return status;
+    }
+    ret_keyed->is_known = true;
+    text_copy(ret_keyed->id, sizeof ret_keyed->id, column_text(find, 0));
+    ret_keyed->first_us = sqlite3_column_int64(find, 1);
+    ret_keyed->run_at_us = sqlite3_column_int64(find, 2);
+    ret_keyed->is_replaceable = sqlite3_column_int(find, 3) != 0;
+    const char *workflow = column_text(find, 4);
+    ret_keyed->is_foreign = workflow != NULL && strcmp(workflow, request->workflow) != 0;
+    (void)sqlite3_reset(find);
+    return WEIR_OK;
+}
+
+/* KEY_ONE_ACTIVE: the execution of the key, or the retry of it, that has not ended. WEIR_NOT_FOUND: all have. */
+static enum weir_status answer_active(struct enqueue_context *context, const struct enqueue_request *request,
+                                      const struct keyed *keyed, struct enqueue_result *result, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *find = connection_bind(context->connection, error, QUERY_FIND_LIVING_TRY, "t", keyed->id);
+    if (find == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(context->connection, find, &status, error)) {
+        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+    }
+    if (strcmp(column_text(find, 1), request->workflow) != 0) {
+        refuse_foreign_key(request->idempotency_key, column_text(find, 0), result);
+    } else {
+        result->duplicate = true;
+        text_copy(result->id, sizeof result->id, column_text(find, 0));
+    }
+    (void)sqlite3_reset(find);
+    return WEIR_OK;
+}
+
+/* Ends the replaceable execution of the key. Its events name the new one. */
+static enum weir_status replace_keyed(struct enqueue_context *context, const struct keyed *keyed, const char *by,
+                                      struct weir_error *error)
+{
+    INVARIANT(context->write != NULL);
+    struct ending ending = {.id = keyed->id, .state = ITEM_CANCELLED, .error_code = "replaced"};
+    enum weir_status status = event_history_add(context->connection, keyed->id, context->now_us, "cancel", 0, 0,
+                                                store_actor(&context->write->store->store),
+                                                "a newer request of its key has replaced it", by, error);
+    return status == WEIR_OK ? item_end(context->write, &ending, error) : status;
+}
+
+/* The start of the item. One that was due already gives its place in the order to the new one, so that a key with frequent
+ * requests is not late for ever. But a debounce takes only the place of a debounce. It ends `most` after its first
+ * request. */
+static void set_keyed_start(const struct enqueue_request *request, const struct keyed *keyed, int64_t now_us,
+                            struct new_item *item, int64_t *ret_first_us)
+{
+    bool takes_place = keyed->is_replaceable && keyed->run_at_us <= now_us;
+    *ret_first_us = 0;
+    if (request->key_mode == KEY_DEBOUNCE) {
+        bool goes_on = keyed->is_replaceable && keyed->first_us != 0;
+        *ret_first_us = goes_on ? keyed->first_us : now_us;
+        int64_t latest_us = time_add(*ret_first_us, debounce_most_us(request));
+        int64_t quiet_us = time_add(now_us, request->debounce_us);
+        item->run_at_us = quiet_us < latest_us ? quiet_us : latest_us;
+    }
+    if (takes_place && request->run_at_us == 0 && (request->key_mode != KEY_DEBOUNCE || keyed->first_us != 0)) {
+        item->run_at_us = keyed->run_at_us;
+    }
+}
+
+/* Inserts the item of a request with a mode, and points the key to it. */
+static enum weir_status enqueue_keyed(struct enqueue_context *context, const struct enqueue_request *request,
+                                      const struct keyed *keyed, struct new_item *item, struct enqueue_result *result,
+                                      struct weir_error *error)
+{
+    int64_t first_us = 0;
+    enum weir_status status = WEIR_OK;
+    bool replaces = keyed->is_replaceable && request->key_mode != KEY_ONE_ACTIVE;
+    set_keyed_start(request, keyed, context->now_us, item, &first_us);
+    item->key_is_known = keyed->is_known;
+    if (replaces) {
+        status = replace_keyed(context, keyed, item->id, error);
+    }
+    if (status == WEIR_OK) {
+        status = enqueue_item(context, item, error);
+    }
+    if (status == WEIR_OK && (keyed->is_known || first_us != 0)) {
+        sqlite3_stmt *move = connection_bind(context->connection, error, QUERY_MOVE_KEY, "itti", item->workspace_id,
+                                             item->idempotency_key, item->id, first_us);
+        if (move == NULL) {
+            return statement_failure(error);
+        }
+        if (first_us == 0) {
+            (void)sqlite3_bind_null(move, 4);
+        }
+        (void)connection_step(context->connection, move, &status, error);
+    }
+    result->replaced = replaces && status == WEIR_OK;
+    return status;
+}
+
+/* Finds the execution of the key. With a mode its own id is looked for first: a repeated request must not replace the
+ * execution that it has made. WEIR_NOT_FOUND: the item is to be inserted. */
+static enum weir_status answer_keyed(struct enqueue_context *context, const struct enqueue_request *request,
+                                     const char *given_id, int64_t workspace_id, struct keyed *ret_keyed,
+                                     struct enqueue_result *result, struct weir_error *error)
+{
+    enum weir_status status = WEIR_NOT_FOUND;
+    if (request->id != NULL) {
+        status = answer_known_id(context, given_id, workspace_id, result, error);
+    }
+    if (status != WEIR_NOT_FOUND) {
+        return status;
+    }
+    status = read_keyed(context, workspace_id, request, ret_keyed, error);
+    if (status == WEIR_OK && ret_keyed->is_known && request->key_mode == KEY_ONE_ACTIVE) {
+        return answer_active(context, request, ret_keyed, result, error);
+    }
+    if (status == WEIR_OK && ret_keyed->is_foreign) {
+        refuse_foreign_key(request->idempotency_key, ret_keyed->id, result);
+        return WEIR_OK;
+    }
+    return status == WEIR_OK ? WEIR_NOT_FOUND : status;
+}
+
+/* --- one request, continued --- */
+
+/* A known key or id is answered here. WEIR_NOT_FOUND: the item is to be inserted. */
+static enum weir_status answer_known(struct enqueue_context *context, const struct enqueue_request *request,
+                                     const char *given_id, int64_t workspace_id, struct keyed *ret_keyed,
+                                     struct enqueue_result *result, struct weir_error *error)
+{
+    enum weir_status status = WEIR_NOT_FOUND;
+    if (request->key_mode != KEY_ONCE) {
+        return answer_keyed(context, request, given_id, workspace_id, ret_keyed, result, error);
+    }
+    if (request->idempotency_key != NULL) {
+        status = answer_known_key(context, request, workspace_id, result, error);
+    }
+    if (status == WEIR_NOT_FOUND && request->id != NULL) {
+        status = answer_known_id(context, given_id, workspace_id, result, error);
+    }
+    return status;
+}
+
+/* Finds workspace, workflow and group of a request by their names. */
+static enum weir_status find_names(struct enqueue_context *context, const struct enqueue_request *request,
+                                   int64_t *ret_workspace_id, const struct cached_workflow **ret_workflow,
+                                   struct weir_error *error)
+{
+    enum weir_status status = find_workspace(context, request->workspace, ret_workspace_id, error);
+    if (status == WEIR_OK) {
+        status = find_workflow(context, request->workspace, *ret_workspace_id, request->workflow, ret_workflow, error);
+    }
+    if (status == WEIR_OK && request->group != NULL) {
+        int64_t group_id;
+        status = find_group(context, request->group, false, &group_id, error);
+    }
+    return status;
+}
+
 /* The request's own, the definition's, the caller's default, and at last everybody's. */
 static const char *group_of(const struct enqueue_request *request, const struct cached_workflow *workflow)
 {
@@ -342,14 +533,7 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     struct weir_error own = {.status = WEIR_OK};
     int64_t workspace_id = 0;
     const struct cached_workflow *workflow = NULL;
-    enum weir_status status = find_workspace(context, request->workspace, &workspace_id, &own);
-    if (status == WEIR_OK) {
-        status = find_workflow(context, request->workspace, workspace_id, request->workflow, &workflow, &own);
-    }
-    if (status == WEIR_OK && request->group != NULL) {
-        int64_t group_id;
-        status = find_group(context, request->group, false, &group_id, &own);
-    }
+    enum weir_status status = find_names(context, request, &workspace_id, &workflow, &own);
     if (status != WEIR_OK) {
         return keep_refusal(result, status, &own, error);
     }
@@ -357,13 +541,8 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     for (size_t i = 0; request->id != NULL && i < UUID_TEXT_LENGTH; i++) {
         given_id[i] = (char)tolower((unsigned char)request->id[i]); /* one spelling, or it would not be found again */
     }
-    status = WEIR_NOT_FOUND;
-    if (request->idempotency_key != NULL) {
-        status = answer_known_key(context, request, workspace_id, result, error);
-    }
-    if (status == WEIR_NOT_FOUND && request->id != NULL) {
-        status = answer_known_id(context, given_id, workspace_id, result, error);
-    }
+    struct keyed keyed = {.is_known = false};
+    status = answer_known(context, request, given_id, workspace_id, &keyed, result, error);
     if (status != WEIR_NOT_FOUND) {
         return status;
     }
@@ -391,7 +570,8 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
         .labels = request->labels,
         .definition_has_labels = workflow->has_labels,
     };
-    return enqueue_item(context, &item, error);
+    return request->key_mode == KEY_ONCE ? enqueue_item(context, &item, error)
+                                         : enqueue_keyed(context, request, &keyed, &item, result, error);
 }
 
 /* --- sets --- */
@@ -431,6 +611,7 @@ enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_reques
     }
     struct enqueue_context context = {.connection = write.connection,
                                       .news = &write.news,
+                                      .write = &write,
                                       .uuids = store->uuids,
                                       .now_us = write.now_us,
                                       .wall_us = write.now_us};

@@ -28,6 +28,7 @@ struct cached_group {
 struct enqueue_context {
     struct connection *connection;
     struct news *news;
+    struct write *write; /* for a mode of a key, which ends an execution; NULL where the requests have none */
     struct uuid_source *uuids;
     int64_t now_us;
     int64_t wall_us;
@@ -48,6 +49,7 @@ struct new_item {
     const char *params; /* NULL = none */
     size_t params_length;
     const char *idempotency_key;
+    bool key_is_known; /* its row exists, and move_key points it to this item */
     const char *retry_of;
     const char *traceparent;
     const char *business_key;

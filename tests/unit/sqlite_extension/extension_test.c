@@ -267,6 +267,27 @@ static void labels_are_a_part_of_the_transaction(void **state)
             "invalid_argument");
 }
 
+static void a_key_with_a_mode_is_a_part_of_the_transaction(void **state)
+{
+    (void)state;
+#define KEYED(more) "SELECT weir_enqueue('acme', 'nap', NULL, 'doc-1', NULL, NULL, NULL, NULL, NULL, NULL, NULL, " more ")"
+    (void)run(KEYED("'replace'"));
+    (void)run("BEGIN");
+    (void)run(KEYED("'replace'"));
+    assert_string_equal(run("SELECT count(*) FROM executions WHERE status = 'CANCELLED'"), "1");
+    (void)run("ROLLBACK");
+    assert_string_equal(run("SELECT count(*) FROM executions"), "1");
+    assert_string_equal(run("SELECT count(*) FROM executions WHERE status = 'PENDING'"), "1");
+    (void)run(KEYED("'debounce', '1h', '2h'"));
+    (void)run(KEYED("'one_active'"));
+    assert_string_equal(run("SELECT count(*) FROM executions"), "2");
+    assert_string_equal(run("SELECT count(*) FROM executions WHERE status = 'CANCELLED'"), "1");
+    refused(KEYED("'newest'"), "invalid_argument");
+    refused(KEYED("'debounce', '0'"), "invalid_argument");
+    refused(KEYED("NULL, '5s'"), "invalid_argument");
+#undef KEYED
+}
+
 static void reading_sees_what_the_transaction_has_done(void **state)
 {
     (void)state;
@@ -451,6 +472,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_set_has_an_answer_for_each_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(acts_belong_to_the_transaction_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(labels_are_a_part_of_the_transaction, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_key_with_a_mode_is_a_part_of_the_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_sees_what_the_transaction_has_done, set_up, tear_down),
         cmocka_unit_test_setup_teardown(workspaces_and_workflows_are_deleted_in_the_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_transaction_that_was_overtaken_gets_the_hint, set_up, tear_down),

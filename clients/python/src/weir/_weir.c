@@ -158,13 +158,20 @@ static bool read_request(PyObject *tuple, struct weir_request *request)
 {
     Py_ssize_t length = 0;
     long long run_at_us = 0;
-    if (!PyArg_ParseTuple(tuple, "sss#zziLzz|zz:enqueue", &request->workspace, &request->workflow, &request->params,
+    long long debounce_us = 0;
+    long long debounce_most_us = 0;
+    int key_mode = WEIR_KEY_ONCE;
+    if (!PyArg_ParseTuple(tuple, "sss#zziLzz|zziLL:enqueue", &request->workspace, &request->workflow, &request->params,
                           &length, &request->idempotency_key, &request->group, &request->priority, &run_at_us, &request->id,
-                          &request->traceparent, &request->business_key, &request->labels)) {
+                          &request->traceparent, &request->business_key, &request->labels, &key_mode, &debounce_us,
+                          &debounce_most_us)) {
         return false;
     }
     request->params_length = (size_t)length;
     request->run_at_us = run_at_us;
+    request->key_mode = (enum weir_key_mode)key_mode;
+    request->debounce_us = debounce_us;
+    request->debounce_most_us = debounce_most_us;
     return true;
 }
 

@@ -18,6 +18,9 @@ class Store:
         traceparent: str | None,
         business_key: str | None = None,
         labels: str | None = None,
+        key_mode: int = 0,
+        debounce_us: int = 0,
+        debounce_most_us: int = 0,
         /,
     ) -> str: ...
     def enqueue_many(self, requests: list[tuple[Any, ...]], /) -> list[Any]: ...

@@ -32,6 +32,9 @@ _HIDDEN_MIN = 4  # a shorter value occurs everywhere
 OPTIONS = (
     'workspace',
     'key',
+    'key_mode',
+    'debounce',
+    'debounce_max',
     'executor_group',
     'priority',
     'run_at',
@@ -182,6 +185,9 @@ class Workflow(Generic[Result]):
         workspace: str,
         *,
         key: str | None = None,
+        key_mode: str | None = None,
+        debounce: Duration | None = None,
+        debounce_max: Duration | None = None,
         executor_group: str | None = None,
         priority: int = 0,
         run_at: datetime | None = None,
@@ -195,6 +201,7 @@ class Workflow(Generic[Result]):
     ) -> str:
         """Enqueues an execution of this function and returns its id.
 
+        `key_mode`: the effect of a known key, 'replace', 'debounce' or 'one_active'; without it the first id is returned.
         `traceparent`: the W3C trace context that it belongs to; without it OpenTelemetry's current one, if there is one.
         `business_key`, `labels`: what lists and acts find it by; many executions may have the same.
         `using`: your own connection with its open transaction (psycopg, sqlite3, apsw, SQLAlchemy, Django); the execution
@@ -218,6 +225,9 @@ class Workflow(Generic[Result]):
                 traceparent,
                 business_key,
                 labels,
+                key_mode,
+                debounce,
+                debounce_max,
             )
         used = store or default_store()
 
@@ -227,6 +237,9 @@ class Workflow(Generic[Result]):
                 self.name,
                 params,
                 key=key,
+                key_mode=key_mode,
+                debounce=debounce,
+                debounce_max=debounce_max,
                 executor_group=executor_group,
                 priority=priority,
                 run_at=run_at,
@@ -247,6 +260,9 @@ class Workflow(Generic[Result]):
         workspace: str,
         *,
         key: str | None = None,
+        key_mode: str | None = None,
+        debounce: Duration | None = None,
+        debounce_max: Duration | None = None,
         executor_group: str | None = None,
         priority: int = 0,
         run_at: datetime | None = None,
@@ -275,6 +291,9 @@ class Workflow(Generic[Result]):
                 traceparent,
                 business_key,
                 labels,
+                key_mode,
+                debounce,
+                debounce_max,
             )
         import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
 
@@ -285,6 +304,9 @@ class Workflow(Generic[Result]):
             lambda: self.enqueue(
                 workspace,
                 key=key,
+                key_mode=key_mode,
+                debounce=debounce,
+                debounce_max=debounce_max,
                 executor_group=executor_group,
                 priority=priority,
                 run_at=run_at,

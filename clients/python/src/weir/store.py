@@ -14,7 +14,7 @@ from typing import Any, Callable, NamedTuple
 from weir import _sqlite, _weir
 from weir._time import Duration, microseconds, moment
 from weir._trace import current_traceparent
-from weir.errors import Error, ParamsError, TimedOut, make
+from weir.errors import Error, Misuse, ParamsError, TimedOut, make
 
 _weir.set_error_maker(make)
 DEFAULT_URL = 'sqlite:./weir.db'
@@ -34,6 +34,9 @@ class Request(NamedTuple):
     traceparent: str | None = None
     business_key: str | None = None
     labels: Mapping[str, str] | None = None
+    key_mode: str | None = None
+    debounce: Duration | None = None
+    debounce_max: Duration | None = None
 
     def _as_arguments(self) -> tuple[Any, ...]:
         return (
@@ -48,7 +51,20 @@ class Request(NamedTuple):
             self.traceparent or current_traceparent(),
             self.business_key,
             json.dumps(dict(self.labels)) if self.labels else None,
+            number_of_key_mode(self.key_mode),
+            0 if self.debounce is None else microseconds(self.debounce),
+            0 if self.debounce_max is None else microseconds(self.debounce_max),
         )
+
+
+#: In the order of enum weir_key_mode.
+KEY_MODES = ('once', 'replace', 'debounce', 'one_active')
+
+
+def number_of_key_mode(name: str | None) -> int:
+    if name is not None and name not in KEY_MODES:
+        raise Misuse(f'{name!r} is not a mode of a key', 'the modes are once, replace, debounce and one_active')
+    return 0 if name is None else KEY_MODES.index(name)
 
 
 def dump_params(params: Mapping[str, Any]) -> str:
@@ -91,6 +107,9 @@ class Filter(NamedTuple):
     business_key: str | None = None
     business_key_prefix: str | None = None
     labels: Mapping[str, str] | None = None
+    key_mode: str | None = None
+    debounce: Duration | None = None
+    debounce_max: Duration | None = None
 
     def _as_arguments(self) -> _weir._Filter:
         states = [self.states] if isinstance(self.states, str) else self.states
@@ -180,13 +199,30 @@ class Store:
         traceparent: str | None = None,
         business_key: str | None = None,
         labels: Mapping[str, str] | None = None,
+        key_mode: str | None = None,
+        debounce: Duration | None = None,
+        debounce_max: Duration | None = None,
     ) -> str:
         """Enqueues one execution, durably, and returns its id. A known idempotency key returns the first one's id.
 
         business_key, labels: what lists and acts find it by; many executions may have the same.
+        key_mode: another effect of a known key, 'replace', 'debounce' (with its window and longest delay) or 'one_active'.
         """
         request = Request(
-            workspace, workflow, params, key, executor_group, priority, run_at, id, traceparent, business_key, labels
+            workspace,
+            workflow,
+            params,
+            key,
+            executor_group,
+            priority,
+            run_at,
+            id,
+            traceparent,
+            business_key,
+            labels,
+            key_mode,
+            debounce,
+            debounce_max,
         )
         arguments = request._as_arguments()
         return self.native().enqueue(*arguments)

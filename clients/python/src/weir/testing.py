@@ -66,7 +66,8 @@ def run_inline() -> Iterator[list[Run]]:
     """Within it, enqueue() runs the function at once. Gives the list of runs.
 
     Retry and Fail end up in the run's `error_code`, with the status FAILED; any other exception is raised by
-    enqueue(), so that the test shows it. A known `key` of a workspace runs nothing again.
+    enqueue(), so that the test shows it. A known `key` of a workspace runs nothing again, unless it has a
+    mode: the run before has ended.
     """
     runs: list[Run] = []
 
@@ -76,7 +77,8 @@ def run_inline() -> Iterator[list[Run]]:
         options = {name: given.pop(name) for name in OPTIONS if name in given}
         self.check(given)
         for run in runs:
-            if options.get('key') is not None and (run.workspace, run.options.get('key')) == (workspace, options['key']):
+            is_once = options.get('key') is not None and options.get('key_mode') in (None, 'once')
+            if is_once and (run.workspace, run.options.get('key')) == (workspace, options['key']):
                 return run.id
         # As the store would give them to the function.
         run = Run(self.name, workspace, json.loads(json.dumps(given, allow_nan=False)), options)

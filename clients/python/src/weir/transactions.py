@@ -10,12 +10,12 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Mapping
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from weir import _sqlite
-from weir._time import moment
+from weir._time import Duration, microseconds, moment
 from weir._trace import current_traceparent
 from weir.errors import Kind, Misuse, StoreUnavailable, make
 from weir.store import Store
@@ -32,9 +32,27 @@ _NAMES = (
     'traceparent',
     'business_key',
     'labels',
+    'key_mode',
+    'debounce',
+    'debounce_max',
 )
 _NO_STORE_HINT = 'make one in this file: weir.Store(FILE).migrate(share=True), or in a project of Django: manage.py migrate'
-_TYPES = ('text', 'text', 'text', 'text', 'integer', 'timestamptz', 'text', 'uuid', 'text', 'text', 'jsonb')
+_TYPES = (
+    'text',
+    'text',
+    'text',
+    'text',
+    'integer',
+    'timestamptz',
+    'text',
+    'uuid',
+    'text',
+    'text',
+    'jsonb',
+    'text',
+    'interval',
+    'interval',
+)
 
 
 def enqueue(
@@ -51,12 +69,30 @@ def enqueue(
     traceparent: str | None,
     business_key: str | None = None,
     labels: Mapping[str, str] | None = None,
+    key_mode: str | None = None,
+    debounce: Duration | None = None,
+    debounce_max: Duration | None = None,
 ) -> str:
     """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
     or Django's alias."""
     trace = traceparent or current_traceparent()
     spelt = json.dumps(dict(labels)) if labels else None
-    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace, business_key, spelt)
+    values = (
+        workspace,
+        workflow,
+        params,
+        key,
+        priority,
+        run_at,
+        executor_group,
+        id,
+        trace,
+        business_key,
+        spelt,
+        key_mode,
+        _span(debounce),
+        _span(debounce_max),
+    )
     if isinstance(using, str):
         from django.db import connections
 
@@ -80,6 +116,10 @@ def enqueue(
     raise Misuse(
         f'using={using!r} is no connection that weir knows', 'give one of psycopg, sqlite3, apsw, SQLAlchemy or Django'
     )
+
+
+def _span(duration: Duration | None) -> timedelta | None:
+    return None if duration is None else timedelta(microseconds=microseconds(duration))
 
 
 def _sqlalchemy(using: Any, store: Store, values: tuple[Any, ...]) -> str:
@@ -125,10 +165,11 @@ def _on_sqlite(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
             'enqueue after the commit, with a key, so that a repeated call makes no second one',
         )
     _sqlite.require_one_copy(connection, store)
-    run_at = values[5]
+    run_at, spans = values[5], values[-2:]
     moment(run_at)  # refuses a time without a zone
     at = None if run_at is None else run_at.astimezone(timezone.utc).strftime('%Y-%m-%dT%H:%M:%S.%fZ')
-    arguments = (*values[:5], at, *values[6:])
+    windows = (None if duration is None else f'{duration // timedelta(milliseconds=1)}ms' for duration in spans)
+    arguments = (*values[:5], at, *values[6:-2], *windows)
     sql = f'SELECT weir_enqueue({", ".join("?" * len(arguments))})'
 
     def call() -> str:
@@ -194,11 +235,29 @@ async def enqueue_async(
     traceparent: str | None,
     business_key: str | None = None,
     labels: Mapping[str, str] | None = None,
+    key_mode: str | None = None,
+    debounce: Duration | None = None,
+    debounce_max: Duration | None = None,
 ) -> str:
     """`using`: a connection of asyncpg, psycopg's AsyncConnection, or SQLAlchemy's AsyncConnection or AsyncSession."""
     trace = traceparent or current_traceparent()
     spelt = json.dumps(dict(labels)) if labels else None
-    values = (workspace, workflow, params, key, priority, run_at, executor_group, id, trace, business_key, spelt)
+    values = (
+        workspace,
+        workflow,
+        params,
+        key,
+        priority,
+        run_at,
+        executor_group,
+        id,
+        trace,
+        business_key,
+        spelt,
+        key_mode,
+        _span(debounce),
+        _span(debounce_max),
+    )
     module = type(using).__module__
     if module.startswith('asyncpg'):
         return _answer(tuple(await using.fetchrow(_sql(store, '$'), *values)))

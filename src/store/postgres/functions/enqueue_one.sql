@@ -13,7 +13,8 @@
 -- 4. Its params and one row of news follow in the same transaction, and the commit wakes the scheduler.
 -- 5. A request that is not plain (an unknown name, or a key or id that is present) goes to enqueue_set(), which has the refusals and makes
 --    missing groups. The row of step 2 is deleted before.
--- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_one (queries/enqueue.sql).
+-- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_keyed(), enqueue_one
+-- (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_one(new_id uuid, given boolean, workspace text, workflow text, content bytea,
                                                idempotency_key text, executor_group text, priority integer, run_at bigint,
                                                default_group text, traceparent text, business_key text DEFAULT NULL,

@@ -19,10 +19,15 @@ BEGIN
     INSERT INTO :schema.workspace_grants (grantee, workspace_id) VALUES (grantee, 0), (grantee, granted) ON CONFLICT DO NOTHING;
     EXECUTE format('GRANT USAGE ON SCHEMA :schema TO %I', grantee);
     EXECUTE format('GRANT SELECT ON :schema.own_executions, :schema.own_execution_events TO %I', grantee);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb),'
-                   ' :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text, text, jsonb),'
-                   ' :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text, text, jsonb),'
-                   ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb),'
+    EXECUTE format('GRANT EXECUTE ON FUNCTION'
+                   ' :schema.enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb,'
+                   ' text, interval, interval),'
+                   ' :schema.enqueue(text, text, jsonb, text, integer, timestamptz, text, uuid, text, text, jsonb,'
+                   ' text, interval, interval),'
+                   ' :schema.enqueue(text, text, json, text, integer, timestamptz, text, uuid, text, text, jsonb,'
+                   ' text, interval, interval),'
+                   ' :schema.try_enqueue(text, text, text, text, integer, timestamptz, text, uuid, text, text, jsonb,'
+                   ' text, interval, interval),'
                    ' :schema.enqueue_many(jsonb),'
                    ' :schema.cancel(uuid, text), :schema.signal(uuid, text, text, text, text),'
                    ' :schema.signal(uuid, text, jsonb, text, text), :schema.signal(uuid, text, json, text, text),'

@@ -93,6 +93,34 @@ DELETE FROM :schema.schema_migrations WHERE version = 0;
 -- name: defer_function_checks
 SET LOCAL check_function_bodies = off;
 
+-- Statements for functions of an older program, inside the transaction that has made ours: those with a name of ours and other arguments.
+-- The rights of each go to the new ones whose arguments begin with its own, or to all of its name, and then it is dropped. Extensions
+-- and the internals of the server are not in the schema.
+-- name: replace_old_functions
+WITH ours AS (
+    SELECT p.oid, p.proname, p.proargtypes::pg_catalog.oid[] AS types, p.proacl, p.proowner,
+           p.xmin = pg_catalog.pg_current_xact_id()::pg_catalog.xid AS is_new
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :'schema'
+), old AS (
+    SELECT o.* FROM ours o WHERE NOT o.is_new AND EXISTS (SELECT 1 FROM ours f WHERE f.is_new AND f.proname = o.proname)
+), heirs AS (
+    SELECT o.oid AS old_oid, f.oid,
+           f.types[0:pg_catalog.cardinality(o.types) - 1] = o.types[0:pg_catalog.cardinality(o.types) - 1] AS is_longer
+    FROM old o JOIN ours f ON f.is_new AND f.proname = o.proname
+)
+SELECT s.statement FROM (
+    SELECT 1, pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s%s', h.oid::pg_catalog.regprocedure,
+                                CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(r.rolname) END,
+                                CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+    FROM old o
+    CROSS JOIN LATERAL pg_catalog.aclexplode(o.proacl) a
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
+    JOIN heirs h ON h.old_oid = o.oid AND (h.is_longer OR NOT EXISTS (SELECT 1 FROM heirs l WHERE l.old_oid = o.oid AND l.is_longer))
+    WHERE a.grantee <> o.proowner AND (a.grantee = 0 OR r.rolname IS NOT NULL)
+    UNION ALL
+    SELECT 2, pg_catalog.format('DROP FUNCTION %s', o.oid::pg_catalog.regprocedure) FROM old o
+) s (step, statement) ORDER BY s.step, s.statement;
+
 -- name: find_role
 SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = $1;
 

@@ -146,9 +146,11 @@ WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = 
 LIMIT 1000;
 
 -- name: check_keys
-SELECT format('idempotency key %s names no execution', k.key) FROM :schema.idempotency_keys k
-WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = k.execution_id)
-  AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = k.execution_id)
+SELECT format('idempotency key %s names no execution of this key', k.key) FROM :schema.idempotency_keys k
+WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
+                  WHERE q.id = k.execution_id AND q.workspace_id = k.workspace_id AND q.idempotency_key = k.key)
+  AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h
+                  WHERE h.id = k.execution_id AND h.workspace_id = k.workspace_id AND h.idempotency_key = k.key)
 LIMIT 1000;
 
 -- name: check_indexes

@@ -16,14 +16,25 @@ SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), pg_
        CASE WHEN $11 THEN set_config('synchronous_commit', 'off', true) END
 FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $13, $14) e;
 
+-- One request whose key has a mode: $11 trace context, $12 business key, $13 labels, $14 mode, $15 window and $16 longest delay of a
+-- debounce, $17 actor.
+-- name: enqueue_keyed
+SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), e.replaced
+FROM :schema.enqueue_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) e;
+
+-- $1 workspaces, $2 keys.
+-- name: lock_keys
+SELECT :schema.lock_keys($1, $2);
+
 -- Its transaction writes to the log, so its commit waits for the disk, and with it all that was committed before.
 -- name: flush
 SELECT pg_backend_pid(), pg_logical_emit_message(true, 'weir', '');
 
--- On a caller's own connection. $6 microseconds, 0 = now.
+-- On a caller's own connection. $6 microseconds, 0 = now. $12 the mode of the key, $13 and $14 window and longest delay, 0 = none.
 -- name: try_enqueue
 SELECT e.code, e.id, e.duplicate, e.message, e.hint
-FROM :schema.try_enqueue($1, $2, $3, $4, $5, CASE WHEN $6 <> 0 THEN :schema.time_of($6) END, $7, $8, $9, $10, $11) e;
+FROM :schema.try_enqueue($1, $2, $3, $4, $5, CASE WHEN $6 <> 0 THEN :schema.time_of($6) END, $7, $8, $9, $10, $11, $12,
+                         nullif($13, 0) * interval '1 microsecond', nullif($14, 0) * interval '1 microsecond') e;
 
 -- Names for "did you mean".
 -- name: workspace_names

@@ -331,10 +331,12 @@ CREATE TABLE :schema.child_notes (
     step           text    COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
 
+-- first_at: when the first request of a debounce came that has not started yet; NULL in the other modes.
 CREATE TABLE :schema.idempotency_keys (
     workspace_id   integer NOT NULL,
     key            text    COLLATE "C" NOT NULL,
     execution_id   uuid    NOT NULL,
+    first_at       bigint,
     PRIMARY KEY (workspace_id, key)
 );
 

@@ -84,9 +84,11 @@ SELECT printf('label %s of %s is in another workspace than its execution', l.nam
 WHERE EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = l.execution_id AND q.workspace_id <> l.workspace_id)
    OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = l.execution_id AND h.workspace_id <> l.workspace_id)
 UNION ALL
-SELECT printf('idempotency key %s points to nothing', k.key) FROM idempotency_keys k
-WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = k.execution_id)
-  AND NOT EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = k.execution_id);
+SELECT printf('idempotency key %s names no execution of this key', k.key) FROM idempotency_keys k
+WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q
+                  WHERE q.id = k.execution_id AND q.workspace_id = k.workspace_id AND q.idempotency_key = k.key)
+  AND NOT EXISTS (SELECT 1 FROM workflow_executions h
+                  WHERE h.id = k.execution_id AND h.workspace_id = k.workspace_id AND h.idempotency_key = k.key);
 
 -- Children: the counts of their steps, and that each end and each step that can go on has a note, so that no parent waits for ever.
 -- name: check_children

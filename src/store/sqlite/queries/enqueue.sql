@@ -46,6 +46,30 @@ WHERE k.workspace_id = ?1 AND k.key = ?2;
 -- name: insert_key
 INSERT INTO idempotency_keys (workspace_id, key, execution_id) VALUES (?1, ?2, ?3);
 
+-- Modes of keys. The execution of the key: whether it can be replaced, because it has no attempt, its start
+-- time, and its workflow while it has not ended.
+-- name: find_replaceable
+SELECT k.execution_id, k.first_at, q.run_at, q.status = 'PENDING' AND q.phase < 2 AND q.interruptions = 0, d.name
+FROM idempotency_keys k LEFT JOIN workflow_execution_queue q ON q.id = k.execution_id
+LEFT JOIN workflow_definitions d ON d.id = q.definition_id
+WHERE k.workspace_id = ?1 AND k.key = ?2;
+
+-- The living one among an execution and its retries, each of which is found by a unique index.
+-- name: find_living_try
+WITH RECURSIVE tries (id) AS (
+    SELECT ?1
+    UNION ALL
+    SELECT coalesce((SELECT q.id FROM workflow_execution_queue q WHERE q.retry_of = t.id),
+                    (SELECT h.id FROM workflow_executions h WHERE h.retry_of = t.id))
+    FROM tries t WHERE t.id IS NOT NULL
+)
+SELECT l.id, d.name FROM tries t JOIN workflow_execution_queue l ON l.id = t.id
+JOIN workflow_definitions d ON d.id = l.definition_id LIMIT 1;
+
+-- The key goes to another execution.
+-- name: move_key
+UPDATE idempotency_keys SET execution_id = ?3, first_at = ?4 WHERE workspace_id = ?1 AND key = ?2;
+
 -- The workspace of this id, if it is known already (a lost answer is repeated)?
 -- name: workspace_of_id
 SELECT workspace_id FROM workflow_execution_queue WHERE id = ?1 UNION ALL SELECT workspace_id FROM workflow_executions WHERE id = ?1;

@@ -288,10 +288,12 @@ CREATE TABLE child_notes (
     position       INTEGER
 );
 
+-- first_at: when the first request of a debounce came that has not started yet; NULL in the other modes.
 CREATE TABLE idempotency_keys (
     workspace_id   INTEGER NOT NULL,
     key            TEXT    NOT NULL,
     execution_id   TEXT    NOT NULL,
+    first_at       INTEGER,
     PRIMARY KEY (workspace_id, key)
 ) WITHOUT ROWID;
 

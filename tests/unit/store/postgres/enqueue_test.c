@@ -175,6 +175,29 @@ static void a_request_with_a_lost_answer_is_enqueued_once(void **state)
     assert_string_equal(ask("SELECT count(*) FROM weir.executions"), "2");
 }
 
+/* With a mode too: the second send finds its own work, and replaces nothing. */
+static void a_keyed_request_with_a_lost_answer_is_enqueued_once(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {
+        .workspace = "acme", .workflow = "hello", .idempotency_key = "k", .key_mode = KEY_REPLACE};
+    struct enqueue_result result;
+    struct sending sending = {.store = scene->store, .requests = &request, .results = &result, .count = 1};
+    assert_int_equal(store_enqueue(scene->store, &request, 1, &result, &scene->error), WEIR_OK);
+    pthread_t thread;
+    proxy_set_mode(scene->proxy, PROXY_SWALLOWS_ANSWERS);
+    assert_int_equal(pthread_create(&thread, NULL, send, &sending), 0);
+    await_answer("SELECT count(*) FROM weir.executions", "2");
+    proxy_set_mode(scene->proxy, PROXY_PASSES);
+    proxy_cut(scene->proxy);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sending.status, WEIR_OK);
+    assert_int_equal(result.status, WEIR_OK);
+    assert_false(result.duplicate);
+    assert_string_equal(ask("SELECT string_agg(status, ' ' ORDER BY status) FROM weir.executions"), "CANCELLED PENDING");
+    assert_string_equal(ask("SELECT execution_id FROM weir.idempotency_keys"), result.id);
+}
+
 /* --- items that nodes see before they are on disk --- */
 
 /* Stops the process of the server that writes commits to disk when no session waits for them. */
@@ -508,6 +531,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_set_with_a_lost_answer_is_enqueued_once, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_request_with_a_lost_answer_is_enqueued_once, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(a_keyed_request_with_a_lost_answer_is_enqueued_once, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(a_request_that_a_crash_undoes_before_its_confirmation_is_enqueued_again, open_scene,
                                         close_scene),
         cmocka_unit_test_setup_teardown(another_server_process_of_the_same_number_confirms_nothing, open_scene,

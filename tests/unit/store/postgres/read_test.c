@@ -203,6 +203,7 @@ static void the_check_finds_each_row_that_was_broken_on_purpose(void **state)
         {"DELETE FROM weir.execution_params", "refers to a row that does not exist"},
         {"UPDATE weir.execution_params SET id = gen_random_uuid()", "belong to no execution"},
         {"UPDATE weir.idempotency_keys SET execution_id = gen_random_uuid()", "idempotency key key names no execution"},
+        {"UPDATE weir.idempotency_keys SET key = 'other'", "idempotency key other names no execution of this key"},
         {"INSERT INTO weir.workflow_node_executions (execution_id, step, status, attempt, failures, started_at, node_id, "
          "fence)"
          " VALUES (gen_random_uuid(), 'one', 'RUNNING', 1, 0, 1, 0, 0)",
