@@ -58,7 +58,8 @@ LAYERS = [
 ]
 DRIVERS = ('store/sqlite/', 'store/postgres/', 'store/http/', 'engine/in_process/', 'engine/temporal/')
 ASSEMBLER = 'src/assemble.c'  # and its header, which shows the drivers' options
-SQLITE_DOOR = 'src/sqlite_extension/extension.c'  # for hosts with an SQLite of their own: it has this one driver
+# For hosts with an SQLite of their own: it has this one driver.
+SQLITE_DOORS = ('src/sqlite_extension/extension.c', 'src/sqlite_extension/sql_values.c')
 
 C_LIBRARY = set('''
     assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool
@@ -99,7 +100,7 @@ def problem_of(path, mark, name):
     folder = os.path.dirname(path)
     if '/' not in name and os.path.dirname(path) != 'src' and not name.startswith('assemble.'):
         name = re.sub(r'^(src|include)/', '', folder) + '/' + name
-    if path in (ASSEMBLER, ASSEMBLER[:-1] + 'h') or (path == SQLITE_DOOR and driver_of(name) == 'store/sqlite/'):
+    if path in (ASSEMBLER, ASSEMBLER[:-1] + 'h') or (path in SQLITE_DOORS and driver_of(name) == 'store/sqlite/'):
         return None
     driver = driver_of(name)
     own = re.sub(r'^(src|include)/', '', where)

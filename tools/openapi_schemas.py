@@ -21,7 +21,10 @@ OBJECTS = {
                     ' retry_of? traceparent? business_key? labels?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step signals[]:Signal'
                  ' children[]:ChildStep parent?:Parent'
-                 ' events[]:Event earlier_events',
+                 ' events[]:Event earlier_events state~ variables~ failure~?:StateFailure actions[]~:Action'
+                 ' earlier_actions~',
+    'StateFailure': 'state code message?',
+    'Action': 'seq state outcome next_state? started_at finished_at node? fence actor? variables? error_code? error?',
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
             ' output? variables~? signal~?',
     'Signal': 'seq name data? key? sent_at actor? step? consumed_at?',
@@ -46,7 +49,7 @@ OBJECTS = {
                  ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
                  ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
                  ' last_worker_language~?',
-    'UnfinishedStep': 'approvers? prompt? step status attempt started_at? due_at? signal? children_count?'
+    'UnfinishedStep': 'approvers? prompt? state~? step status attempt started_at? due_at? signal? children_count?'
                       ' children_ended? oldest_child_id?',
     'SlotHolder': 'id status node? step_names? running_us',
     'Act': 'id act cancel_requested~ new_id~',
@@ -55,6 +58,8 @@ OBJECTS = {
     'SignalRequest': 'name data~ key?',
     'DecisionRequest': 'step~ comment~',
     'Decision': 'id act step',
+    'UpdateRequest': 'state~ variables~',
+    'Update': 'id state seq',
     'CallbackResult': 'callback output~',
     'CallbackFailure': 'callback error_code~ error~ retry~',
     'Callback': 'id duplicate',
@@ -156,7 +161,8 @@ OBJECTS = {
     'TaskVerdict': 'task verdict',
 }
 #: Lists that come in pages.
-PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'StepPage': 'Step', 'WorkspacePage': 'Workspace',
+PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'ActionPage': 'Action', 'StepPage': 'Step',
+         'WorkspacePage': 'Workspace',
          'PlanPage': 'Plan', 'WorkflowPage': 'Workflow', 'GroupPage': 'Group', 'NodePage': 'Node', 'LockPage': 'LockRow',
          'HookPage': 'Hook', 'SchedulePage': 'Schedule', 'TokenPage': 'Token', 'ActPage': 'RecordedAct'}
 #: One of several objects: no two of them have the same required fields.

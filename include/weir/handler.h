@@ -123,6 +123,58 @@ void weir_interrupted(struct weir_call *call, const char *error);
  * stopped. Unregister the handler first, or this node may get the execution again. */
 void weir_give_back(struct weir_call *call);
 
+/* --- handlers of states --- */
+
+/* A workflow with `states` calls the handler of its present state. These functions are for such a call; in any other one
+ * the getters return NULL, the setters WEIR_MISUSE, and an answer fails the step with the code `no_states`.
+ * weir_call_step() returns the name of the state. weir_call_attempt() is the number of the action: it grows over all states
+ * of the execution.
+ *
+ * What a handler sets and starts is saved with its answer, in one transaction with the change of state. Without an answer,
+ * and when the node has lost the execution, none of it is. Variables are saved with every answer, children only with
+ * weir_next...(), weir_next_on...() and weir_done(). */
+
+/* The present state; NULL: the workflow has steps. */
+const char *weir_call_state(const struct weir_call *call);
+/* The data of the signal that ended the wait for this state, as JSON text; after weir_next_on_children() an object with
+ * `output`, or with `code` and `error`. NULL: there was no such wait, or its timeout ended it. */
+const char *weir_call_signal(const struct weir_call *call);
+/* The state whose failure has led here or to a state before this one, its code and its text; NULL = none. */
+const char *weir_call_failed_state(const struct weir_call *call);
+const char *weir_call_failure_code(const struct weir_call *call);
+const char *weir_call_failure(const struct weir_call *call);
+/* The value of a variable as JSON text, valid until the variable is set or the call is answered. NULL: it has no value. */
+const char *weir_call_variable(struct weir_call *call, const char *name);
+/* Sets a variable of the definition; `value` is JSON text, NULL = null, which any type takes. WEIR_INVALID_ARGUMENT: no
+ * such variable, another type, no JSON, more than 32 KiB, or all variables together have more than 128 KiB. WEIR_MISUSE,
+ * WEIR_OUT_OF_MEMORY. `error` may be NULL. */
+WEIR_MUST_CHECK enum weir_status weir_call_set_variable(struct weir_call *call, const char *name, const char *value,
+                                                        struct weir_error *error);
+/* Starts an execution of the workflow as a child, which the end of this execution cancels. `params` is a JSON object, NULL
+ * =
+ * {}. The store checks the workflow when it starts the child: one that it refuses does not undo the answer. At most 1000
+ * for each answer, with those of weir_call_enqueue(). Errors as of weir_call_set_variable(). */
+WEIR_MUST_CHECK enum weir_status weir_call_start_child(struct weir_call *call, const char *workflow, const char *params,
+                                                       struct weir_error *error);
+/* The same for an execution that goes on behind the end of this one. */
+WEIR_MUST_CHECK enum weir_status weir_call_enqueue(struct weir_call *call, const char *workflow, const char *params,
+                                                   struct weir_error *error);
+
+/* The next state, which runs at once on this node; after 100 such answers in a row it runs 30 s later. NULL = this state
+ * again. A name that the definition does not have is the code `unknown_state`, and one that `next` of the state does not
+ * list fails with `transition_not_allowed`. */
+void weir_next(struct weir_call *call, const char *state);
+/* The next state after a delay in microseconds, at most ten years. The execution needs no slot meanwhile. */
+void weir_next_after(struct weir_call *call, const char *state, int64_t delay_us);
+/* The next state at a time of the store, in microseconds since 1970; a time that is past = at once. */
+void weir_next_at(struct weir_call *call, const char *state, int64_t time_us);
+/* The next state when a signal comes that `signals` of the definition lists; its handler gets the data by
+ * weir_call_signal(). The record of that handler's answer consumes the signal. After `timeout_us` the state runs without
+ * it; 0 = without a timeout. */
+void weir_next_on_signal(struct weir_call *call, const char *state, const char *signal, int64_t timeout_us);
+/* The next state when all children have ended that this call has started. They must be of one workflow. */
+void weir_next_on_children(struct weir_call *call, const char *state, int64_t timeout_us);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

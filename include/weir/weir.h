@@ -328,7 +328,8 @@ enum weir_list_kind {
     WEIR_LIST_WORKFLOWS, /* the newest versions; with `name` all of it, with "source": their YAML, null when it was JSON */
     WEIR_LIST_NODES,     /* also stopped and dead ones; the key "state" tells them apart */
     WEIR_LIST_LOCKS,
-    WEIR_LIST_GROUPS
+    WEIR_LIST_GROUPS,
+    WEIR_LIST_ACTIONS /* of the execution filter.id, whose workflow has states; oldest first */
 };
 
 struct weir_list_options {
@@ -428,6 +429,19 @@ struct weir_callback {
  * WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_call_back(struct weir *weir, const struct weir_callback *callback, char *ret_id,
                                                 struct weir_error *error);
+
+/* The changes of a person in an execution with states. */
+struct weir_update {
+    const char *state;     /* that follows now; NULL: it stays */
+    const char *variables; /* a JSON object of values; NULL = none */
+    const char *reason;    /* goes on record; NULL = none */
+};
+/* Moves an execution whose workflow has states to another state, and sets variables, while no node holds it. `ret_action`
+ * (may be NULL): the number of the update in the history of actions. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE
+ * (it has ended, or its workflow has no states), WEIR_CONFLICT (a node holds it), WEIR_INVALID_ARGUMENT (state, variable,
+ * type). */
+WEIR_MUST_CHECK enum weir_status weir_update_execution(struct weir *weir, const char *id, const struct weir_update *update,
+                                                       int *ret_action, struct weir_error *error);
 
 /* How an execution ended. */
 struct weir_outcome {

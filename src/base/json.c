@@ -83,7 +83,7 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
     size_t at = find_too_much(bytes, length, JSON_DEPTH_MAX + levels, &is_deep);
     if (at < length) {
         (void)snprintf(fault, sizeof fault, is_deep ? "JSON is nested deeper than %d levels" : "JSON has too many values",
-                       JSON_DEPTH_MAX);
+                       levels < 0 ? JSON_DEPTH_MAX + levels : JSON_DEPTH_MAX);
         return json_fail_at(bytes, at, fault, error);
     }
     /* jansson drops a NUL that follows a number or a literal, and would accept texts that other readers refuse. */
@@ -161,6 +161,23 @@ enum weir_status json_format_number(double number, char *to)
 bool json_string_has_nul(const json_t *string)
 {
     return strlen(json_string_value(string)) != json_string_length(string);
+}
+
+bool json_has_nul(const json_t *value)
+{
+    const char *key;
+    json_t *item;
+    size_t i;
+    bool has_nul = json_is_string(value) && json_string_has_nul(value);
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+    {
+        has_nul = has_nul || json_has_nul(item);
+    }
+    json_array_foreach(value, i, item)
+    {
+        has_nul = has_nul || json_has_nul(item);
+    }
+    return has_nul;
 }
 
 const char *json_type_name(const json_t *value)

@@ -24,7 +24,8 @@ enum {
  * more values than JSON_WEIGHT_MAX allows are refused with WEIR_INVALID_ARGUMENT and "line L column C". `length` bytes; no
  * NUL needed. */
 WEIR_MUST_CHECK enum weir_status json_read(const char *bytes, size_t length, json_t **ret_value, struct weir_error *error);
-/* The same for a value that lies `levels` deep in an outer one, which does not count. */
+/* The same for a value that lies `levels` deep in an outer one, which does not count. Below 0: the value gets as many
+ * levels around it, and has fewer of its own. */
 WEIR_MUST_CHECK enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value,
                                                  struct weir_error *error);
 /* As json_loadb() and json_loads(), but a refused allocation never ends the process: they return NULL then, and
@@ -39,6 +40,9 @@ WEIR_MUST_CHECK enum weir_status json_write(const json_t *value, struct text *to
 WEIR_MUST_CHECK enum weir_status json_format_number(double number, char *to);
 /* Whether the text of a string has a NUL: code that reads it as a C string would cut it. */
 bool json_string_has_nul(const json_t *string);
+/* Whether any string in the value has one, at any depth. PostgreSQL reads no JSON with a NUL. The value was read by
+ * json_read(), so its keys have none and its depth is bounded. */
+bool json_has_nul(const json_t *value);
 /* "object", "array", "string", "integer", "number", "boolean", "null". */
 const char *json_type_name(const json_t *value);
 

@@ -297,6 +297,8 @@ static bool put_canonical_step(json_t *steps, const char *key, const struct defi
         return step->signal.approval != NULL ? put_approval(object, &step->signal) : put_signal(object, &step->signal);
     case STEP_START:
         return put_start(object, &step->start);
+    case STEP_STATES:
+        break; /* the definition has its states in the place of steps */
     }
     return false;
 }
@@ -323,6 +325,63 @@ static bool put_temporal(json_t *root, const struct definition_temporal *tempora
            put_template(object, "headers", temporal->headers);
 }
 
+/* Nothing for an empty list, which means the same as none. */
+static bool put_texts(json_t *object, const char *key, const char *const *texts, size_t count)
+{
+    json_t *list = count == 0 ? NULL : json_array();
+    bool is_fine = count == 0 || put_value(object, key, list);
+    for (size_t i = 0; i < count && is_fine; i++) {
+        is_fine = json_array_append_new(list, json_string(texts[i])) == 0;
+    }
+    return is_fine;
+}
+
+/* The type is left out where the handler shows it. An empty `next` is written: without the key any state may follow. */
+static bool put_state(json_t *all, const struct definition_states *states, const struct state *state)
+{
+    json_t *object = json_object();
+    bool is_fine = put_value(all, state->name, object) && put_name(object, "handler", state->handler) &&
+                   (state->type == STATE_NORMAL || put_value(object, "type", json_string(state_type_name(state->type)))) &&
+                   put_duration(object, "timeout", state->timeout_us, 0) &&
+                   (state->handler == NULL || put_retry(object, &state->retry, STEP_HANDLER, false)) &&
+                   (state->on_failure < 0 || put_name(object, "on_failure", states->states[state->on_failure].name));
+    json_t *next = state->has_next ? json_array() : NULL;
+    is_fine = is_fine && (!state->has_next || put_value(object, "next", next));
+    for (size_t i = 0; i < state->next_count && is_fine; i++) {
+        is_fine = json_array_append_new(next, json_string(states->states[state->next[i]].name)) == 0;
+    }
+    return is_fine;
+}
+
+/* The type of a variable is always there, so that a reader in SQL finds it. */
+static bool put_variable(json_t *all, const struct state_variable *variable)
+{
+    json_t *object = json_object();
+    json_t *initial = variable->initial == NULL ? NULL : json_load_text(variable->initial, JSON_DECODE_ANY);
+    return put_value(all, variable->name, object) &&
+           put_value(object, "type", json_string(variable_type_name(variable->type))) &&
+           (variable->initial == NULL || put_value(object, "initial", initial));
+}
+
+/* The initial state is always written, because the order of a map is of no meaning to readers in SQL. */
+static bool put_states(json_t *root, const struct definition_states *states)
+{
+    json_t *all = json_object();
+    json_t *variables = states->variable_count == 0 ? NULL : json_object();
+    bool is_fine = put_value(root, "states", all) && put_name(root, "initial", states->states[states->initial].name) &&
+                   (states->on_error < 0 || put_name(root, "on_error", states->states[states->on_error].name)) &&
+                   (variables == NULL || put_value(root, "variables", variables)) &&
+                   put_texts(root, "signals", states->signals, states->signal_count) &&
+                   (!states->unknown_fails || put_value(root, "unknown_state", json_string("error")));
+    for (size_t i = 0; i < states->count && is_fine; i++) {
+        is_fine = put_state(all, states, &states->states[i]);
+    }
+    for (size_t i = 0; i < states->variable_count && is_fine; i++) {
+        is_fine = put_variable(variables, &states->variables[i]);
+    }
+    return is_fine;
+}
+
 static bool put_all(json_t *root, const struct definition *definition)
 {
     bool is_fine = put_value(root, "name", json_string(definition->name)) &&
@@ -341,6 +400,9 @@ static bool put_all(json_t *root, const struct definition *definition)
     }
     if (definition->temporal != NULL) {
         return is_fine && put_temporal(root, definition->temporal);
+    }
+    if (definition->states != NULL) {
+        return is_fine && put_states(root, definition->states);
     }
     json_t *sections[SECTION_FINALLY + 1] = {NULL};
     for (size_t i = 0; i < definition->count && is_fine; i++) {

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -32,6 +34,9 @@ enum {
     DEFINITION_STEPS_MAX = 200,
     DEFINITION_PROGRAMS_MAX = 200, /* expressions that need jq; each costs an evaluator ~40 ms to compile */
     DEFINITION_STARTS_MAX = 100,
+    DEFINITION_STATES_MAX = 200,
+    STATE_VARIABLES_MAX = 64, /* declared in one definition */
+    STATE_SIGNALS_MAX = 32,   /* likewise */
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_SECRETS_MAX = 32,
@@ -73,7 +78,7 @@ enum step_section {
 /* The id of an undo: that of its step, and this. No id of a user has a dot. */
 #define STEP_UNDO_SUFFIX ".undo"
 
-enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP, STEP_SIGNAL, STEP_START };
+enum step_kind { STEP_EXEC, STEP_SLEEP, STEP_HANDLER, STEP_HTTP, STEP_SIGNAL, STEP_START, STEP_STATES };
 
 /* Runs of one step. Wait before run n + 1: backoff_us * factor^(n-1), at most max_us. */
 struct step_retry {
@@ -240,6 +245,70 @@ struct definition_temporal {
     bool has_expressions; /* else the params are not read */
 };
 
+/* --- states --- */
+
+enum state_type {
+    STATE_NORMAL, /* runs its handler */
+    STATE_MANUAL, /* waits for a person: no handler */
+    STATE_END,    /* reached, the execution is COMPLETED: no handler */
+    STATE_ERROR   /* reached, the execution is FAILED; with a handler, once that is done */
+};
+/* "normal", "manual", "end", "error". Static. */
+const char *state_type_name(enum state_type type);
+
+struct state {
+    const char *name;
+    enum state_type type;
+    const char *handler;     /* NULL: none */
+    struct step_retry retry; /* of its handler */
+    int64_t timeout_us;      /* of one run; 0 = none */
+    int on_failure;          /* index of the state after a failure; -1 = that of the definition */
+    const uint16_t *next;    /* indexes of the states that may follow; any may with `has_next` false */
+    size_t next_count;
+    bool has_next;
+};
+
+/* The JSON type of a variable. */
+enum variable_type {
+    VARIABLE_ANY,
+    VARIABLE_STRING,
+    VARIABLE_NUMBER,
+    VARIABLE_INTEGER,
+    VARIABLE_BOOLEAN,
+    VARIABLE_OBJECT,
+    VARIABLE_ARRAY
+};
+/* "any", "string", "number", "integer", "boolean", "object", "array". Static. */
+const char *variable_type_name(enum variable_type type);
+
+struct state_variable {
+    const char *name;
+    enum variable_type type;
+    const char *initial; /* JSON text; NULL: the variable has no value before it is set */
+};
+
+/* A workflow whose handlers decide which state follows, in the place of steps (docs/design/states.md). */
+struct definition_states {
+    const struct state *states; /* in file order */
+    size_t count;               /* at least 1 */
+    size_t initial;
+    int on_error; /* the state after a failure without one of its own; -1 = the execution fails */
+    const struct state_variable *variables;
+    size_t variable_count;
+    const char *const *signals; /* the names for which states may wait */
+    size_t signal_count;
+    bool unknown_fails; /* an unknown state is a failure; else the execution waits with it */
+};
+/* Whether a value has the type. */
+bool variable_accepts(enum variable_type type, const json_t *value);
+/* The index of a state, variable or signal by its name, or -1. */
+int states_find(const struct definition_states *states, const char *name);
+int states_find_variable(const struct definition_states *states, const char *name);
+int states_find_signal(const struct definition_states *states, const char *name);
+
+/* The id of the step that runs the states. */
+#define STATES_STEP "state"
+
 /* A label that each execution has unless its request gives another value. */
 struct definition_label {
     const char *name;
@@ -259,6 +328,7 @@ struct definition {
     bool hold_slot;                             /* that of the steps which do not say it */
     int starts_max;                             /* refused starts before it fails; 0 = the node's default */
     const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
+    const struct definition_states *states;     /* NULL: none; else it has the one step STATES_STEP */
     /* Those of `steps` in file order, their undos, those of `on_failure`, those of `finally`; count >= 1, or 0 with
      * `temporal`. */
     const struct step *steps;

@@ -6,6 +6,7 @@
  *   approve_reader.c      a step of the kind `approve`
  *   http_reader.c         the keys of an `http` step
  *   secrets_reader.c      the secrets of a step
+ *   states_reader.c       the section `states`
  *   temporal_reader.c     the section `temporal`
  *   expression_check.c    the references of expressions
  */
@@ -80,6 +81,11 @@ WEIR_MUST_CHECK enum weir_status secrets_read(struct definition_reader *reader, 
 /* Reads the section `temporal` into definition->temporal; the head of the definition must have been read. */
 WEIR_MUST_CHECK enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
                                                struct definition *definition);
+/* Reads the section `states` and its keys of `root` into definition->states, and makes the one step that runs them. */
+WEIR_MUST_CHECK enum weir_status states_read(struct definition_reader *reader, const struct yaml_node *root,
+                                             struct definition *definition);
+/* Refuses the keys of `root` that have a meaning only beside `states`. */
+WEIR_MUST_CHECK enum weir_status states_refuse_keys(struct definition_reader *reader, const struct yaml_node *root);
 /* Checks the references of the expressions of all `uses`; the graph must be known. Keys of the
  * context, which later versions may extend, and jq programs, which take a process, are checked only in texts of people. */
 WEIR_MUST_CHECK enum weir_status expressions_check(struct definition_reader *reader, const struct definition *definition,

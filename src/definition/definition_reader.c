@@ -311,6 +311,7 @@ static enum weir_status read_all_steps(struct definition_reader *reader, const s
 {
     const struct yaml_node *nodes = yaml_get(root, "steps");
     const struct yaml_node *temporal = yaml_get(root, "temporal");
+    enum weir_status status = WEIR_OK;
     if (temporal != NULL && nodes != NULL) {
         FAIL(reader, temporal, "a definition has \"steps\" or \"temporal\", not both");
         error_hint(reader->error, "a workflow on Temporal has its steps in the code of its worker");
@@ -325,12 +326,17 @@ static enum weir_status read_all_steps(struct definition_reader *reader, const s
         }
     }
     if (temporal != NULL) {
-        return temporal_read(reader, temporal, definition);
+        status = states_refuse_keys(reader, root);
+        return status == WEIR_OK ? temporal_read(reader, temporal, definition) : status;
+    }
+    if (nodes == NULL && yaml_get(root, "states") != NULL) {
+        return states_read(reader, root, definition);
     }
     if (nodes == NULL) {
         return FAIL(reader, root, "the definition has no \"steps\"");
     }
-    enum weir_status status = sections_collect(reader, root);
+    status = states_refuse_keys(reader, root);
+    status = status == WEIR_OK ? sections_collect(reader, root) : status;
     size_t count = status == WEIR_OK ? reader->step_nodes->count : 0;
     struct step *steps = arena_allocate(reader->arena, (count + 1) * sizeof *steps);
     if (status == WEIR_OK && steps == NULL) {
@@ -400,9 +406,10 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
                                       bool is_from_people, struct definition *definition)
 {
     /* The hint about an unknown key lists them in this order. */
-    static const char *const keys[] = {"name",        "workspace",  "executor_group", "timeout",
-                                       "stuck_after", "starts_max", "hold_slot",      "steps",
-                                       "temporal",    "on_failure", "finally",        "labels"};
+    static const char *const keys[] = {"name",       "workspace", "executor_group", "timeout",  "stuck_after",
+                                       "starts_max", "hold_slot", "steps",          "temporal", "on_failure",
+                                       "finally",    "labels",    "states",         "initial",  "on_error",
+                                       "variables",  "signals",   "unknown_state"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {
@@ -421,7 +428,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
         status = FAIL(reader, yaml_get(root, "hold_slot"), "\"hold_slot\" has no effect beside \"temporal\"");
         error_hint(reader->error, "a run that is open on Temporal always has a slot");
     }
-    if (status != WEIR_OK || definition->temporal != NULL) {
+    if (status != WEIR_OK || definition->temporal != NULL || definition->states != NULL) {
         return status;
     }
     status = build_graph(reader, definition);

@@ -715,7 +715,8 @@ static bool has_children_plan(const struct recorder *recorder, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct step_record *step = recorder->records[i].step;
-        if (step != NULL && step->state == STEP_WAITING && signal_is_of_children(step->signal)) {
+        bool waits = step != NULL && step->state == STEP_WAITING && signal_is_of_children(step->signal);
+        if (waits || (step != NULL && step->action != NULL && strstr(step->action, ACTION_PLANS) != NULL)) {
             return true;
         }
     }

@@ -160,6 +160,28 @@ enum weir_status weir_call_back(struct weir *weir, const struct weir_callback *c
     return status;
 }
 
+/* The nodes of this program look at their queue, because a parked execution may have become runnable. */
+enum weir_status weir_update_execution(struct weir *weir, const char *id, const struct weir_update *update, int *ret_action,
+                                       struct weir_error *error)
+{
+    struct store *handle = NULL;
+    struct updated_state updated = {.action = 0};
+    if (id == NULL || update == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_update_execution needs an id and an update");
+    }
+    const struct state_update change = {.state = update->state, .variables = update->variables};
+    enum weir_status status = handle_borrow_to_act(weir, update->reason, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_update_state(handle, id, &change, &updated, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    if (status == WEIR_OK && ret_action != NULL) {
+        *ret_action = updated.action;
+    }
+    return status;
+}
+
 enum weir_status weir_signal(struct weir *weir, const char *id, const struct weir_signal_request *signal,
                              int64_t *ret_number, struct weir_error *error)
 {

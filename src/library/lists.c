@@ -83,7 +83,8 @@ enum weir_status weir_list(struct weir *weir, const struct weir_list_options *op
     static const enum store_list_kind kinds[] = {
         [WEIR_LIST_EXECUTIONS] = LIST_EXECUTIONS, [WEIR_LIST_EVENTS] = LIST_EVENTS, [WEIR_LIST_STEPS] = LIST_STEPS,
         [WEIR_LIST_WORKSPACES] = LIST_WORKSPACES, [WEIR_LIST_PLANS] = LIST_PLANS,   [WEIR_LIST_WORKFLOWS] = LIST_WORKFLOWS,
-        [WEIR_LIST_NODES] = LIST_NODES,           [WEIR_LIST_LOCKS] = LIST_LOCKS,   [WEIR_LIST_GROUPS] = LIST_GROUPS,
+        [WEIR_LIST_ACTIONS] = LIST_ACTIONS,       [WEIR_LIST_NODES] = LIST_NODES,   [WEIR_LIST_LOCKS] = LIST_LOCKS,
+        [WEIR_LIST_GROUPS] = LIST_GROUPS,
     };
     json_t *page = NULL;
     if (options == NULL || ret_json == NULL) {
@@ -98,9 +99,9 @@ enum weir_status weir_list(struct weir *weir, const struct weir_list_options *op
                                 .limit = options->limit,
                                 .count = options->count};
     /* Without an id the store would refuse the list in words about a filter that the caller has not given. */
-    bool is_of_one = list.kind == LIST_EVENTS || list.kind == LIST_STEPS;
+    bool is_of_one = list.kind == LIST_EVENTS || list.kind == LIST_STEPS || list.kind == LIST_ACTIONS;
     if (is_of_one && options->filter.id == NULL) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "a list of events or steps needs filter.id, the execution");
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a list of events, steps or actions needs filter.id, the execution");
     }
     enum weir_status status = filter_of(&options->filter, &list.filter, error);
     if (status == WEIR_OK) {
@@ -124,6 +125,7 @@ enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret
     return status == WEIR_OK ? library_give_json(row, ret_json, error) : status;
 }
 
+/* The execution is read as a whole: its result is chosen from its steps. */
 enum weir_status weir_read_result(struct weir *weir, const char *id, char **ret_json, struct weir_error *error)
 {
     struct store *handle = NULL;

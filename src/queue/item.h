@@ -62,7 +62,8 @@ enum pending_reason {
     X(WAIT_SIGNAL, "signal", "a step of it waits for a signal; it uses no slot meanwhile")                                 \
     X(WAIT_APPROVAL, "approval", "a step of it waits for an approval; it uses no slot meanwhile")                          \
     X(WAIT_CHILD, "child", "a step of it waits for executions that it has started; it uses no slot meanwhile")             \
-    X(WAIT_CALLBACK, "callback", "a step of it waits for the report of its function; it uses no slot meanwhile")
+    X(WAIT_CALLBACK, "callback", "a step of it waits for the report of its function; it uses no slot meanwhile")           \
+    X(WAIT_MANUAL, "manual", "its state waits for a person, who moves it on with `weir update`; it uses no slot meanwhile")
 
 enum wait_kind {
 #define WAIT_KIND_ENUM(id, name, meaning) id,

@@ -70,6 +70,20 @@ enum {
     CHILD_STARTS_BATCH = 500 /* children that one transaction enqueues, and cancels */
 };
 
+/* --- states --- */
+enum {
+    STATE_VARIABLE_NAME_MAX = 64,           /* bytes; [A-Za-z_][A-Za-z0-9_]* */
+    STATE_VARIABLE_BYTES_MAX = 32 * 1024,   /* of one variable, as JSON */
+    STATE_VARIABLES_BYTES_MAX = 128 * 1024, /* of all variables of one execution, with their names */
+    STATE_CHANGES_BYTES_MAX = 8 * 1024,     /* of the changed variables in one action of the history; else their names */
+    STATE_VARIABLE_LEVELS = 2,  /* of JSON around a variable in all texts that have it, which count as its own */
+    STATE_CHILDREN_MOST = 1000, /* that one action starts or enqueues */
+    ACTIONS_KEPT_MOST = 1000,   /* the last actions of one execution */
+    STATES_IN_A_ROW_MOST = 100  /* that run at once, before a delay */
+};
+#define STATES_BUSY_DELAY_US (30 * MICROSECONDS_PER_SECOND)     /* after STATES_IN_A_ROW_MOST states */
+#define STATE_UNKNOWN_DELAY_US (3600 * MICROSECONDS_PER_SECOND) /* before an unknown state is looked at again */
+
 /* --- sizes of sets --- */
 enum {
     CLAIM_BATCH_DEFAULT = 10, /* items of one set without a setting */

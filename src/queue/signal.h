@@ -28,6 +28,9 @@
  *                    "error", "retry"} */
 #define CALLBACK_SIGNAL "callback:"
 
+/*   MANUAL_SIGNAL    a `manual` state waits for an act that changes it; none is sent under this name. Behind it the step */
+#define MANUAL_SIGNAL "manual:"
+
 struct signal_record {
     int64_t seq;
     char name[SIGNAL_KEPT_NAME_MAX + 1];

@@ -47,9 +47,11 @@ void step_record_close(struct step_record *record)
     if (record != NULL) {
         free(record->output);
         free(record->variables);
+        free(record->action);
         free(record->error);
         record->output = NULL;
         record->variables = NULL;
+        record->action = NULL;
         record->error = NULL;
     }
 }

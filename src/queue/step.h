@@ -48,6 +48,7 @@ struct step_record {
     char *output;        /* JSON text of the result, or NULL; malloc'ed, owned by the record's holder */
     size_t output_length;
     char *variables; /* JSON text of a handler's durable state, or NULL; owned likewise */
+    char *action;    /* report only: JSON text of the action of a state that this record ends, or NULL; owned likewise */
     char signal[SIGNAL_KEPT_NAME_MAX +
                 1];     /* the name of the signal that it waits for, or takes while it runs; "" = of none */
     int64_t signal_seq; /* report only, STEP_COMPLETED: the number of the signal that it consumes; 0 = none */

@@ -158,6 +158,12 @@ static const struct http_route routes[] = {
     .answer_schema = "EventPage", .handle = answer_list_events,
 },
 {
+    .method = "GET", .path = "/v1/executions/{id}/actions", .operation = "listActions",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_ID, .command = "show",
+    .summary = "List the actions of an execution with states, oldest first", .arguments = {ARGUMENTS_PAGE},
+    .answer_schema = "ActionPage", .handle = answer_list_actions,
+},
+{
     .method = "GET", .path = "/v1/executions/{id}/why", .operation = "explainExecution",
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_ID, .command = "why",
     .summary = "Explain why an execution waits, or what it does",
@@ -233,6 +239,13 @@ static const struct http_route routes[] = {
     .summary = "Reject a step that waits for an approval",
     .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "DecisionRequest", .answer_schema = "Decision",
     .handle = answer_reject_execution,
+},
+{
+    .method = "POST", .path = "/v1/executions/{id}/update", .operation = "updateExecution",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "update",
+    .summary = "Move an execution to another state, or set its variables",
+    .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "UpdateRequest", .answer_schema = "Update",
+    .handle = answer_update_execution,
 },
 /* The results of functions that were called by steps `http`. The token in the body is the right. */
 {

@@ -2,7 +2,7 @@
  *
  * Each call opens a store handle on the caller's own connection (borrowed_store.h), does one verb of store.h with it, and
  * closes it. So a function takes part in the caller's transaction, and keeps nothing that would outlive the connection.
- * A refusal becomes an SQL error, whose text is "status: message; hint". Nothing here may touch another connection, or call
+ * A refusal becomes an SQL error with the text "status: message; hint". Nothing here may touch another connection, or call
  * an SQLite library by its name: api.h leads all calls to the host's. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,393 +13,14 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "sqlite_extension/api.h"
+#include "sqlite_extension/sql_enqueue.h"
+#include "sqlite_extension/sql_values.h"
 #include "store/sqlite/borrowed_store.h"
 
 SQLITE_EXTENSION_INIT1
 
-enum { REQUESTS_MOST = 10000, ENQUEUE_ARGUMENTS_MOST = 14, ANSWER_BYTES_MAX = 64 * 1024 * 1024 };
-
 /* The extension opens no store by a URL. */
 const struct store_driver *const store_drivers[] = {&sqlite_store_driver, NULL};
-
-/* --- answers --- */
-
-/* The text is cut if it is longer; status and message come first. */
-static void answer_error(sqlite3_context *context, enum weir_status status, const struct weir_error *error)
-{
-    char text[2 * WEIR_ERROR_MESSAGE_MAX];
-    (void)snprintf(text, sizeof text, "%s: %s%s%s", weir_status_name(status), error->message,
-                   error->hint[0] == '\0' ? "" : "; ", error->hint);
-    sqlite3_result_error(context, text, -1);
-}
-
-/* SQLite copies the text, because the store handle that owns it is closed before the statement reads it. */
-static void answer_text(sqlite3_context *context, const char *text)
-{
-    sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
-}
-
-/* Releases `value`. */
-static void answer_json(sqlite3_context *context, json_t *value)
-{
-    struct text text = {.max = ANSWER_BYTES_MAX};
-    struct weir_error error = {.status = WEIR_OK};
-    enum weir_status status = json_write(value, &text, &error);
-    json_decref(value);
-    if (status == WEIR_OK) {
-        answer_text(context, text.data);
-    } else {
-        answer_error(context, status, &error);
-    }
-    text_close(&text);
-}
-
-/* --- arguments --- */
-
-/* NULL for an argument that is NULL or was not given. */
-static enum weir_status take_text(int count, sqlite3_value **values, int at, const char *name, const char **ret_text,
-                                  struct weir_error *error)
-{
-    *ret_text = NULL;
-    if (at >= count || sqlite3_value_type(values[at]) == SQLITE_NULL) {
-        return WEIR_OK;
-    }
-    if (sqlite3_value_type(values[at]) == SQLITE_BLOB) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "%s must be a text, not a blob", name);
-    }
-    const char *text = (const char *)sqlite3_value_text(values[at]);
-    if (text == NULL) {
-        return error_out_of_memory(error);
-    }
-    if (strlen(text) != (size_t)sqlite3_value_bytes(values[at])) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "%s has a NUL in it", name);
-    }
-    *ret_text = text;
-    return WEIR_OK;
-}
-
-/* The same for an argument that must be there. */
-static enum weir_status need_text(int count, sqlite3_value **values, int at, const char *name, const char **ret_text,
-                                  struct weir_error *error)
-{
-    enum weir_status status = take_text(count, values, at, name, ret_text, error);
-    if (status == WEIR_OK && *ret_text == NULL) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "%s must not be NULL", name);
-    }
-    return status;
-}
-
-/* NULL leaves the time as it is: now. A duration counts from the time of the store. */
-static enum weir_status take_time(struct store *store, const char *text, int64_t *ret_time_us, struct weir_error *error)
-{
-    int64_t now_us = 0;
-    enum weir_status status = text == NULL ? WEIR_OK : store_time(store, &now_us, error);
-    if (status == WEIR_OK && text != NULL) {
-        status = time_parse(text, now_us, ret_time_us, error);
-        if (status != WEIR_OK) {
-            error_prefix(error, "run_at");
-        }
-    }
-    return status;
-}
-
-/* NULL after the error was answered. The handle lives for one call: a statement that it kept would keep the host from
- * closing the connection. */
-static struct store *open_store(sqlite3_context *context)
-{
-    struct store *store = NULL;
-    struct weir_error error = {.status = WEIR_OK};
-    enum weir_status status = borrowed_store_open(sqlite3_context_db_handle(context), &store, &error);
-    if (status != WEIR_OK) {
-        answer_error(context, status, &error);
-        return NULL;
-    }
-    return store;
-}
-
-/* --- enqueue --- */
-
-/* A duration as "5s"; NULL leaves it as it is. A request has 0 for one that was left out. So 0 would get the default
- * instead of the refusal that the other surfaces have. */
-static enum weir_status take_duration(const char *text, const char *name, int64_t *ret_us, struct weir_error *error)
-{
-    if (text == NULL) {
-        return WEIR_OK;
-    }
-    enum weir_status status = duration_parse(text, ret_us, error);
-    if (status != WEIR_OK) {
-        error_prefix(error, "%s", name);
-    } else if (*ret_us == 0) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "%s is 0", name);
-    }
-    return status;
-}
-
-/* The last three arguments of weir_enqueue(): the effect of a known key (docs/design/keys.md). Durations are texts here,
- * because SQLite has no type for them. store_enqueue() checks that they fit the mode, with the words that all surfaces
- * have. */
-static enum weir_status read_key_mode(int count, sqlite3_value **values, struct enqueue_request *request,
-                                      struct weir_error *error)
-{
-    const char *mode = NULL;
-    const char *window = NULL;
-    const char *longest = NULL;
-    enum weir_status status = take_text(count, values, 11, "key_mode", &mode, error);
-    if (status == WEIR_OK && mode != NULL) {
-        status = key_mode_parse(mode, &request->key_mode, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 12, "debounce", &window, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_duration(window, "debounce", &request->debounce_us, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 13, "debounce_max", &longest, error);
-    }
-    return status == WEIR_OK ? take_duration(longest, "debounce_max", &request->debounce_most_us, error) : status;
-}
-
-/* The arguments of weir_enqueue() in the order of docs/sql.md. The texts belong to the statement and live until it ends. */
-static enum weir_status read_arguments(struct store *store, int count, sqlite3_value **values,
-                                       struct enqueue_request *request, struct weir_error *error)
-{
-    const char *run_at = NULL;
-    enum weir_status status = need_text(count, values, 0, "workspace", &request->workspace, error);
-    if (status == WEIR_OK) {
-        status = need_text(count, values, 1, "workflow", &request->workflow, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 2, "params", &request->params, error);
-    }
-    if (status == WEIR_OK) {
-        request->params_length = request->params == NULL ? 0 : strlen(request->params);
-        status = take_text(count, values, 3, "idempotency_key", &request->idempotency_key, error);
-    }
-    if (status == WEIR_OK && count > 4 && sqlite3_value_type(values[4]) != SQLITE_NULL) {
-        int64_t priority = sqlite3_value_int64(values[4]);
-        bool fits = sqlite3_value_numeric_type(values[4]) == SQLITE_INTEGER && priority >= PRIORITY_LEAST &&
-                    priority <= PRIORITY_MOST;
-        request->priority = (int)priority;
-        status = fits ? WEIR_OK
-                      : error_set(error, WEIR_INVALID_ARGUMENT, "priority must be a whole number from %d to %d",
-                                  PRIORITY_LEAST, PRIORITY_MOST);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 5, "run_at", &run_at, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_time(store, run_at, &request->run_at_us, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 6, "executor_group", &request->group, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 7, "execution_id", &request->id, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 8, "traceparent", &request->traceparent, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 9, "business_key", &request->business_key, error);
-    }
-    if (status == WEIR_OK) {
-        status = take_text(count, values, 10, "labels", &request->labels, error);
-    }
-    return status == WEIR_OK ? read_key_mode(count, values, request, error) : status;
-}
-
-/* A refusal of the request is an error of the statement, as in weir.enqueue() on PostgreSQL. */
-static void enqueue_one(sqlite3_context *context, int count, sqlite3_value **values)
-{
-    struct enqueue_request request = {.workspace = NULL};
-    struct enqueue_result result = {.status = WEIR_OK};
-    struct weir_error error = {.status = WEIR_OK};
-    struct store *store = open_store(context);
-    if (store == NULL) {
-        return;
-    }
-    enum weir_status status = read_arguments(store, count, values, &request, &error);
-    if (status == WEIR_OK) {
-        status = store_enqueue(store, &request, 1, &result, &error);
-    }
-    store_close(store);
-    if (status != WEIR_OK) {
-        answer_error(context, status, &error);
-    } else if (result.status != WEIR_OK) {
-        answer_error(context, result.status, &result.error);
-    } else {
-        answer_text(context, result.id);
-    }
-}
-
-/* The requests of an array, and the texts that they borrow. */
-struct request_set {
-    json_t *array;
-    struct enqueue_request *requests;
-    struct enqueue_result *results;
-    struct text *params; /* of each: a request refers to the texts until the set is closed */
-    struct text *labels; /* JSON objects, as params are */
-    size_t count;
-};
-
-/* Takes a half-read set, too. */
-static void close_set(struct request_set *set)
-{
-    for (size_t i = 0; set->params != NULL && i < set->count; i++) {
-        text_close(&set->params[i]);
-    }
-    for (size_t i = 0; set->labels != NULL && i < set->count; i++) {
-        text_close(&set->labels[i]);
-    }
-    free(set->labels);
-    free(set->params);
-    free(set->requests);
-    free(set->results);
-    json_decref(set->array);
-}
-
-/* One member of a request. An unknown key is refused: a misspelt one would be ignored otherwise. */
-static enum weir_status read_key_argument(struct store *store, const char *key, const json_t *value,
-                                          struct enqueue_request *request, struct text *params, struct text *labels,
-                                          struct weir_error *error)
-{
-    const struct {
-        const char *key;
-        const char **to;
-    } texts[] = {{"workspace", &request->workspace},
-                 {"workflow", &request->workflow},
-                 {"idempotency_key", &request->idempotency_key},
-                 {"executor_group", &request->group},
-                 {"execution_id", &request->id},
-                 {"traceparent", &request->traceparent},
-                 {"business_key", &request->business_key}};
-    const char *text = json_string_value(value);
-    if (json_is_null(value)) {
-        return WEIR_OK;
-    }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        if (strcmp(key, texts[i].key) == 0) {
-            *texts[i].to = text;
-            return text != NULL
-                       ? WEIR_OK
-                       : error_set(error, WEIR_INVALID_ARGUMENT, "%s must be a string, not %s", key, json_type_name(value));
-        }
-    }
-    if (strcmp(key, "run_at") == 0 && text != NULL) {
-        return take_time(store, text, &request->run_at_us, error);
-    }
-    json_int_t number = json_integer_value(value);
-    if (strcmp(key, "priority") == 0 && json_is_integer(value) && number >= PRIORITY_LEAST && number <= PRIORITY_MOST) {
-        request->priority = (int)number;
-        return WEIR_OK;
-    }
-    if (strcmp(key, "params") == 0 && json_is_object(value)) {
-        enum weir_status status = json_write(value, params, error);
-        request->params = params->data;
-        request->params_length = params->length;
-        return status;
-    }
-    /* The store takes labels as the text of an object, and checks them there for all surfaces alike. */
-    if (strcmp(key, "labels") == 0 && json_is_object(value)) {
-        enum weir_status status = json_write(value, labels, error);
-        request->labels = labels->data;
-        return status;
-    }
-    return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is no parameter of weir_enqueue_many, or has a wrong value",
-                     key);
-}
-
-/* Reads the whole array before anything is enqueued, so that a set with a malformed request changes nothing. */
-static enum weir_status read_set(struct store *store, const char *text, struct request_set *set, struct weir_error *error)
-{
-    enum weir_status status = json_read(text, strlen(text), &set->array, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
-    set->count = json_array_size(set->array);
-    if (!json_is_array(set->array) || set->count > REQUESTS_MOST) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the requests must be an array of at most %d objects",
-                         REQUESTS_MOST);
-    }
-    set->requests = calloc(set->count + 1, sizeof *set->requests);
-    set->results = calloc(set->count + 1, sizeof *set->results);
-    set->params = calloc(set->count + 1, sizeof *set->params);
-    set->labels = calloc(set->count + 1, sizeof *set->labels);
-    if (set->requests == NULL || set->results == NULL || set->params == NULL || set->labels == NULL) {
-        return error_out_of_memory(error);
-    }
-    for (size_t i = 0; i < set->count && status == WEIR_OK; i++) {
-        json_t *object = json_array_get(set->array, i);
-        const char *key;
-        json_t *value;
-        set->params[i].max = ANSWER_BYTES_MAX;
-        set->labels[i].max = ANSWER_BYTES_MAX;
-        if (!json_is_object(object)) {
-            status = error_set(error, WEIR_INVALID_ARGUMENT, "it must be an object, not %s", json_type_name(object));
-        }
-        json_object_foreach(object, key, value)
-        {
-            status = status == WEIR_OK
-                         ? read_key_argument(store, key, value, &set->requests[i], &set->params[i], &set->labels[i], error)
-                         : status;
-        }
-        if (status == WEIR_OK && (set->requests[i].workspace == NULL || set->requests[i].workflow == NULL)) {
-            status = error_set(error, WEIR_INVALID_ARGUMENT, "it needs a workspace and a workflow");
-        }
-        if (status != WEIR_OK) {
-            error_prefix(error, "request %zu", i + 1);
-        }
-    }
-    return status;
-}
-
-/* The row of one request, with the columns of weir.enqueue_many() on PostgreSQL. */
-static json_t *answer_of(const struct enqueue_result *result, size_t place)
-{
-    bool is_fine = result->status == WEIR_OK;
-    const char *hint = is_fine || result->error.hint[0] == '\0' ? NULL : result->error.hint;
-    return json_pack("{s:I, s:s, s:s?, s:b, s:s?, s:s?}", "place", (json_int_t)place, "code",
-                     weir_status_name(result->status), "id", is_fine ? result->id : NULL, "duplicate",
-                     (int)result->duplicate, "message", is_fine ? NULL : result->error.message, "hint", hint);
-}
-
-/* 1. Read all requests. 2. Enqueue them as one set. 3. Answer each. A refused request leaves the rest of its set alone. */
-static void enqueue_many(sqlite3_context *context, int count, sqlite3_value **values)
-{
-    struct request_set set = {.count = 0};
-    struct weir_error error = {.status = WEIR_OK};
-    const char *text = NULL;
-    json_t *answers = NULL;
-    struct store *store = open_store(context);
-    if (store == NULL) {
-        return;
-    }
-    enum weir_status status = need_text(count, values, 0, "requests", &text, &error);
-    if (status == WEIR_OK) {
-        status = read_set(store, text, &set, &error);
-    }
-    if (status == WEIR_OK && set.count > 0) {
-        status = store_enqueue(store, set.requests, set.count, set.results, &error);
-    }
-    store_close(store);
-    if (status == WEIR_OK) {
-        answers = json_array();
-        status = answers == NULL ? error_out_of_memory(&error) : WEIR_OK;
-    }
-    for (size_t i = 0; i < set.count && status == WEIR_OK; i++) {
-        if (json_array_append_new(answers, answer_of(&set.results[i], i + 1)) != 0) {
-            status = error_out_of_memory(&error);
-        }
-    }
-    close_set(&set);
-    if (status == WEIR_OK) {
-        answer_json(context, answers);
-    } else {
-        json_decref(answers);
-        answer_error(context, status, &error);
-    }
-}
 
 /* --- acts --- */
 
@@ -409,7 +30,7 @@ static enum weir_status take_reason(struct store *store, int count, sqlite3_valu
 {
     const char *reason = NULL;
     char actor[ACTOR_MAX + 1];
-    enum weir_status status = take_text(count, values, at, "reason", &reason, error);
+    enum weir_status status = sql_take_text(count, values, at, "reason", &reason, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -425,13 +46,13 @@ static void act_with(sqlite3_context *context, int count, sqlite3_value **values
     struct execution_filter filter = {.id = NULL};
     struct bulk_result result = {.matched = 0};
     struct weir_error error = {.status = WEIR_OK};
-    struct store *store = open_store(context);
+    struct store *store = sql_open_store(context);
     if (store == NULL) {
         return;
     }
-    enum weir_status status = need_text(count, values, 0, "execution_id", &filter.id, &error);
+    enum weir_status status = sql_need_text(count, values, 0, "execution_id", &filter.id, &error);
     if (status == WEIR_OK && option != NULL) {
-        status = take_text(count, values, 1, name, option, &error);
+        status = sql_take_text(count, values, 1, name, option, &error);
     }
     if (status == WEIR_OK) {
         status = take_reason(store, count, values, option == NULL ? 1 : 2, &error);
@@ -441,9 +62,9 @@ static void act_with(sqlite3_context *context, int count, sqlite3_value **values
     }
     store_close(store);
     if (status != WEIR_OK) {
-        answer_error(context, status, &error);
+        sql_answer_error(context, status, &error);
     } else {
-        answer_text(context, what == BULK_RETRY ? result.new_id : result.last_id);
+        sql_answer_text(context, what == BULK_RETRY ? result.new_id : result.last_id);
     }
 }
 
@@ -486,19 +107,19 @@ static void signal_one(sqlite3_context *context, int count, sqlite3_value **valu
     struct signal_request request = {.id = NULL};
     struct sent_signal sent = {.seq = 0};
     struct weir_error error = {.status = WEIR_OK};
-    struct store *store = open_store(context);
+    struct store *store = sql_open_store(context);
     if (store == NULL) {
         return;
     }
-    enum weir_status status = need_text(count, values, 0, "execution_id", &request.id, &error);
+    enum weir_status status = sql_need_text(count, values, 0, "execution_id", &request.id, &error);
     if (status == WEIR_OK) {
-        status = need_text(count, values, 1, "name", &request.name, &error);
+        status = sql_need_text(count, values, 1, "name", &request.name, &error);
     }
     if (status == WEIR_OK) {
-        status = take_text(count, values, 2, "data", &request.data, &error);
+        status = sql_take_text(count, values, 2, "data", &request.data, &error);
     }
     if (status == WEIR_OK) {
-        status = take_text(count, values, 3, "key", &request.key, &error);
+        status = sql_take_text(count, values, 3, "key", &request.key, &error);
     }
     if (status == WEIR_OK) {
         status = take_reason(store, count, values, 4, &error);
@@ -508,7 +129,7 @@ static void signal_one(sqlite3_context *context, int count, sqlite3_value **valu
     }
     store_close(store);
     if (status != WEIR_OK) {
-        answer_error(context, status, &error);
+        sql_answer_error(context, status, &error);
     } else {
         sqlite3_result_int64(context, sent.seq);
     }
@@ -521,16 +142,16 @@ static void decide(sqlite3_context *context, int count, sqlite3_value **values, 
     const char *id = NULL;
     struct sent_signal sent = {.seq = 0};
     struct weir_error error = {.status = WEIR_OK};
-    struct store *store = open_store(context);
+    struct store *store = sql_open_store(context);
     if (store == NULL) {
         return;
     }
-    enum weir_status status = need_text(count, values, 0, "execution_id", &id, &error);
+    enum weir_status status = sql_need_text(count, values, 0, "execution_id", &id, &error);
     if (status == WEIR_OK) {
-        status = take_text(count, values, 1, "step", &approval.step, &error);
+        status = sql_take_text(count, values, 1, "step", &approval.step, &error);
     }
     if (status == WEIR_OK) {
-        status = take_text(count, values, 2, "comment", &approval.comment, &error);
+        status = sql_take_text(count, values, 2, "comment", &approval.comment, &error);
     }
     if (status == WEIR_OK) {
         status = take_reason(store, count, values, 3, &error);
@@ -540,12 +161,46 @@ static void decide(sqlite3_context *context, int count, sqlite3_value **values, 
     }
     store_close(store);
     if (status != WEIR_OK) {
-        answer_error(context, status, &error);
+        sql_answer_error(context, status, &error);
     } else {
-        answer_text(context, sent.step);
+        sql_answer_text(context, sent.step);
     }
 }
 
+/* weir_update(execution_id, state, variables, reason): the number of the update. The store checks states, names and types,
+ * as for every other caller. Without a state only the variables change. */
+static void update_state(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct state_update update = {.state = NULL};
+    struct updated_state updated = {.action = 0};
+    const char *id = NULL;
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = sql_open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = sql_need_text(count, values, 0, "execution_id", &id, &error);
+    if (status == WEIR_OK) {
+        status = sql_take_text(count, values, 1, "state", &update.state, &error);
+    }
+    if (status == WEIR_OK) {
+        status = sql_take_text(count, values, 2, "variables", &update.variables, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_reason(store, count, values, 3, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_update_state(store, id, &update, &updated, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        sql_answer_error(context, status, &error);
+    } else {
+        sqlite3_result_int64(context, updated.action);
+    }
+}
+
+/* The decision of the actor of this connection. */
 static void approve_one(sqlite3_context *context, int count, sqlite3_value **values)
 {
     decide(context, count, values, true);
@@ -568,11 +223,11 @@ static void set_paused(sqlite3_context *context, int count, sqlite3_value **valu
 {
     struct workspace_change change = {.paused = paused};
     struct weir_error error = {.status = WEIR_OK};
-    struct store *store = open_store(context);
+    struct store *store = sql_open_store(context);
     if (store == NULL) {
         return;
     }
-    enum weir_status status = need_text(count, values, 0, "workspace", &change.name, &error);
+    enum weir_status status = sql_need_text(count, values, 0, "workspace", &change.name, &error);
     if (status == WEIR_OK) {
         status = take_reason(store, count, values, 1, &error);
     }
@@ -581,9 +236,9 @@ static void set_paused(sqlite3_context *context, int count, sqlite3_value **valu
     }
     store_close(store);
     if (status != WEIR_OK) {
-        answer_error(context, status, &error);
+        sql_answer_error(context, status, &error);
     } else {
-        answer_text(context, change.name);
+        sql_answer_text(context, change.name);
     }
 }
 
@@ -612,11 +267,11 @@ static void answer_deletion(sqlite3_context *context, int count, sqlite3_value *
     struct workspace_deletion deletion = {.fails_waiting = is_set(count, values, 1), .erases = is_set(count, values, 2)};
     struct deletion_result result = {.failed = 0};
     struct weir_error error = {.status = WEIR_OK};
-    struct store *store = open_store(context);
+    struct store *store = sql_open_store(context);
     if (store == NULL) {
         return;
     }
-    enum weir_status status = need_text(count, values, 0, "workspace", &deletion.name, &error);
+    enum weir_status status = sql_need_text(count, values, 0, "workspace", &deletion.name, &error);
     if (status == WEIR_OK) {
         status = take_reason(store, count, values, 3, &error);
     }
@@ -625,7 +280,7 @@ static void answer_deletion(sqlite3_context *context, int count, sqlite3_value *
     }
     store_close(store);
     if (status != WEIR_OK) {
-        answer_error(context, status, &error);
+        sql_answer_error(context, status, &error);
     } else {
         sqlite3_result_int64(context, (sqlite3_int64)result.failed);
     }
@@ -638,13 +293,13 @@ static void change_workflow(sqlite3_context *context, int count, sqlite3_value *
     struct weir_error error = {.status = WEIR_OK};
     const char *name = NULL;
     const char *owner = NULL;
-    struct store *store = open_store(context);
+    struct store *store = sql_open_store(context);
     if (store == NULL) {
         return;
     }
-    enum weir_status status = need_text(count, values, 0, "workflow", &name, &error);
+    enum weir_status status = sql_need_text(count, values, 0, "workflow", &name, &error);
     if (status == WEIR_OK) {
-        status = take_text(count, values, 1, "owner", &owner, &error);
+        status = sql_take_text(count, values, 1, "owner", &owner, &error);
     }
     if (status == WEIR_OK) {
         status = take_reason(store, count, values, 2, &error);
@@ -654,9 +309,9 @@ static void change_workflow(sqlite3_context *context, int count, sqlite3_value *
     }
     store_close(store);
     if (status != WEIR_OK) {
-        answer_error(context, status, &error);
+        sql_answer_error(context, status, &error);
     } else {
-        answer_text(context, name);
+        sql_answer_text(context, name);
     }
 }
 
@@ -686,19 +341,19 @@ static void read_one(sqlite3_context *context, int count, sqlite3_value **values
     struct weir_error error = {.status = WEIR_OK};
     const char *text = NULL;
     json_t *value = NULL;
-    struct store *store = open_store(context);
+    struct store *store = sql_open_store(context);
     if (store == NULL) {
         return;
     }
-    enum weir_status status = need_text(count, values, 0, name, &text, &error);
+    enum weir_status status = sql_need_text(count, values, 0, name, &text, &error);
     if (status == WEIR_OK) {
         status = function(store, text, &value, &error);
     }
     store_close(store);
     if (status == WEIR_OK) {
-        answer_json(context, value);
+        sql_answer_json(context, value);
     } else {
-        answer_error(context, status, &error);
+        sql_answer_error(context, status, &error);
     }
 }
 
@@ -740,8 +395,8 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         int most;
         void (*function)(sqlite3_context *context, int count, sqlite3_value **values);
     } functions[] = {
-        {"weir_enqueue", 2, ENQUEUE_ARGUMENTS_MOST, enqueue_one},
-        {"weir_enqueue_many", 1, 1, enqueue_many},
+        {"weir_enqueue", 2, ENQUEUE_ARGUMENTS_MOST, sql_enqueue},
+        {"weir_enqueue_many", 1, 1, sql_enqueue_many},
         {"weir_cancel", 1, 2, cancel},
         {"weir_signal", 2, 5, signal_one},
         {"weir_release", 1, 2, release},
@@ -750,6 +405,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_retry_from", 1, 3, retry_from},
         {"weir_wake", 1, 3, wake},
         {"weir_approve", 1, 4, approve_one},
+        {"weir_update", 1, 4, update_state},
         {"weir_reject", 1, 4, reject_one},
         {"weir_pause_workspace", 1, 2, sql_pause_workspace},
         {"weir_resume_workspace", 1, 2, sql_resume_workspace},

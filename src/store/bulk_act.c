@@ -81,6 +81,11 @@ enum weir_status bulk_act_check_wait(const char *waits_for, struct weir_error *e
         error_hint(error, "decide with `weir approve ID` or `weir reject ID`");
         return WEIR_INVALID_ARGUMENT;
     }
+    if (kind == WAIT_MANUAL) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a wake cannot end the wait for a person in a manual state");
+        error_hint(error, "move the execution on with `weir update ID --state STATE`");
+        return WEIR_INVALID_ARGUMENT;
+    }
     return WEIR_OK;
 }
 

@@ -303,10 +303,10 @@ static bool list_handlers_of_step(json_t *handlers, const json_t *step)
            (!json_is_string(undo) || list_handler(handlers, undo));
 }
 
-/* The handlers of the steps of all sections, each once, as JSON text; NULL when out of memory. */
+/* The handlers of the states, or of the steps of all sections, each once, as JSON text; NULL when out of memory. */
 static char *list_handlers(const json_t *definition)
 {
-    static const char *const sections[] = {"steps", "on_failure", "finally"};
+    static const char *const sections[] = {"steps", "on_failure", "finally", "states"};
     const char *key;
     json_t *step;
     json_t *handlers = json_array();

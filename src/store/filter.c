@@ -160,7 +160,7 @@ static enum weir_status check_wait(const char *value, struct weir_error *error)
     enum wait_kind kind;
     if (!wait_kind_parse(value, &kind)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not a kind of wait", value);
-        error_hint(error, "waiting_for is sleep, retry, signal, callback, approval or child");
+        error_hint(error, "waiting_for is sleep, retry, signal, callback, approval, child or manual");
         return WEIR_INVALID_ARGUMENT;
     }
     return WEIR_OK;

@@ -32,6 +32,7 @@ enum weir_status reading_return_json(json_t *value, json_t **ret_value, struct w
 
 /* --- ids --- */
 
+/* The rest is that of the largest or smallest id with these first characters. */
 bool reading_complete_id(const char *prefix, const char *rest, char ret_id[UUID_TEXT_MAX])
 {
     INVARIANT(prefix != NULL && rest != NULL);
@@ -107,6 +108,7 @@ bool reading_has_reason(const json_t *row, const char *reason)
     return reason == NULL || (its != NULL && strcmp(its, reason) == 0);
 }
 
+/* A condition that only some states can meet leaves out the others, and with them whole indexes. */
 unsigned reading_states(const struct execution_filter *filter)
 {
     INVARIANT(filter != NULL);
@@ -120,6 +122,7 @@ unsigned reading_states(const struct execution_filter *filter)
     return states;
 }
 
+/* The bounds of a filter without one: each duration is above and below them. */
 int64_t reading_longer_than(const struct execution_filter *filter)
 {
     INVARIANT(filter != NULL);
@@ -355,6 +358,61 @@ enum weir_status reading_page_events(json_t *rows, int64_t offset, size_t limit,
 }
 
 /* --- parts of an answer --- */
+
+/* A workflow of steps may have a step of this id as well, but never its variables: an object with a state. */
+bool reading_has_machine(const json_t *execution)
+{
+    INVARIANT(execution != NULL);
+    const json_t *steps = json_object_get(execution, "steps");
+    const json_t *step = json_array_get(steps, 0);
+    const char *name = json_string_value(json_object_get(step, "step"));
+    const json_t *machine = json_object_get(step, "variables");
+    bool is_opened =
+        json_is_string(json_object_get(machine, "state")) && json_is_object(json_object_get(machine, "variables"));
+    return json_array_size(steps) == 1 && name != NULL && strcmp(name, "state") == 0 &&
+           (json_is_string(machine) || is_opened);
+}
+
+/* The drivers give variables as the JSON text that they keep. */
+static void open_changes(json_t *actions)
+{
+    size_t i;
+    json_t *action;
+    json_array_foreach(actions, i, action)
+    {
+        const json_t *text = json_object_get(action, "variables");
+        json_t *value = NULL;
+        if (json_is_string(text) && json_read(json_string_value(text), json_string_length(text), &value, NULL) == WEIR_OK) {
+            (void)json_object_set_new(action, "variables", value);
+        }
+    }
+}
+
+/* The cursor is the number of the last action and no offset: old actions are removed while somebody reads. */
+enum weir_status reading_page_actions(json_t *rows, int64_t after, size_t limit, json_t **ret_page,
+                                      struct weir_error *error)
+{
+    INVARIANT(after >= 0 && limit > 0);
+    bool more = json_array_size(rows) > limit;
+    if (more) {
+        (void)json_array_remove(rows, limit);
+    }
+    open_changes(rows);
+    const json_t *last = json_object_get(json_array_get(rows, limit - 1), "seq");
+    json_t *next = more ? json_sprintf("%lld", (long long)json_integer_value(last)) : json_null();
+    return reading_return_json(json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", next, "count",
+                                         (json_int_t)json_array_size(rows), "count_is_exact", (int)(!more && after == 0)),
+                               ret_page, error);
+}
+
+enum weir_status reading_add_actions(json_t *execution, json_t *actions, int64_t earlier, struct weir_error *error)
+{
+    INVARIANT(execution != NULL && earlier >= 0);
+    open_changes(actions);
+    bool is_set = json_object_set_new(execution, "actions", actions) == 0 &&
+                  json_object_set_new(execution, "earlier_actions", json_integer(earlier)) == 0;
+    return is_set ? WEIR_OK : error_out_of_memory(error);
+}
 
 int64_t reading_earlier_events(int64_t count)
 {

@@ -39,6 +39,17 @@ WEIR_MUST_CHECK enum weir_status reading_check_matches(const char *const *ids, s
 /* Fills `error` for a whole id that no row has. Returns WEIR_EXECUTION_NOT_FOUND. */
 enum weir_status reading_refuse_missing(const char *id, struct weir_error *error);
 
+/* --- states --- */
+
+/* Whether the steps of the execution are the one of a workflow with states. */
+bool reading_has_machine(const json_t *execution);
+/* The page of actions behind the number `after`. Takes over `rows`, of which there may be one more than `limit`. */
+WEIR_MUST_CHECK enum weir_status reading_page_actions(json_t *rows, int64_t after, size_t limit, json_t **ret_page,
+                                                      struct weir_error *error);
+/* Adds the last actions and the number of those before them. Takes over `actions`, whose variables are texts. */
+WEIR_MUST_CHECK enum weir_status reading_add_actions(json_t *execution, json_t *actions, int64_t earlier,
+                                                     struct weir_error *error);
+
 /* --- lists of executions --- */
 
 /* Executions are examined in windows of WINDOW_ROWS rows, each by a statement of its own. A filter without an index may

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "store/call.h"
+#include "store/reading.h"
 
 /* The verb has run in the server: a text that it has opened must not be opened again. */
 static bool is_server(const struct store *store)
@@ -37,6 +38,18 @@ static void open_outputs(json_t *steps)
     {
         open_value(step, "output");
         open_value(step, "variables");
+    }
+}
+
+/* The state and the variables of a workflow with states, which its step has. An execution that has not begun has none. */
+static void open_machine(json_t *execution)
+{
+    json_t *machine = json_object_get(json_array_get(json_object_get(execution, "steps"), 0), "variables");
+    json_t *failure = json_object_get(machine, "failure");
+    if (reading_has_machine(execution)) {
+        (void)json_object_set(execution, "state", json_object_get(machine, "state"));
+        (void)json_object_set(execution, "variables", json_object_get(machine, "variables"));
+        (void)json_object_set_new(execution, "failure", failure == NULL ? json_null() : json_incref(failure));
     }
 }
 
@@ -72,8 +85,10 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
         error_hint(error, "go on with the cursor of the page before");
         return WEIR_INVALID_ARGUMENT;
     }
-    if ((options->kind == LIST_EVENTS || options->kind == LIST_STEPS) && options->filter.id == NULL) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "events and steps are listed of one execution: give its id");
+    bool is_of_one = options->kind == LIST_EVENTS || options->kind == LIST_STEPS || options->kind == LIST_ACTIONS;
+    if (is_of_one && options->filter.id == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT,
+                         "events, steps and actions are listed of one execution: give its id");
     }
     size_t prefix_length = options->prefix == NULL ? 0 : strlen(options->prefix);
     if (prefix_length > WORKSPACE_NAME_MAX || !text_is_utf8(options->prefix, prefix_length)) {
@@ -154,6 +169,7 @@ enum weir_status store_show(struct store *store, const char *id, json_t **ret_ex
     enum weir_status status = store->driver->show(store, id_of_workflow(id), ret_execution, &call.own);
     if (status == WEIR_OK && !is_server(store)) {
         open_outputs(json_object_get(*ret_execution, "steps"));
+        open_machine(*ret_execution);
     }
     return call_end(&call, status);
 }

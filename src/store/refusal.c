@@ -193,6 +193,42 @@ enum weir_status refusal_signal_unknown(const char *id, const char *name, const 
     return WEIR_INVALID_ARGUMENT;
 }
 
+enum weir_status refusal_of_update(const char *id, const struct update_refusal *refusal, struct weir_error *error)
+{
+    const char *outcome = refusal->outcome;
+    INVARIANT(outcome != NULL);
+    if (strcmp(outcome, "held") == 0) {
+        error_set(error, WEIR_CONFLICT, "a node holds execution %s, and its handler decides about the state", id);
+        error_hint(error, "repeat it when the execution is WAITING or PENDING");
+        return WEIR_CONFLICT;
+    }
+    if (strcmp(outcome, "no_states") == 0) {
+        return error_set(error, WEIR_ILLEGAL_STATE, "the workflow of execution %s has no states", id);
+    }
+    if (strcmp(outcome, "unknown_state") == 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the workflow of execution %s has no state \"%.64s\"", id, refusal->name);
+        error_hint(error, "its states are: %.200s", refusal->names);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (strcmp(outcome, "unknown_variable") == 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the workflow of execution %s has no variable \"%.64s\"", id,
+                  refusal->name);
+        error_hint(error, refusal->names[0] == '\0' ? "it has none" : "its variables are: %.200s", refusal->names);
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (strcmp(outcome, "wrong_type") == 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the variable \"%.64s\" must be of the type %.16s", refusal->name,
+                         refusal->names);
+    }
+    if (strcmp(outcome, "too_large") == 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the variables are too long: one has at most %d bytes, all have %d",
+                         STATE_VARIABLE_BYTES_MAX, STATE_VARIABLES_BYTES_MAX);
+    }
+    return strcmp(outcome, "gone") == 0
+               ? error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id)
+               : error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: it has ended and takes no update", id, outcome);
+}
+
 enum weir_status refusal_signal_large(size_t bytes, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "the data of the signal is %zu bytes, the limit is %d", bytes,

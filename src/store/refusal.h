@@ -94,6 +94,8 @@ enum weir_status refusal_signal_of_temporal(const char *id, struct weir_error *e
 enum weir_status refusal_signal_unknown(const char *id, const char *name, const char *names, struct weir_error *error);
 /* WEIR_INVALID_ARGUMENT: the data has more than SIGNAL_DATA_BYTES_MAX bytes. */
 enum weir_status refusal_signal_large(size_t bytes, struct weir_error *error);
+/* Why an update of states was refused: `outcome` of the refusal, or the state of an ended execution. */
+enum weir_status refusal_of_update(const char *id, const struct update_refusal *refusal, struct weir_error *error);
 /* WEIR_IDEMPOTENCY_KEY_REUSED: the key is that of the signal `seq`, which has other data. */
 enum weir_status refusal_signal_key_reused(const char *id, const char *key, int64_t seq, struct weir_error *error);
 /* WEIR_ILLEGAL_STATE: `count` signals of the name with `bytes` of data are not consumed. */

@@ -21,11 +21,14 @@
 struct store;
 struct callback;
 
+struct state_update;
+
 struct signal_request {
-    const char *id;                  /* of the execution, or its first 6 or more characters */
-    const char *name;                /* that of a step of its definition; on Temporal any */
-    const char *data;                /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
-    const struct approval *approval; /* store_approve() sets it; the name, the data and the key are NULL then */
+    const char *id;                    /* of the execution, or its first 6 or more characters */
+    const char *name;                  /* that of a step of its definition; on Temporal any */
+    const char *data;                  /* JSON text of at most SIGNAL_DATA_BYTES_MAX bytes; NULL = null */
+    const struct approval *approval;   /* store_approve() sets it; the name, the data and the key are NULL then */
+    const struct state_update *update; /* store_update_state() sets it, and nothing but the id beside it */
     const char *callback; /* store_call_back() sets it: the hash of the token (base/callback_token.h), without a name. The
                            * key is the digest of the data then */
     const struct callback *report; /* beside `callback`: as its function sent it, for a driver that passes it on */

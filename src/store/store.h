@@ -30,10 +30,12 @@
 #include "store/bulk.h"
 #include "store/children.h"
 #include "store/hooks.h"
+#include "store/key_mode.h"
 #include "store/logs.h"
 #include "store/schedules.h"
 #include "store/settings.h"
 #include "store/signals.h"
+#include "store/states.h"
 #include "store/stream.h"
 #include "store/tokens.h"
 #include "weir/status.h"
@@ -115,17 +117,6 @@ WEIR_MUST_CHECK enum weir_status store_backup(struct store *store, const char *p
 WEIR_MUST_CHECK enum weir_status store_time(struct store *store, int64_t *ret_now_us, struct weir_error *error);
 
 /* --- enqueue --- */
-
-/* The effect of a request whose idempotency key is known (docs/design/keys.md). */
-enum key_mode { KEY_ONCE, KEY_REPLACE, KEY_DEBOUNCE, KEY_ONE_ACTIVE };
-
-struct enqueue_request;
-/* The longest delay of a debounce: that of the request, or DEBOUNCE_WINDOWS windows. */
-int64_t debounce_most_us(const struct enqueue_request *request);
-/* "once", "replace", "debounce", "one_active". */
-const char *key_mode_name(enum key_mode mode);
-/* WEIR_INVALID_ARGUMENT names the nearest mode. */
-WEIR_MUST_CHECK enum weir_status key_mode_parse(const char *name, enum key_mode *ret_mode, struct weir_error *error);
 
 struct enqueue_request {
     const char *workspace;
@@ -660,6 +651,7 @@ enum store_list_kind {
     LIST_EXECUTIONS,
     LIST_EVENTS,
     LIST_STEPS,
+    LIST_ACTIONS, /* of states, oldest first */
     LIST_WORKSPACES,
     LIST_PLANS,
     LIST_WORKFLOWS,
@@ -673,7 +665,7 @@ enum store_list_kind {
 };
 struct list_options {
     enum store_list_kind kind;
-    struct execution_filter filter; /* executions; events and steps: `id`; workflows: those that `workspace` may run */
+    struct execution_filter filter; /* executions; events, steps, actions: `id`; workflows: those for `workspace` */
     const char *name;               /* one plan, workspace, workflow, node or lock; these four: NULL = all */
     const char *prefix;             /* of LIST_WORKSPACES: the names begin with it */
     const char *actor;              /* of LIST_AUDIT: a part of the actor */
@@ -712,8 +704,10 @@ WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *wo
                                              struct weir_error *error);
 /* One execution with params, steps (their outputs as JSON values), and earlier_attempts (runs of a step before its last
  * one). It has its last SHOW_EVENTS_MOST events, and in "earlier_events" the number of those before them. LIST_EVENTS
- * reads these by pages. `id` may be its first characters (6 or more) when they are unique. */
-enum { SHOW_EVENTS_MOST = 100 };
+ * reads these by pages. One with states has "state", "variables", its last SHOW_ACTIONS_MOST actions, and
+ * "earlier_actions". Its "failure" is null, or the state, the code and the message of the last one that has led to a state.
+ * `id` may be its first characters (6 or more) when they are unique. */
+enum { SHOW_EVENTS_MOST = 100, SHOW_ACTIONS_MOST = 50 };
 WEIR_MUST_CHECK enum weir_status store_show(struct store *store, const char *id, json_t **ret_execution,
                                             struct weir_error *error);
 /* The result of an execution that store_show() has read: the output of its last step, or that of its run on Temporal.

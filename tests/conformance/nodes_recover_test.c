@@ -307,6 +307,8 @@ static void record_step(struct scene *scene, int64_t node, const struct claimed_
     struct step_record step = {.state = state, .attempt = 1, .exit_code = -1, .due_in_us = SECONDS(86400)};
     struct record record = scene_record_of(RECORD_STEP, item);
     (void)snprintf(step.step, sizeof step.step, "%s", name);
+    static char moved[] = "{\"action\":7,\"state\":\"a\",\"outcome\":\"next\",\"ran_us\":0}";
+    step.action = state == STEP_WAITING && strcmp(name, "state") == 0 ? moved : NULL;
     record.step = &step;
     assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
 }
@@ -500,6 +502,16 @@ static void suspicion_begins_anew_when_a_step_has_ended(void **state)
     record_step(scene, node, &item, "two", STEP_COMPLETED);
     assert_int_equal(die(scene, &node).handed_over, 1); /* nothing ran */
     assert_int_equal(suspicion_of(scene, id), 0);
+    for (int death = 1; death <= 3; death++) { /* a change of state counts, too: such a step ends with its execution */
+        item = claim_as(scene, node);
+        assert_true(item.is_suspect == (death > 2));
+        if (death > 2) {
+            record_step(scene, node, &item, "state", STEP_WAITING);
+        }
+        record_step(scene, node, &item, "state", STEP_RUNNING);
+        assert_int_equal(die(scene, &node).handed_over, 1);
+        assert_int_equal(suspicion_of(scene, id), death > 2 ? 1 : death);
+    }
 }
 
 static void an_item_that_was_only_claimed_is_never_poison(void **state)

@@ -213,11 +213,11 @@ static void every_kind_of_list_answers(void **state)
     struct lock_request lock = {.name = "a-lock", .holder = "me", .at_most_us = 1000};
     scene_ok(scene, store_lock(scene->store, &lock, &scene->error));
     static const size_t expected[] = {
-        [LIST_EXECUTIONS] = 1, [LIST_EVENTS] = 3, [LIST_STEPS] = 1, [LIST_WORKSPACES] = 3, [LIST_PLANS] = 3,
-        [LIST_WORKFLOWS] = 1,  [LIST_NODES] = 1,  [LIST_LOCKS] = 1, [LIST_GROUPS] = 1};
+        [LIST_EXECUTIONS] = 1, [LIST_EVENTS] = 3,    [LIST_STEPS] = 1, [LIST_ACTIONS] = 0, [LIST_WORKSPACES] = 3,
+        [LIST_PLANS] = 3,      [LIST_WORKFLOWS] = 1, [LIST_NODES] = 1, [LIST_LOCKS] = 1,   [LIST_GROUPS] = 1};
     for (int kind = LIST_EXECUTIONS; kind <= LIST_GROUPS; kind++) {
         struct list_options options = {.kind = (enum store_list_kind)kind};
-        options.filter.id = kind <= LIST_STEPS ? id : NULL;
+        options.filter.id = kind <= LIST_ACTIONS ? id : NULL;
         json_t *page = list(scene, &options);
         if (json_array_size(json_object_get(page, "items")) != expected[kind]) {
             fail_msg("list %d has %zu items", kind, json_array_size(json_object_get(page, "items")));

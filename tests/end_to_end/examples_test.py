@@ -61,6 +61,18 @@ def handlers_in_c_run_in_the_programs_own_process(weir):
         assert database.execute('SELECT max(attempt) FROM workflow_node_executions').fetchone()[0] == 2  # the one retry
 
 
+def a_credit_application_waits_for_a_person(weir):
+    out, _ = _run(weir, 'credit_application', 'credits.db', os.path.join(SOURCES, 'credit-application.yaml'))
+    assert out == '{"granted":5000}\n', out
+    id = weir.items('list', '--store', 'credits.db')[0]['id']
+    shown = weir.good('show', id, '--store', 'credits.db', '--json').json()
+    assert [(row['state'], row['outcome']) for row in shown['actions']] == [
+        ('create', 'next'), ('preview', 'update'), ('accept', 'next'), ('grant', 'retry'), ('grant', 'next'),
+        ('finish', 'done')], shown['actions']
+    assert shown['variables'] == {'customer': 'unknown', 'amount': 4000, 'limit': 5000}, shown['variables']
+    assert 'a customer for ten years' in weir.good('show', id, '--store', 'credits.db').out
+
+
 def a_node_lives_in_a_loop_of_ones_own(weir):
     out, _ = _run(weir, 'own_loop', 'words.db', stdin=b'one\ntwo\nthree\n')
     assert out == '3 words counted, stopped gracefully\n', out

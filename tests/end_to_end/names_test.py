@@ -131,6 +131,8 @@ def _answers(weir):
     run('workflow', 'apply', 'hello.yaml')
     weir.write('gates.yaml', 'name: gates\nsteps:\n  a: {approve: {prompt: go}}\n  b: {approve: {}}\n  nap: {sleep: 1h}\n')
     weir.good('workflow', 'apply', 'gates.yaml', '-q')
+    weir.write('review.yaml', 'name: review\nstates: {a: {type: manual}, b: {type: manual}}\nvariables: {n: any}\n')
+    weir.good('workflow', 'apply', 'review.yaml', '-q')
     run('enqueue', '-w', 'acme', 'helo', code=3)
     if 'WEIR_STORE' not in weir.environment:
         worker = _worker(weir)
@@ -166,7 +168,10 @@ def _answers(weir):
     run('approve', gates, 'a')
     run('reject', gates, 'b')
     run('wake', gates)
-    for execution in (slow, waits, bad, good, lacking, gates):
+    review = run('enqueue', '-w', 'acme', 'review')['id']
+    wait_for('the person', lambda: weir.good('show', review, '--json').json()['waiting_for'] == 'manual')
+    run('update', review, '--state', 'b', '--var', 'n=1')
+    for execution in (slow, waits, bad, good, lacking, gates, review):
         run('show', execution)
         run('why', execution)
     for words in (('logs', good), ('list',), ('list', '--count'), ('why', '-w', 'tiny'), ('wait', good), ('status',),

@@ -116,6 +116,16 @@ napi_value create_node(napi_env env, napi_callback_info info);
 napi_value answer_done(napi_env env, napi_callback_info info);
 napi_value answer_retry(napi_env env, napi_callback_info info);
 napi_value answer_fail(napi_env env, napi_callback_info info);
+/* For calls of states: callState(call) is [state, signal, failed state, code, text], each text or null. */
+napi_value get_call_state(napi_env env, napi_callback_info info);
+napi_value get_variable(napi_env env, napi_callback_info info);
+/* null, or why the variable is not set, or the child is not named. */
+napi_value set_variable(napi_env env, napi_callback_info info);
+napi_value start_child(napi_env env, napi_callback_info info);
+napi_value answer_next(napi_env env, napi_callback_info info);
+napi_value answer_next_at(napi_env env, napi_callback_info info);
+napi_value answer_wait(napi_env env, napi_callback_info info);
+napi_value answer_wait_children(napi_env env, napi_callback_info info);
 napi_value log_call(napi_env env, napi_callback_info info);
 napi_value get_secret(napi_env env, napi_callback_info info);
 /* Whether a call was cancelled; null when it has ended. */

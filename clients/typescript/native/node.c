@@ -265,6 +265,122 @@ napi_value answer_fail(napi_env env, napi_callback_info info)
     return make_boolean(env, taken != NULL);
 }
 
+/* --- calls of states --- */
+
+static napi_value text_or_null(napi_env env, const char *text)
+{
+    return text == NULL ? make_null(env) : make_text(env, text);
+}
+
+napi_value get_call_state(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    napi_value list = NULL;
+    if (!read_answer(env, info, "", &call, NULL) || napi_create_array_with_length(env, 5, &list) != napi_ok) {
+        return NULL;
+    }
+    const char *const texts[] = {weir_call_state(call->call), weir_call_signal(call->call),
+                                 weir_call_failed_state(call->call), weir_call_failure_code(call->call),
+                                 weir_call_failure(call->call)};
+    for (uint32_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        (void)napi_set_element(env, list, i, text_or_null(env, texts[i]));
+    }
+    return list;
+}
+
+/* variable(call, name): JSON text, or null. */
+napi_value get_variable(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    struct argument name;
+    if (!read_answer(env, info, "s", &call, &name)) {
+        return NULL;
+    }
+    napi_value value = text_or_null(env, weir_call_variable(call->call, name.text));
+    free_arguments(&name, 1);
+    return value;
+}
+
+/* setVariable(call, name, value as JSON text). */
+napi_value set_variable(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    struct argument arguments[2];
+    struct weir_error error = {.status = WEIR_OK};
+    if (!read_answer(env, info, "ss", &call, arguments)) {
+        return NULL;
+    }
+    enum weir_status status = weir_call_set_variable(call->call, arguments[0].text, arguments[1].text, &error);
+    free_arguments(arguments, 2);
+    return status == WEIR_OK ? make_null(env) : make_failure(env, status, &error);
+}
+
+/* startChild(call, workflow, params, leaves). */
+napi_value start_child(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    struct argument arguments[3];
+    struct weir_error error = {.status = WEIR_OK};
+    if (!read_answer(env, info, "ssi", &call, arguments)) {
+        return NULL;
+    }
+    enum weir_status status = arguments[2].number != 0
+                                  ? weir_call_enqueue(call->call, arguments[0].text, arguments[1].text, &error)
+                                  : weir_call_start_child(call->call, arguments[0].text, arguments[1].text, &error);
+    free_arguments(arguments, 3);
+    return status == WEIR_OK ? make_null(env) : make_failure(env, status, &error);
+}
+
+/* answerNext(call, state, delay), answerNextAt(call, state, time): microseconds. */
+static napi_value answer_state(napi_env env, napi_callback_info info,
+                               void (*answer)(struct weir_call *, const char *, int64_t))
+{
+    struct call *call = NULL;
+    struct argument arguments[2];
+    if (!read_answer(env, info, "zi", &call, arguments)) {
+        return make_boolean(env, false);
+    }
+    struct weir_call *taken = take_call(call);
+    if (taken != NULL) {
+        answer(taken, arguments[0].text, arguments[1].number);
+        release_call(call);
+    }
+    free_arguments(arguments, 2);
+    return make_boolean(env, taken != NULL);
+}
+
+napi_value answer_next(napi_env env, napi_callback_info info)
+{
+    return answer_state(env, info, weir_next_after);
+}
+
+napi_value answer_next_at(napi_env env, napi_callback_info info)
+{
+    return answer_state(env, info, weir_next_at);
+}
+
+napi_value answer_wait_children(napi_env env, napi_callback_info info)
+{
+    return answer_state(env, info, weir_next_on_children);
+}
+
+/* answerWait(call, state, signal, timeout). */
+napi_value answer_wait(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    struct argument arguments[3];
+    if (!read_answer(env, info, "zsi", &call, arguments)) {
+        return make_boolean(env, false);
+    }
+    struct weir_call *taken = take_call(call);
+    if (taken != NULL) {
+        weir_next_on_signal(taken, arguments[0].text, arguments[1].text, arguments[2].number);
+        release_call(call);
+    }
+    free_arguments(arguments, 3);
+    return make_boolean(env, taken != NULL);
+}
+
 /* log(call, text, stream): adds text to the log of the attempt. Only the event loop's thread answers the call, so that it
  * stays open meanwhile. After the end of the call nothing happens. */
 napi_value log_call(napi_env env, napi_callback_info info)

@@ -390,6 +390,18 @@ static enum weir_status run_call_back(struct task *task)
     return weir_call_back(task->store->weir, &callback, task->id, &task->error);
 }
 
+/* Arguments: id, state, variables, reason. */
+static enum weir_status run_update(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    const struct weir_update update = {
+        .state = arguments[1].text, .variables = arguments[2].text, .reason = arguments[3].text};
+    int action = 0;
+    enum weir_status status = weir_update_execution(task->store->weir, arguments[0].text, &update, &action, &task->error);
+    task->number = action;
+    return status;
+}
+
 /* Arguments: id, waiting_for, reason. */
 static enum weir_status run_wake(struct task *task)
 {
@@ -530,6 +542,7 @@ const struct method store_methods[] = {
     OF_STORE("decide", "szszz", run_decide, NULL),
     OF_STORE("wake", "szz", run_wake, NULL),
     OF_STORE("callBack", "szzzi", run_call_back, finish_retry),
+    OF_STORE("update", "szzz", run_update, finish_number),
     OF_STORE("signal", "sszzz", run_signal, finish_number),
     OF_STORE("complete", "sizzzzi", run_complete, NULL),
     OF_STORE("publish", "ss", run_publish, finish_publish),

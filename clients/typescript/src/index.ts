@@ -36,6 +36,22 @@ export {
 export { Cancelled, Fail, Outcome, Retry, type RetryOptions } from './outcome';
 export type { SqliteDatabase } from './sqlite';
 export {
+  Done,
+  end,
+  errorEnd,
+  manual,
+  Next,
+  type StateContext,
+  type StateOptions,
+  type StatesOptions,
+  StatesWorkflow,
+  state,
+  states,
+  Wait,
+  WaitChildren,
+  workflowOf,
+} from './states';
+export {
   type CompleteOptions,
   configure,
   defaultStore,

@@ -80,6 +80,13 @@ export interface Native {
     error: string | null,
     final: number,
   ): Promise<string>;
+  update(
+    store: StoreHandle,
+    id: string,
+    state: string | null,
+    variables: string | null,
+    reason: string | null,
+  ): Promise<number>;
   wake(store: StoreHandle, id: string, waitingFor: string | null, reason: string | null): Promise<void>;
   signal(
     store: StoreHandle,
@@ -131,6 +138,17 @@ export interface Native {
   abandonCalls(node: NodeHandle): number;
   answerDone(call: CallHandle, output: string): boolean;
   answerRetry(call: CallHandle, code: string, message: string | null, delayUs: number): boolean;
+  /** state, data of the signal, failed state, code and text of its failure */
+  callState(call: CallHandle): [string | null, string | null, string | null, string | null, string | null];
+  /** JSON text; null = it has no value; undefined = the call has ended, likewise below. */
+  variable(call: CallHandle, name: string): string | null | undefined;
+  /** null, or a failure for toError(). */
+  setVariable(call: CallHandle, name: string, value: string): unknown;
+  startChild(call: CallHandle, workflow: string, params: string, leaves: number): unknown;
+  answerNext(call: CallHandle, state: string | null, delayUs: number): boolean;
+  answerNextAt(call: CallHandle, state: string | null, timeUs: number): boolean;
+  answerWait(call: CallHandle, state: string | null, signal: string, timeoutUs: number): boolean;
+  answerWaitChildren(call: CallHandle, state: string | null, timeoutUs: number): boolean;
   answerFail(call: CallHandle, code: string, message: string | null): boolean;
   /** After the end of the call it does nothing. */
   log(call: CallHandle, text: string, stream: number): void;

@@ -321,6 +321,19 @@ export class Store {
   }
 
   /**
+   * Moves an execution with states to another state, and sets variables, while no worker has it. Gives the number of the
+   * update in its history of actions.
+   */
+  async update(
+    id: string,
+    change: { state?: string; variables?: Record<string, unknown>; reason?: string },
+  ): Promise<number> {
+    const { state, reason } = change;
+    const variables = change.variables === undefined ? null : dumpJson(change.variables);
+    return this.#call((store) => native.update(store, id, state ?? null, variables, reason ?? null));
+  }
+
+  /**
    * Ends the waits of an execution before their time: sleeps are finished, and the next attempts begin. `waitingFor`: only
    * waits of this kind, 'sleep' or 'retry'; 'signal', 'callback' (the report of a function) or 'child' end those with a
    * timeout, as if the time had come.

@@ -7,9 +7,10 @@ import { lineOf } from './log';
 import { type CallHandle, call, type NodeHandle, native } from './native';
 import { Cancelled, Fail, Outcome, Retry } from './outcome';
 import { hideSecrets, makeSecrets } from './secrets';
+import { StatesWorkflow } from './states';
 import { defaultStore, type Store } from './store';
 import { type Duration, microseconds } from './time';
-import { type AnyWorkflow, type Context, dumpResult, isCancellation, refuseTwo, registry } from './workflow';
+import { type AnyWorkflow, type Context, isCancellation, refuseTwo, registry } from './workflow';
 
 /** How often run() polls for a signal, and every how many polls it reads the node's health. */
 const CHECK_MS = 50;
@@ -162,6 +163,8 @@ export class Worker {
   /** Of this program, but not of this worker. */
   readonly #leftOut: readonly AnyWorkflow[];
   readonly #running = new Map<number, Running>();
+  /** What the node calls, by the index of its handler. */
+  #parts: readonly AnyWorkflow[] = [];
   #node: NodeHandle | undefined;
   #isStopping = false;
   #isStopRequested = false;
@@ -205,7 +208,14 @@ export class Worker {
       await this.store.migrate();
     }
     const { name, executorGroup, concurrency, lease } = this.#options;
-    const names = this.workflows.map((workflow) => workflow.name);
+    const withStates = this.store.isServer ? this.workflows.find((workflow) => workflow instanceof StatesWorkflow) : undefined;
+    if (withStates !== undefined) {
+      throw new DefinitionError(`${withStates.place}: the workflow '${withStates.name}' has states, and a server gives none away`, {
+        hint: 'give this worker the address of the store',
+      });
+    }
+    this.#parts = this.workflows.flatMap((workflow) => workflow.parts());
+    const names = this.#parts.map((part) => part.name);
     const node = native.createNode(await this.store.handle(), names, (...call) => this.#deliver(...call));
     const leaseUs = lease === undefined ? 0 : microseconds(lease);
     const folder = this.#options.secretsDirectory ?? process.env.WEIR_SECRETS_DIRECTORY ?? null;
@@ -369,7 +379,7 @@ export class Worker {
       this.#cancel(number);
       return;
     }
-    const workflow = this.workflows[index] as AnyWorkflow;
+    const workflow = this.#parts[index] as AnyWorkflow;
     const controller = new AbortController();
     const { signal } = controller;
     const { name, secrets } = workflow;
@@ -400,10 +410,10 @@ export class Worker {
     let counted: boolean;
     try {
       const params = this.#readParams(workflow, input);
-      const value: unknown = await runInLog(running.log, () => workflow.handler(params, context));
-      const output = dumpResult(workflow.name, value);
+      const value: unknown = await runInLog(running.log, () => workflow.run(params, context, handle));
+      const answer = workflow.answer(handle, value);
       running.log.close();
-      counted = native.answerDone(handle, output);
+      counted = answer();
     } catch (problem) {
       counted = this.#answerProblem(running, problem);
     }

@@ -2,6 +2,7 @@
 
 import { DefinitionError, EnqueueManyError, Misuse, ParamsError, WorkflowNotFound } from './errors';
 import { dumpJson, dumpParams } from './json';
+import { type CallHandle, native } from './native';
 import { Cancelled, Fail } from './outcome';
 import { placeOfCaller } from './place';
 import { enqueueOnSqlite, type SqliteDatabase } from './sqlite';
@@ -98,6 +99,7 @@ export class Workflow<Params extends object, Result> {
   readonly name: string;
   readonly handler: Handler<Params, Result>;
   readonly definition: Readonly<Record<string, unknown>>;
+  /** Names of secrets. */
   readonly secrets: readonly string[];
   /** Of the workers that run it, when it names one. */
   readonly executorGroup: string | undefined;
@@ -105,11 +107,16 @@ export class Workflow<Params extends object, Result> {
   readonly place: string;
   readonly #parse: ((params: unknown) => Params) | undefined;
 
-  constructor(options: WorkflowOptions<Params>, handler: Handler<Params, Result>, place: string) {
+  constructor(
+    options: WorkflowOptions<Params>,
+    handler: Handler<Params, Result>,
+    place: string,
+    definition?: Record<string, unknown>,
+  ) {
     this.name = options.name;
     this.handler = handler;
     this.place = place;
-    this.definition = makeDefinition(options, place);
+    this.definition = definition ?? makeDefinition(options, place);
     this.secrets = [...(options.secrets ?? [])];
     this.executorGroup = options.executorGroup;
     this.#parse = options.parse;
@@ -181,6 +188,23 @@ export class Workflow<Params extends object, Result> {
   /** Makes the definition known to the store. */
   publish(store: Store = defaultStore()): ReturnType<Store['publish']> {
     return store.publish(JSON.stringify(this.definition), this.place);
+  }
+
+  /** For the package's own use: what a worker calls, each under the name of a handler. */
+  parts(): AnyWorkflow[] {
+    return [this];
+  }
+
+  /** For the package's own use: calls the function. */
+  // biome-ignore lint/suspicious/noExplicitAny: the params of a call are those of its enqueue
+  run(params: any, context: Context, _handle: CallHandle): unknown {
+    return this.handler(params, context);
+  }
+
+  /** For the package's own use: answers the call with what the function returned; false = the call had ended. */
+  answer(handle: CallHandle, value: unknown): () => boolean {
+    const output = dumpResult(this.name, value);
+    return () => native.answerDone(handle, output);
   }
 
   /** Throws ParamsError when the function could not be called with these. */

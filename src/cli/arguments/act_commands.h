@@ -71,6 +71,18 @@
               {.name = "final", .help = "end the step without another attempt"}},
 },
 {
+    .name = "update", .section = "Executions", .run = verb_update, .marks = COMMAND_CHANGES,
+    .summary = "Move an execution to another state, or set its variables",
+    .example = "weir update 0198c2f1-7a3b-7c01 --state granted --var limit=5000 --reason 'by phone'\n",
+    .details = "For workflows with `states`, if no node holds the execution: `weir list --where waiting_for=manual` lists"
+               " those that wait for a person. A value is JSON, or a text where it is none. Without --state only the"
+               " variables change.\n",
+    .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"}},
+    .flags = {{.name = "state", .type = VALUE_TEXT, .value = "STATE", .help = "the state that follows now"},
+              {.name = "var", .type = VALUE_TEXT, .value = "NAME=VALUE", .many = true,
+               .help = "the value of a variable; may be repeated"}, FLAG_REASON},
+},
+{
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,
     .summary = "Record the end of an execution whose workflow runs on Temporal",
     .example = "weir complete 0198c2f1-7a3b-7c01 --result '{\"invoice\":7}'\n"

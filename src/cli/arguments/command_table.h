@@ -87,7 +87,7 @@ void command_usage(const struct command *command, char *to, size_t size);
 #define COMMAND_VERB_LIST(X)                                                                                               \
     X(demo) X(dev) X(serve) X(top)                                                                                         \
     X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(signal) X(complete) X(retry) X(release) X(wake)          \
-    X(approve) X(reject) X(callback_complete) X(callback_fail) X(dismiss) X(failures) X(purge)                             \
+    X(approve) X(reject) X(callback_complete) X(callback_fail) X(update) X(dismiss) X(failures) X(purge)                   \
     X(workflow_apply) X(workflow_list) X(workflow_show)                                                                    \
     X(workspace_list) X(workspace_show) X(workspace_set) X(workspace_pause) X(workspace_resume)                            \
     X(workspace_delete) X(workflow_disable) X(workflow_enable) X(workflow_delete) X(plan_list) X(plan_set)                 \

@@ -107,8 +107,12 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
             print_wait_for_children(output, step, i == 0, now_us);
             continue;
         }
-        output_print(output, "  %-16s %s, attempt %" PRId64 ", %s, started %s (%s)\n", i == 0 ? "step" : "",
-                     field_text(output, step, "step"), field_number(step, "attempt", 1), status, since,
-                     output_ago(output, since, now_us));
+        const char *state = field_text(output, step, "state"); /* of a workflow with states */
+        output_print(output, "  %-16s %s, %s %" PRId64 ", %s, started %s (%s)\n",
+                     i > 0           ? ""
+                     : state != NULL ? "state"
+                                     : "step",
+                     state != NULL ? state : field_text(output, step, "step"), state != NULL ? "action" : "attempt",
+                     field_number(step, "attempt", 1), status, since, output_ago(output, since, now_us));
     }
 }

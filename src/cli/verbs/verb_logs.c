@@ -257,8 +257,37 @@ static bool is_picked(const json_t *picked, const struct log_source *source)
     return false;
 }
 
+/* The actions of a workflow with states as attempts, as their logs are named; NULL: it has steps. */
+static json_t *attempts_of_states(const json_t *execution)
+{
+    const json_t *actions = json_object_get(execution, "actions");
+    json_t *rows = actions == NULL ? NULL : json_array();
+    size_t i;
+    json_t *action;
+    json_array_foreach(actions, i, action)
+    {
+        const char *outcome = json_string_value(json_object_get(action, "outcome"));
+        const char *code = json_string_value(json_object_get(action, "error_code"));
+        if (outcome != NULL && strcmp(outcome, "update") != 0) {
+            (void)json_array_append_new(
+                rows,
+                json_pack("{s:O?, s:O?, s:s, s:O?, s:O?}", "step", json_object_get(action, "state"), "attempt",
+                          json_object_get(action, "seq"), "status", code == NULL ? "COMPLETED" : "FAILED", "error_code",
+                          json_object_get(action, "error_code"), "error", json_object_get(action, "error")));
+        }
+    }
+    return rows;
+}
+
+/* Whether an attempt without a row is an old action, which the execution is shown without. */
+static bool is_before_actions(const json_t *execution, const struct log_source *source)
+{
+    const json_t *first = json_array_get(json_object_get(execution, "actions"), 0);
+    return first != NULL && source->attempt < field_number(first, "seq", 0);
+}
+
 /* Picks the wanted attempts: those of a step together, the earlier ones first; then those that are not on record yet. */
-static json_t *pick_attempts(struct logs *logs, const json_t *execution)
+static json_t *pick_attempts(struct logs *logs, const json_t *execution, const json_t *steps)
 {
     const json_t *earlier = json_object_get(execution, "earlier_attempts");
     json_t *picked = json_array();
@@ -266,7 +295,7 @@ static json_t *pick_attempts(struct logs *logs, const json_t *execution)
     size_t k;
     json_t *step;
     json_t *attempt;
-    json_array_foreach(json_object_get(execution, "steps"), i, step)
+    json_array_foreach(steps, i, step)
     {
         json_array_foreach(earlier, k, attempt)
         {
@@ -280,8 +309,9 @@ static json_t *pick_attempts(struct logs *logs, const json_t *execution)
     }
     for (struct log_source *source = logs->reader.sources; source != NULL; source = source->next) {
         if (!is_picked(picked, source)) {
-            (void)json_array_append_new(picked, json_pack("{s:s, s:i, s:s}", "step", source->step, "attempt",
-                                                          source->attempt, "status", "RUNNING"));
+            (void)json_array_append_new(picked,
+                                        json_pack("{s:s, s:i, s:s}", "step", source->step, "attempt", source->attempt,
+                                                  "status", is_before_actions(execution, source) ? "ENDED" : "RUNNING"));
         }
     }
     return picked;
@@ -296,11 +326,15 @@ static enum weir_status print_logs(struct logs *logs, const json_t *execution, s
     }
     size_t i;
     json_t *row;
-    json_t *picked = pick_attempts(logs, execution);
+    json_t *actions = attempts_of_states(execution);
+    const json_t *steps = actions != NULL ? actions : json_object_get(execution, "steps");
+    json_t *picked = pick_attempts(logs, execution, steps);
     size_t shown = json_array_size(picked);
     if ((logs->step != NULL || logs->attempt != 0) && shown == 0) {
+        status = refuse_unknown_step(logs, steps, error);
+        json_decref(actions);
         json_decref(picked);
-        return refuse_unknown_step(logs, json_object_get(execution, "steps"), error);
+        return status;
     }
     json_array_foreach(picked, i, row)
     {
@@ -313,6 +347,7 @@ static enum weir_status print_logs(struct logs *logs, const json_t *execution, s
     }
     json_decref(page);
     json_decref(picked);
+    json_decref(actions);
     return status;
 }
 

@@ -181,6 +181,61 @@ static void print_children(struct output *output, const json_t *children)
     print_show_rows(output, columns, keys, sizeof keys / sizeof keys[0], children);
 }
 
+/* The state, the variables and the last failure of a workflow with states. */
+static void print_machine(struct output *output, const json_t *execution)
+{
+    const char *name;
+    json_t *value;
+    const json_t *failure = json_object_get(execution, "failure");
+    print_fact(output, execution, "state", "state");
+    json_object_foreach(json_object_get(execution, "variables"), name, value)
+    {
+        output_print(output, "  %-16s %s=%s\n", "variable", output_safe(output, name),
+                     field_text(output, json_object_get(execution, "variables"), name));
+    }
+    if (json_is_object(failure)) {
+        const char *message = field_text(output, failure, "message");
+        output_print(output, "  %-16s %s in the state %s%s%s\n", "last failure", field_text(output, failure, "code"),
+                     field_text(output, failure, "state"), message == NULL ? "" : ": ", message == NULL ? "" : message);
+    }
+}
+
+/* The last actions of a workflow with states. */
+static void print_actions(struct output *output, const json_t *actions, json_int_t earlier)
+{
+    static const struct column columns[] = {{.title = "ACTION", .align = COLUMN_RIGHT},
+                                            {.title = "STATE", .least = 8},
+                                            {.title = "OUTCOME"},
+                                            {.title = "NEXT", .least = 8},
+                                            {.title = "FINISHED"},
+                                            {.title = "BY", .least = 6},
+                                            {.title = "VARIABLES", .least = 10},
+                                            {.title = "ERROR", .least = 10}};
+    struct table table;
+    size_t i;
+    json_t *action;
+    if (json_array_size(actions) == 0) {
+        return;
+    }
+    output_print(output, "\n");
+    if (earlier > 0) {
+        output_print(output, "%lld earlier actions: GET /v1/executions/ID/actions lists them\n", (long long)earlier);
+    }
+    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    json_array_foreach(actions, i, action)
+    {
+        static const char *const keys[] = {"seq", "state", "outcome", "next_state", "finished_at"};
+        const char *actor = field_text(output, action, "actor");
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++) {
+            table_cell(&table, field_text(output, action, keys[k]));
+        }
+        table_cell(&table, actor != NULL ? actor : field_text(output, action, "node"));
+        table_cell(&table, field_text(output, action, "variables"));
+        table_cell(&table, field_text(output, action, "error_code"));
+    }
+    table_close(&table);
+}
+
 /* An execution without a parent has no such line. */
 static void print_parent(struct output *output, const json_t *parent)
 {
@@ -259,12 +314,15 @@ enum weir_status verb_show(struct invocation *invocation, struct weir_error *err
     }
     if (status == WEIR_OK && !output_object(invocation->output, execution)) {
         print_execution_facts(invocation->output, execution);
+        print_machine(invocation->output, execution);
         print_parent(invocation->output, json_object_get(execution, "parent"));
         struct settings settings =
             settings_of_group(invocation->settings, json_string_value(json_object_get(execution, "executor_group")));
         print_workflow(invocation->output, &settings, json_object_get(execution, "steps"));
         print_steps(invocation->output, json_object_get(execution, "steps"),
                     json_object_get(execution, "earlier_attempts"));
+        print_actions(invocation->output, json_object_get(execution, "actions"),
+                      json_integer_value(json_object_get(execution, "earlier_actions")));
         print_signals(invocation->output, json_object_get(execution, "signals"));
         print_children(invocation->output, json_object_get(execution, "children"));
         print_events(invocation->output, json_object_get(execution, "events"),

@@ -150,6 +150,17 @@ enum weir_status definition_cache_remove_handler(struct definition_cache *cache,
 
 /* --- definitions --- */
 
+/* NULL: the node has no handler of this name, which the entry notes. */
+static const struct weir_handler *take_handler(const struct definition_cache *cache, const char *name,
+                                               struct definition_entry *entry)
+{
+    const struct node_handler *found = find_handler(cache, name);
+    if (found == NULL && entry->unknown_handler == NULL) {
+        entry->unknown_handler = name;
+    }
+    return found == NULL ? NULL : &found->handler;
+}
+
 static enum weir_status parse_entry(const struct definition_cache *cache, int64_t id, const char *text,
                                     struct definition_entry **ret_entry, struct weir_error *error)
 {
@@ -164,19 +175,22 @@ static enum weir_status parse_entry(const struct definition_cache *cache, int64_
         return status;
     }
     const struct definition *definition = entry->definition;
-    const struct weir_handler **handlers = calloc(definition->count, sizeof(struct weir_handler *));
+    const struct definition_states *states = definition->states;
+    size_t count = states != NULL ? states->count : definition->count;
+    const struct weir_handler **handlers = calloc(count, sizeof(struct weir_handler *));
     if (handlers == NULL) {
         free_entry(entry);
         return error_out_of_memory(error);
     }
+    for (size_t i = 0; states != NULL && i < count; i++) {
+        if (states->states[i].handler != NULL) {
+            handlers[i] = take_handler(cache, states->states[i].handler, entry);
+        }
+    }
     for (size_t i = 0; i < definition->count; i++) {
         const struct step *step = &definition->steps[i];
         if (step->kind == STEP_HANDLER) {
-            const struct node_handler *found = find_handler(cache, step->handler.name);
-            handlers[i] = found == NULL ? NULL : &found->handler;
-            if (handlers[i] == NULL && entry->unknown_handler == NULL) {
-                entry->unknown_handler = step->handler.name;
-            }
+            handlers[i] = take_handler(cache, step->handler.name, entry);
         }
         status = step->kind == STEP_HTTP && status == WEIR_OK ? libcurl_load("an http step", &fault) : status;
     }

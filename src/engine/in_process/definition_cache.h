@@ -26,7 +26,7 @@ struct definition_entry {
     struct definition *definition;
     const char *unknown_handler;                /* the first handler that this node does not have, or NULL */
     char *http_fault;                           /* it has http steps, and libcurl cannot be loaded; or NULL */
-    const struct weir_handler *const *handlers; /* per step; NULL where the step is not a handler */
+    const struct weir_handler *const *handlers; /* per step, or per state; NULL where it has none */
     uint64_t generation;                        /* of the handlers that it found */
 };
 

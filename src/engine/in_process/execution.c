@@ -33,6 +33,7 @@
 #include "engine/in_process/step_run.h"
 #include "engine/in_process/step_secrets.h"
 #include "engine/in_process/step_signal.h"
+#include "engine/in_process/step_states.h"
 
 /* --- making --- */
 
@@ -99,6 +100,23 @@ static enum weir_status copy_signals(struct execution *execution, const struct e
     return WEIR_OK;
 }
 
+/* The machine of a workflow with states. */
+static enum weir_status restore_states(struct execution *execution, const struct engine_start *start)
+{
+    const struct definition_entry *definition = execution->definition;
+    if (definition == NULL || definition->definition->states == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status = step_states_open(&execution->steps[0], find_step_record(start, STATES_STEP));
+    if (status == WEIR_FAILED) {
+        execution_set_error(execution, "variables_invalid",
+                            "the state and the variables on record are no JSON that this node can read");
+        execution->ending = ENDING_FAILED;
+        return WEIR_OK;
+    }
+    return status;
+}
+
 /* The records of earlier claims, and the signals. */
 static enum weir_status restore_execution(struct execution *execution, const struct engine_start *start)
 {
@@ -108,6 +126,9 @@ static enum weir_status restore_execution(struct execution *execution, const str
         if (step_run_restore(&execution->steps[i], record) != WEIR_OK) {
             return WEIR_OUT_OF_MEMORY;
         }
+    }
+    if (restore_states(execution, start) != WEIR_OK) {
+        return WEIR_OUT_OF_MEMORY;
     }
     if (definition != NULL) {
         execution_restore_ending(execution);
@@ -419,6 +440,16 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
     return first;
 }
 
+static enum wait_kind wait_kind_of_states(const struct step_run *run)
+{
+    const char *awaits = run->awaits_node ? NULL : step_run_awaits(run);
+    if (awaits == NULL) {
+        return run->awaits_node || run->machine->is_retry ? WAIT_RETRY : WAIT_SLEEP;
+    }
+    bool is_manual = strncmp(awaits, MANUAL_SIGNAL, sizeof MANUAL_SIGNAL - 1) == 0;
+    return is_manual ? WAIT_MANUAL : signal_is_of_children(awaits) ? WAIT_CHILD : WAIT_SIGNAL;
+}
+
 /* A signal or a report that a person or a program must send is what the execution waits for, however soon another step
  * goes on. An approval goes first: it is a list of work for people. */
 static enum wait_kind wait_kind_of(const struct execution *execution, const struct step_run *first)
@@ -437,6 +468,9 @@ static enum wait_kind wait_kind_of(const struct execution *execution, const stru
         }
         bool is_start = run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_START && !run->awaits_node;
         waits_for_child = waits_for_child || is_start;
+    }
+    if (first->machine != NULL) {
+        return wait_kind_of_states(first);
     }
     bool is_sleep = step_run_step(first)->kind == STEP_SLEEP && !first->awaits_node;
     if (is_signal) {

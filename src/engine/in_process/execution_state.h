@@ -66,6 +66,7 @@ struct execution;
 struct kept_signal;
 struct step_callback;
 struct step_inputs;
+struct state_machine;
 struct step_secrets;
 struct process;
 struct runner;
@@ -107,6 +108,7 @@ struct step_run {
     struct process *process;
     char *result_path;              /* of its process: result_file.h */
     struct step_secrets *secrets;   /* of the process that runs */
+    struct state_machine *machine;  /* states: the present one, or NULL */
     struct step_callback *callback; /* http: of the attempt that this node has begun, or NULL */
     struct weir_call *call;
     weir_recorded_function *on_recorded; /* of the last call, until its end is on record or dropped */

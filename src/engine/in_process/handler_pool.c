@@ -25,6 +25,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/in_process/call_states.h"
 #include "engine/in_process/step_secrets.h"
 
 /* --- calls as handlers use them (weir/handler.h) --- */
@@ -314,6 +315,7 @@ void weir_call_free(struct weir_call *call)
     if (call != NULL) {
         (void)pthread_mutex_destroy(&call->cancel_lock);
         step_secrets_free(call->secrets);
+        call_states_free(call->states);
         free(call->own_input);
         free(call->output);
         free(call->error);
@@ -484,6 +486,13 @@ void handler_pool_answer_accepted(struct weir_call *call)
 {
     INVARIANT(call->is_deferred && call->result == CALL_NOTHING);
     call->result = CALL_ACCEPTED;
+    complete_answer(call);
+}
+
+void handler_pool_answer_next(struct weir_call *call)
+{
+    INVARIANT(call->states != NULL && call->result == CALL_NOTHING);
+    call->result = CALL_NEXT;
     complete_answer(call);
 }
 

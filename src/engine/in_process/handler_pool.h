@@ -30,6 +30,7 @@ enum {
     HANDLER_NAME_MAX = 64   /* bytes */
 };
 
+struct call_states;
 struct step_secrets;
 
 enum call_result {
@@ -41,7 +42,8 @@ enum call_result {
     CALL_STARVED,
     CALL_INTERRUPTED,
     CALL_GIVEN_BACK,
-    CALL_ACCEPTED /* http: the function reports its result later */
+    CALL_ACCEPTED, /* http: the function reports its result later */
+    CALL_NEXT      /* of a state: `states` has what follows */
 };
 
 struct weir_call {
@@ -55,6 +57,7 @@ struct weir_call {
     const char *step;
     const char *input;
     struct step_secrets *secrets;       /* of its step, or NULL */
+    struct call_states *states;         /* of a workflow with states, or NULL; owned */
     char *own_input;                    /* the evaluated `input`, or NULL: the params */
     char traceparent[TRACEPARENT_SIZE]; /* "" = none */
     int attempt;
@@ -119,6 +122,8 @@ void handler_pool_adopt(struct handler_pool *pool, struct weir_call *call);
 void handler_pool_answer_starved(struct weir_call *call);
 /* Answers an adopted call: its function has accepted the work, and will report the result. */
 void handler_pool_answer_accepted(struct weir_call *call);
+/* The answer is in the `states` of the call. */
+void handler_pool_answer_next(struct weir_call *call);
 /* Asks the handler to end. `moves`: this node gives the execution up. */
 void handler_pool_cancel(struct weir_call *call, bool moves);
 /* Sets the weight of a workspace's lane. */

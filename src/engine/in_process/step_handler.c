@@ -22,6 +22,7 @@
 #include "engine/in_process/step_report.h"
 #include "engine/in_process/step_run.h"
 #include "engine/in_process/step_secrets.h"
+#include "engine/in_process/step_states.h"
 
 enum weir_status step_call_new(struct step_run *run, struct weir_call **ret_call, struct weir_error *error)
 {
@@ -65,7 +66,13 @@ void step_handler_start(struct step_run *run)
         step_run_wait_for_secret(run, status, error.message);
         return;
     }
-    call->handler = execution->definition->handlers[step_run_index(run)];
+    if (run->machine != NULL && step_states_fill_call(run, call) != WEIR_OK) {
+        weir_call_free(call);
+        step_run_wait_for_resources(run, ENOMEM);
+        return;
+    }
+    call->handler = run->machine != NULL ? step_states_handler(run) : execution->definition->handlers[step_run_index(run)];
+    int64_t timeout_us = run->machine != NULL ? step_states_timeout(run) : step_run_step(run)->timeout_us;
     call->lane = &execution->tenant->calls;
     call->weight = execution->weight;
     call->input = execution->params;
@@ -78,8 +85,8 @@ void step_handler_start(struct step_run *run)
     run->call = call;
     run->stop = STOP_NONE;
     step_run_set_phase(run, PHASE_RUNNING);
-    if (step_run_step(run)->timeout_us > 0) {
-        call->timeout_us = time_add(loop_now(&execution->runner->loop), step_run_step(run)->timeout_us);
+    if (timeout_us > 0) {
+        call->timeout_us = time_add(loop_now(&execution->runner->loop), timeout_us);
         step_run_set_timer(run, call->timeout_us);
     }
     handler_pool_submit(&execution->runner->handlers, call);
@@ -115,6 +122,9 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
         step_run_fail(run, "timeout", "its handler did not end within the timeout", false);
         return;
     }
+    if (run->machine != NULL && step_states_take_answer(run, call)) {
+        return;
+    }
     if (call->result == CALL_ACCEPTED) {
         step_callback_wait(run);
         return;
@@ -124,7 +134,9 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
     }
     switch (call->result) {
     case CALL_ACCEPTED:
-        INVARIANT(false); /* above */
+    case CALL_NEXT:
+        INVARIANT(call->result == CALL_NEXT && run->execution->ending == ENDING_ABANDONED); /* the rest is above */
+        outcome.is_final = true;
         break;
     case CALL_DONE:
         outcome.is_done = true;

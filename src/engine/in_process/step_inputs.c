@@ -674,6 +674,7 @@ static enum weir_status prepare_step(struct step_inputs *inputs, bool *ret_is_wa
     case STEP_START:
         return step_children_prepare(inputs, &step->start);
     case STEP_SIGNAL:
+    case STEP_STATES:
         return WEIR_OK;
     }
     return WEIR_FAILED;

@@ -30,6 +30,8 @@
 #include "engine/in_process/runner.h"
 #include "engine/in_process/step_callback.h"
 #include "engine/in_process/step_phase.h"
+#include "engine/in_process/step_signal.h"
+#include "engine/in_process/step_states.h"
 #include "queue/retry.h"
 
 /* NULL when out of memory: the step then waits until the node abandons its execution. */
@@ -48,8 +50,8 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     report->step.attempt = run->attempt;
     report->step.failures = run->failures;
     report->step.exit_code = run->exit_code;
-    if (step_awaits(step_run_step(run)) != NULL && state == STEP_WAITING && !run->awaits_node) {
-        text_copy(report->step.signal, sizeof report->step.signal, step_awaits(step_run_step(run)));
+    if (step_run_awaits(run) != NULL && state == STEP_WAITING && !run->awaits_node) {
+        text_copy(report->step.signal, sizeof report->step.signal, step_run_awaits(run));
     }
     if (run->callback != NULL && (state == STEP_RUNNING || (state == STEP_WAITING && run->awaits_callback))) {
         text_copy(report->step.signal, sizeof report->step.signal, run->callback->name);
@@ -57,6 +59,11 @@ static struct report *make_step_report(struct step_run *run, enum report_kind ki
     report->step.signal_seq = state == STEP_CANCELLED ? 0 : run->signal_seq;
     run->signal_seq = step_state_is_final(state) ? run->signal_seq : 0; /* a refused end is reported again */
     report->step.ran_us = run->began_us == 0 ? 0 : loop_now(&execution->runner->loop) - run->began_us;
+    if (run->machine != NULL && step_states_fill_report(run, report) != WEIR_OK) {
+        report_free(report); /* the step waits until the node gives up its claim */
+        engine_note_lost_report(&execution->runner->base);
+        return NULL;
+    }
     return report;
 }
 
@@ -85,7 +92,8 @@ static int64_t step_sleeps_until(const struct step_run *run)
 {
     const struct execution *execution = run->execution;
     const struct step *step = step_run_step(run);
-    bool may_sleep = ((step->kind == STEP_SLEEP || step_awaits(step) != NULL) && !run->awaits_node) || run->awaits_callback;
+    bool is_delayed = step->kind == STEP_SLEEP || (run->machine != NULL && !run->machine->is_retry);
+    bool may_sleep = ((is_delayed || step_run_awaits(run) != NULL) && !run->awaits_node) || run->awaits_callback;
     bool is_over = run->phase == PHASE_DONE || run->phase == PHASE_RECORDING_END;
     if (is_over) {
         return TIME_NEVER;
@@ -234,8 +242,13 @@ static void report_wait(struct step_run *run, int64_t delay_us, const struct ste
     run->awaits_callback = outcome == NULL && step_may_call_back(run);
     struct report *report = make_step_report(run, REPORT_STEP, STEP_WAITING);
     if (report != NULL) {
+        INVARIANT(plan == NULL || report->step.variables == NULL);
         report->step.due_in_us = delay_us;
-        report->step.variables = plan;
+        report->step.variables = plan != NULL ? plan : report->step.variables;
+        if (report->step.action != NULL && !run->machine->is_retry) {
+            run->execution->is_suspect =
+                false; /* the step of states ends with the execution: a change of state is its progress */
+        }
     } else {
         free(plan);
     }
@@ -245,6 +258,9 @@ static void report_wait(struct step_run *run, int64_t delay_us, const struct ste
     run->waiting_attempt = run->attempt;
     run->resume_us = time_add(loop_now(&run->execution->runner->loop), delay_us);
     step_run_set_phase(run, PHASE_RECORDING_WAIT);
+    if (run->machine != NULL) {
+        FAILPOINT("before_step_report");
+    }
     send_step_report(run, report);
 }
 
@@ -284,7 +300,7 @@ static bool excludes_retry_on(const struct step *step, const char *code)
 static void finish_stopped(struct step_run *run)
 {
     const struct execution *execution = run->execution;
-    bool is_handler = step_run_step(run)->kind == STEP_HANDLER;
+    bool is_handler = step_run_step(run)->kind == STEP_HANDLER || run->machine != NULL;
     if (execution->ending == ENDING_GIVEN_BACK && is_handler) {
         struct step_outcome interrupted = {.code = STEP_INTERRUPTED};
         step_run_report_waiting(run, 0, &interrupted); /* the next node must not use this attempt's number again */
@@ -319,6 +335,10 @@ void step_run_finish(struct step_run *run, struct step_outcome *outcome)
         return;
     }
     run->failures++;
+    if (run->machine != NULL) {
+        step_states_fail(run, outcome);
+        return;
+    }
     struct retry_policy policy = retry_policy_of_step(step);
     if (!outcome->is_final && !excludes_retry_on(step, outcome->code) && retry_allows(&policy, run->failures) &&
         (execution->ending == ENDING_NONE || execution->ending == ENDING_GIVEN_BACK)) {

@@ -14,6 +14,8 @@
 #define STEP_SHORTAGE_FIRST_US (1 * MICROSECONDS_PER_SECOND)
 #define STEP_SHORTAGE_MOST_US (30 * MICROSECONDS_PER_SECOND)
 
+struct call_states;
+
 /* How one attempt ended. Strings are borrowed, except `output`, which the callee takes over. */
 struct step_outcome {
     bool is_done;
@@ -24,6 +26,7 @@ struct step_outcome {
     const char *error;
     char *output;
     size_t output_length;
+    const struct call_states *states; /* of an answer of a state, or NULL */
 };
 
 /* For how long all steps that have begun sleep or wait for a signal: struct report, sleeps_us. */

@@ -44,6 +44,7 @@
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
 #include "engine/in_process/step_signal.h"
+#include "engine/in_process/step_states.h"
 
 enum { RESTORED_COUNT_MAX = INT_MAX / 4 };
 
@@ -88,6 +89,7 @@ static void begin_work(struct step_run *run)
         break;
     }
     case STEP_HANDLER:
+    case STEP_STATES:
         begin_handler(run);
         break;
     case STEP_HTTP:
@@ -148,6 +150,12 @@ void step_run_attempt(struct step_run *run)
     run->stop = STOP_NONE;
     run->is_woken = false;
     run->awaits_callback = false;
+    if (run->machine != NULL) {
+        if (step_states_begin(run)) {
+            begin_handler(run);
+        }
+        return;
+    }
     if (step_inputs_are_ready(run)) {
         begin_handler(run);
         return;
@@ -204,7 +212,13 @@ static void step_timer_fired(struct timer *timer)
 /* Sleeps until the step goes on, unless its signal is there already. One that was woken goes on at once. */
 static void sleep_on_record(struct step_run *run)
 {
-    if (step_awaits(step_run_step(run)) != NULL && !run->awaits_node && step_signal_consume(run)) {
+    if (run->machine != NULL) {
+        step_states_sleep(run);
+        step_run_set_phase(run, PHASE_SLEEPING);
+        step_run_set_timer(run, run->resume_us);
+        return;
+    }
+    if (step_run_awaits(run) != NULL && !run->awaits_node && step_signal_consume(run)) {
         return;
     }
     if (!run->awaits_node && step_callback_consume(run)) {
@@ -251,7 +265,8 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
 {
     struct execution *execution = run->execution;
     INVARIANT(run->phase == PHASE_IDLE && !execution->in_table);
-    bool may_be_unrecorded = step_run_step(run)->kind == STEP_HANDLER && (record == NULL || record->state != STEP_RUNNING);
+    bool is_handler = step_run_step(run)->kind == STEP_HANDLER || step_run_step(run)->kind == STEP_STATES;
+    bool may_be_unrecorded = is_handler && (record == NULL || record->state != STEP_RUNNING);
     int unrecorded = may_be_unrecorded ? restored_count(execution->interruptions) : 0;
     run->attempt = (record != NULL ? restored_count(record->attempt) : 0) + unrecorded;
     run->exit_code = record != NULL ? record->exit_code : -1;
@@ -434,6 +449,7 @@ void step_run_close(struct step_run *run)
     result_file_remove(&run->result_path);
     step_run_drop_secrets(run);
     step_callback_free(run->callback);
+    step_states_close(run);
     json_decref(run->output);
     run->output = NULL;
     free(run->error_code);

@@ -29,6 +29,7 @@
 #include "engine/in_process/step_children.h"
 #include "engine/in_process/step_phase.h"
 #include "engine/in_process/step_report.h"
+#include "engine/in_process/step_states.h"
 
 /* --- kept signals --- */
 
@@ -79,7 +80,11 @@ void execution_signal(struct execution *execution, struct kept_signal *kept)
     execution_keep_signal(execution, kept);
     for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
         struct step_run *run = &execution->steps[i];
-        bool takes = step_awaits(step_run_step(run)) != NULL && !run->awaits_node;
+        bool takes = run->machine == NULL && step_run_awaits(run) != NULL && !run->awaits_node;
+        if (run->phase == PHASE_SLEEPING && run->machine != NULL && step_states_take_signal(run)) {
+            step_run_set_timer(run, run->resume_us);
+            continue;
+        }
         if (run->phase != PHASE_SLEEPING || (takes && step_signal_consume(run)) || step_callback_consume(run)) {
             continue;
         }
@@ -87,6 +92,12 @@ void execution_signal(struct execution *execution, struct kept_signal *kept)
             step_run_set_timer(run, run->resume_us);
         }
     }
+}
+
+const char *step_run_awaits(const struct step_run *run)
+{
+    INVARIANT(run != NULL);
+    return run->machine != NULL ? step_states_awaits(run) : step_awaits(step_run_step(run));
 }
 
 void execution_drop_signals(struct execution *execution)

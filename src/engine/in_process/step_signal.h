@@ -26,6 +26,8 @@ void execution_keep_signal(struct execution *execution, struct kept_signal *kept
 void execution_signal(struct execution *execution, struct kept_signal *kept);
 void execution_drop_signals(struct execution *execution);
 
+/* The name of the signal that the step waits for; NULL: none. */
+const char *step_run_awaits(const struct step_run *run);
 /* The oldest kept signal of the name ends the step. False: there is none. */
 bool step_signal_consume(struct step_run *run);
 /* How long the step waits; TIME_NEVER = until a signal comes. */

@@ -182,6 +182,7 @@ static void read_task_end(const struct weir_call *call, struct engine_called *ca
         called->error = "the handler returned without an answer: weir_done(), weir_retry() or weir_fail()";
         return;
     case CALL_ACCEPTED: /* of http steps alone */
+    case CALL_NEXT:     /* of states alone */
     case CALL_STARVED:
     case CALL_INTERRUPTED:
     case CALL_GIVEN_BACK:

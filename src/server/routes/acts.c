@@ -361,3 +361,39 @@ void answer_reject_execution(struct api *api, struct store *store, struct http_r
     (void)api;
     answer_decision(store, request, answer, false);
 }
+
+/* --- update --- */
+
+void answer_update_execution(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct state_update update = {.state = NULL};
+    struct updated_state updated = {.action = 0};
+    const json_t *variables = NULL;
+    const struct body_member members[] = {{.name = "state", .kind = BODY_TEXT, .to = &update.state},
+                                          {.name = "variables", .kind = BODY_VALUE, .to = &variables}};
+    struct text text = {.max = PARAMS_BYTES_MAX};
+    char id[UUID_TEXT_MAX];
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    json_t *execution = NULL;
+    (void)api;
+    enum weir_status status = body_read(request, members, 2, &body, &at_fault, &error);
+    if (status == WEIR_OK && variables != NULL) {
+        status = json_write(variables, &text, &error);
+        update.variables = text.data;
+    }
+    if (status != WEIR_OK) {
+        respond_error(request, answer, &error, at_fault);
+    } else if (begin_act(store, request, answer, id, &execution)) {
+        json_decref(execution);
+        if (store_update_state(store, id, &update, &updated, &error) == WEIR_OK) {
+            respond_json(answer, 200,
+                         json_pack("{s:s, s:s, s:i}", "id", id, "state", updated.state, "seq", updated.action));
+        } else {
+            refuse_act(store, request, answer, id, &error);
+        }
+    }
+    json_decref(body);
+    text_close(&text);
+}

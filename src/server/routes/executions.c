@@ -229,7 +229,7 @@ static void answer_list_of(struct store *store, struct http_request *request, st
     int64_t limit = LIST_LIMIT_DEFAULT;
     json_t *page = NULL;
     enum weir_status status = execution_find(store, request, id, NULL, &error);
-    if (status == WEIR_OK && kind == LIST_EVENTS) {
+    if (status == WEIR_OK && kind != LIST_STEPS) {
         at_fault = "limit";
         options.cursor = request_argument(request, "cursor");
         status = request_number(request, "limit", 1, LIST_LIMIT_MOST, LIST_LIMIT_DEFAULT, &limit, &error);
@@ -256,6 +256,12 @@ void answer_list_events(struct api *api, struct store *store, struct http_reques
 {
     (void)api;
     answer_list_of(store, request, answer, LIST_EVENTS);
+}
+
+void answer_list_actions(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    answer_list_of(store, request, answer, LIST_ACTIONS);
 }
 
 /* A read of one execution by its whole id. */

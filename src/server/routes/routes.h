@@ -8,10 +8,11 @@
 /* clang-format off */
 #define ROUTE_HANDLER_LIST(X)                                                                                              \
     X(readiness) X(metrics) X(openapi) X(docs) X(problems) X(problem_page)                                                 \
-    X(list_executions) X(show_execution) X(enqueue_batch) X(list_steps) X(list_events) X(explain_execution)               \
+    X(list_executions) X(show_execution) X(enqueue_batch) X(list_steps) X(list_events) X(list_actions)                     \
+    X(explain_execution)                                                                                                   \
     X(read_result) X(cancel_execution) X(retry_execution) X(release_execution) X(dismiss_execution) \
     X(complete_execution) X(complete_callback) X(fail_callback) \
-    X(wake_execution) X(approve_execution) X(reject_execution) X(signal_execution) \
+    X(wake_execution) X(approve_execution) X(reject_execution) X(signal_execution) X(update_execution) \
     X(begin_bulk) X(list_bulk) X(show_bulk) X(stop_bulk)                             \
     X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks) \
     X(act_on_executions) X(list_failures) X(list_logs) X(read_log) X(list_workspaces) X(show_workspace) \

@@ -151,6 +151,37 @@ static enum weir_status report_to_server(struct store *store, const struct callb
     return status;
 }
 
+/* A second update is another action, so a lost answer must not be repeated. The variables are JSON already, and go into the
+ * body as they are. */
+static enum weir_status update_on_server(struct store *store, const struct signal_request *request,
+                                         struct sent_signal *ret_sent, struct weir_error *error)
+{
+    struct remote_client *client = client_of(store);
+    const struct state_update *update = request->update;
+    json_t *answer = NULL;
+    remote_client_target(client, "/v1/executions/{}/update", (const char *const[]){request->id});
+    remote_client_add_body(client, "{", 1);
+    if (update->variables != NULL) {
+        remote_client_add_body(client, "\"variables\":", strlen("\"variables\":"));
+        remote_client_add_body(client, update->variables, strlen(update->variables));
+    }
+    if (update->state != NULL) {
+        const char *key = update->variables != NULL ? ",\"state\":" : "\"state\":";
+        remote_client_add_body(client, key, strlen(key));
+        remote_client_add_body_text(client, update->state);
+    }
+    remote_client_add_body(client, "}", 1);
+    enum weir_status status = remote_change_as(store, "POST", "application/json", &answer, error);
+    if (status == WEIR_OK) {
+        const char *state = json_string_value(json_object_get(answer, "state"));
+        *ret_sent = (struct sent_signal){.seq = json_integer_value(json_object_get(answer, "seq"))};
+        copy_answer_id(answer, "id", ret_sent->id);
+        text_copy(ret_sent->step, sizeof ret_sent->step, state == NULL ? "" : state);
+        json_decref(answer);
+    }
+    return status;
+}
+
 /* Also of an execution on Temporal: the server passes that on. With a key a lost answer needs no second look. */
 enum weir_status http_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                              struct weir_error *error)
@@ -164,6 +195,9 @@ enum weir_status http_signal(struct store *store, const struct signal_request *r
     }
     if (request->approval != NULL) {
         return decide_on_server(store, request, ret_sent, error);
+    }
+    if (request->update != NULL) {
+        return update_on_server(store, request, ret_sent, error);
     }
     remote_client_target(client, "/v1/executions/{}/signal", (const char *const[]){request->id});
     remote_client_add_body(client, "{\"name\":", strlen("{\"name\":"));

@@ -154,6 +154,7 @@ enum weir_status http_refuse_answer(const char *member, struct weir_error *error
     return WEIR_STORE_NOT_WEIR;
 }
 
+/* Each key of a filter is an argument of the query. */
 static void add_filter_argument(void *client, const char *key, const char *value)
 {
     remote_client_argument(client, key, value);
@@ -225,6 +226,7 @@ static enum weir_status http_tokens_used(struct store *store, const int64_t *ids
     return refuse_on_server("serve", error);
 }
 
+/* For the import of another queue, which runs where the store is. */
 static enum weir_status http_find_living(struct store *store, const char *const *ids, size_t count, bool *ret_is_living,
                                          struct weir_error *error)
 {

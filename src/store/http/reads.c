@@ -153,6 +153,7 @@ static void target_list(struct remote_client *client, const struct list_options 
 {
     static const char *const paths[] = {[LIST_EXECUTIONS] = "/v1/executions",
                                         [LIST_EVENTS] = "/v1/executions/{}/events",
+                                        [LIST_ACTIONS] = "/v1/executions/{}/actions",
                                         [LIST_STEPS] = "/v1/executions/{}/steps",
                                         [LIST_WORKSPACES] = "/v1/workspaces",
                                         [LIST_PLANS] = "/v1/plans",

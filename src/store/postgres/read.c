@@ -244,7 +244,27 @@ static enum weir_status page_events(struct link *link, const struct list_options
     return status == WEIR_OK ? reading_page_events(rows, offset, options->limit, ret_page, error) : status;
 }
 
-/* Events may be many and have pages. The steps of an execution are all on one page. */
+static enum weir_status read_action_page(struct link *link, const char *id, int64_t after, size_t limit,
+                                         json_t **ret_actions, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_read(link, error, &result, QUERY_READ_ACTION_ROWS, "uii", id, after, (int64_t)limit);
+    return status == WEIR_OK ? result_rows_json(result, ret_actions, error) : status;
+}
+
+static enum weir_status page_actions(struct link *link, const struct list_options *options, const char *id,
+                                     json_t **ret_page, struct weir_error *error)
+{
+    int64_t after = 0;
+    json_t *rows = NULL;
+    enum weir_status status = reading_event_offset(options->cursor, &after, error);
+    if (status == WEIR_OK) {
+        status = read_action_page(link, id, after, options->limit + 1, &rows, error);
+    }
+    return status == WEIR_OK ? reading_page_actions(rows, after, options->limit, ret_page, error) : status;
+}
+
+/* Events and actions may be many and have pages. The steps of an execution are all on one page. */
 static enum weir_status page_events_or_steps(struct link *link, const void *request, json_t **ret_page,
                                              struct weir_error *error)
 {
@@ -252,6 +272,9 @@ static enum weir_status page_events_or_steps(struct link *link, const void *requ
     char id[UUID_TEXT_MAX];
     json_t *items = NULL;
     enum weir_status status = postgres_find_execution(link, options->filter.id, id, error);
+    if (status == WEIR_OK && options->kind == LIST_ACTIONS) {
+        return page_actions(link, options, id, ret_page, error);
+    }
     if (status == WEIR_OK && options->kind == LIST_EVENTS) {
         return page_events(link, options, id, ret_page, error);
     }
@@ -356,9 +379,10 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
         return snapshot_read(link, page_executions, options, ret_page, error);
     case LIST_EVENTS:
     case LIST_STEPS:
-        return options->filter.id == NULL
-                   ? error_set(error, WEIR_INVALID_ARGUMENT, "a list of events or steps needs the id of one execution")
-                   : snapshot_read(link, page_events_or_steps, options, ret_page, error);
+    case LIST_ACTIONS:
+        return options->filter.id == NULL ? error_set(error, WEIR_INVALID_ARGUMENT,
+                                                      "a list of events, steps or actions needs the id of one execution")
+                                          : snapshot_read(link, page_events_or_steps, options, ret_page, error);
     case LIST_WORKSPACES:
         return page_workspaces(link, options, ret_page, error);
     case LIST_PLANS:
@@ -450,6 +474,28 @@ static enum weir_status add_last_events(struct link *link, json_t *execution, co
     return status == WEIR_OK ? reading_add_events(execution, events, earlier, error) : status;
 }
 
+/* The last actions of a workflow with states, and the number of those before them. */
+static enum weir_status add_last_actions(struct link *link, json_t *execution, const char *id, struct weir_error *error)
+{
+    PGresult *result = NULL;
+    json_t *actions = NULL;
+    int64_t after = 0;
+    int64_t earlier = 0;
+    if (!reading_has_machine(execution)) {
+        return WEIR_OK;
+    }
+    enum weir_status status = link_read(link, error, &result, QUERY_ACTIONS_BEFORE, "ui", id, (int64_t)SHOW_ACTIONS_MOST);
+    if (status == WEIR_OK && PQntuples(result) == 1) {
+        after = result_int(result, 0, 0);
+        earlier = result_int(result, 0, 1);
+    }
+    PQclear(result);
+    if (status == WEIR_OK) {
+        status = read_action_page(link, id, after, SHOW_ACTIONS_MOST, &actions, error);
+    }
+    return status == WEIR_OK ? reading_add_actions(execution, actions, earlier, error) : status;
+}
+
 /* The parts of `weir show`, one statement each. */
 static enum weir_status build_execution(struct link *link, const void *request, json_t **ret_execution,
                                         struct weir_error *error)
@@ -468,6 +514,9 @@ static enum weir_status build_execution(struct link *link, const void *request, 
     }
     if (status == WEIR_OK) {
         status = add_execution_part(link, execution, "steps", QUERY_READ_STEP_ROWS, id, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_last_actions(link, execution, id, error);
     }
     if (status == WEIR_OK) {
         status = add_execution_part(link, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, id, error);

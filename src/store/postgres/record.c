@@ -211,6 +211,9 @@ struct arrays {
     const char **signal_steps;
     int64_t *signal_seqs;
     size_t signal_count;
+    int *action_records; /* the actions of states that the records end */
+    const char **actions;
+    size_t action_count;
     bool *taken_over;
     int *attempt_records;
     const char **attempt_steps;
@@ -277,6 +280,8 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
                   {&arrays->signal_records, sizeof *arrays->signal_records},
                   {&arrays->signal_steps, sizeof *arrays->signal_steps},
                   {&arrays->signal_seqs, sizeof *arrays->signal_seqs},
+                  {&arrays->action_records, sizeof *arrays->action_records},
+                  {&arrays->actions, sizeof *arrays->actions},
                   {&arrays->taken_over, sizeof *arrays->taken_over},
                   {&arrays->attempt_records, sizeof *arrays->attempt_records},
                   {&arrays->attempt_steps, sizeof *arrays->attempt_steps},
@@ -384,6 +389,14 @@ static void add_signal_columns(const struct step_record *step, int place, struct
     to->signal_seqs[at] = step->signal_seq;
 }
 
+/* The action of a state that this step ends, once its record takes effect. */
+static void add_action_columns(const struct step_record *step, int place, struct arrays *to)
+{
+    size_t at = to->action_count++;
+    to->action_records[at] = place;
+    to->actions[at] = step->action;
+}
+
 /* An attempt that failed, or was stopped with its node, and that another attempt follows. */
 static void add_attempt_columns(struct arena *arena, const struct step_record *step, int place, struct arrays *to,
                                 bool *ret_failed)
@@ -465,6 +478,9 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
         if (entry->writes_step && step->signal_seq > 0) {
             add_signal_columns(step, written->place, to);
         }
+        if (step->action != NULL) {
+            add_action_columns(step, written->place, to);
+        }
         if (step_record_lost_attempt(step) != NULL) {
             add_attempt_columns(&set->arena, step, written->place, to, &failed);
         }
@@ -517,10 +533,11 @@ static size_t count_unless_empty(bool any, size_t count)
 }
 
 /* The letters of link.h for the common arguments of both functions. */
-#define SIGNAL_TYPES "TDTI"
+#define SIGNAL_TYPES "TDTIDT"
 #define SIGNAL_VALUES(a)                                                                                                   \
     (a)->step_signals, count_unless_empty((a)->any_step_signal, (a)->step_count), (a)->signal_records, (a)->signal_count,  \
-        (a)->signal_steps, (a)->signal_count, (a)->signal_seqs, (a)->signal_count
+        (a)->signal_steps, (a)->signal_count, (a)->signal_seqs, (a)->signal_count, (a)->action_records, (a)->action_count, \
+        (a)->actions, (a)->action_count
 #define SET_TYPES "iUIDIITTTTDDDIBBTTDTTDDDIIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \

@@ -64,6 +64,27 @@ static enum weir_status postgres_decide(struct store *store, const struct approv
     return status;
 }
 
+static enum weir_status postgres_update(struct store *store, const struct state_update *update, struct sent_signal *sent,
+                                        struct weir_error *error)
+{
+    PGresult *result = NULL;
+    enum weir_status status = link_write(link_of(store), error, &result, QUERY_UPDATE_STATE, "utttt", sent->id,
+                                         update->state, update->variables, store_actor(store), store_reason(store));
+    if (status == WEIR_OK) {
+        struct update_refusal refusal = {.outcome = result_text(result, 0, 0)};
+        const char *state = result_text(result, 0, 2);
+        const char *name = result_text(result, 0, 3);
+        const char *names = result_text(result, 0, 4);
+        text_copy(sent->step, sizeof sent->step, state == NULL ? "" : state);
+        text_copy(refusal.name, sizeof refusal.name, name == NULL ? "" : name);
+        text_copy(refusal.names, sizeof refusal.names, names == NULL ? "" : names);
+        sent->seq = result_null(result, 0, 1) ? 0 : result_int(result, 0, 1);
+        status = strcmp(refusal.outcome, "updated") == 0 ? WEIR_OK : refusal_of_update(sent->id, &refusal, error);
+    }
+    PQclear(result);
+    return status;
+}
+
 static enum weir_status postgres_call_back(struct link *link, const struct signal_request *request,
                                            struct sent_signal *sent, struct weir_error *error)
 {
@@ -98,6 +119,8 @@ enum weir_status postgres_signal(struct store *store, const struct signal_reques
     }
     if (status == WEIR_OK && request->approval != NULL) {
         status = postgres_decide(store, request->approval, &sent, error);
+    } else if (status == WEIR_OK && request->update != NULL) {
+        status = postgres_update(store, request->update, &sent, error);
     } else if (status == WEIR_OK && request->callback == NULL) {
         status = link_write(link, error, &result, QUERY_SEND_SIGNAL, "uttttt", sent.id, request->name,
                             request->data == NULL ? "null" : request->data, request->key, store_actor(store),

@@ -10,8 +10,7 @@
  *   4. A step whose parent was purged loses its rows when they are not needed any more.
  *
  * The wait ends by a signal of the store to the parent, which is kept, passed on and consumed as those of people are. A
- * write transaction is alone, so the state of parent and children does not change while this file looks at it. Runs in the
- * caller's thread.
+ * write transaction is alone, so parent and children do not change meanwhile. Runs in the caller's thread.
  */
 #include "store/sqlite/children.h"
 
@@ -76,6 +75,7 @@ struct child_step {
     int64_t completed;
     int64_t cancelled_to;
     const char *problem; /* of the plan: a code */
+    bool is_unawaited;   /* an action brought its plan, and no state waits for it */
 };
 
 /* --- notes --- */
@@ -85,8 +85,9 @@ enum weir_status children_plan(struct write *write, const struct record *record,
     INVARIANT(write != NULL && record != NULL);
     const struct step_record *step = record->step;
     int64_t inserted = 0;
-    if (step == NULL || step->state != STEP_WAITING || !signal_is_of_children(step->signal)) {
-        return WEIR_OK;
+    if (step == NULL || step->state != STEP_WAITING || !signal_is_of_children(step->signal) ||
+        strcmp(step->signal + sizeof CHILDREN_SIGNAL - 1, step->step) != 0) {
+        return WEIR_OK; /* a state waits for the children of its action, whose plans states_record() has written */
     }
     enum weir_status status =
         connection_run(write->connection, error, &inserted, QUERY_INSERT_CHILD_STEP, "tt", record->id, step->step);
@@ -268,15 +269,15 @@ static enum weir_status take_plan(struct advance *advance, const struct note *no
 
 static enum weir_status read_plan(struct advance *advance, const struct note *note, struct weir_error *error)
 {
+    static const enum sqlite_query drops[] = {QUERY_DROP_OWN_PLAN, QUERY_DROP_CHILD_PLAN};
     struct plan_row row = {.plan = NULL};
     enum weir_status status = read_plan_row(advance, note, &row, error);
-    if (status == WEIR_OK) {
-        status = take_plan(advance, note, &row, error);
+    status = status == WEIR_OK ? take_plan(advance, note, &row, error) : status;
+    for (size_t i = 0; i < 2 && status == WEIR_OK; i++) {
+        status = connection_run(advance->write.connection, error, NULL, drops[i], "tt", note->parent, note->step);
     }
     json_decref(row.plan);
-    return status == WEIR_OK ? connection_run(advance->write.connection, error, NULL, QUERY_DROP_CHILD_PLAN, "tt",
-                                              note->parent, note->step)
-                             : status;
+    return status;
 }
 
 /* WEIR_NOT_FOUND: the step has no row any more. */
@@ -311,6 +312,7 @@ static enum weir_status read_child_step(struct advance *advance, struct child_st
     step->parent_lives = sqlite3_column_int(s, 16) != 0;
     step->parent_is_kept = sqlite3_column_int(s, 17) != 0;
     step->problem = column_copy(s, 18, &advance->arena, &failed);
+    step->is_unawaited = sqlite3_column_int(s, 19) != 0;
     (void)sqlite3_reset(s);
     return failed ? error_out_of_memory(error) : WEIR_OK;
 }
@@ -564,8 +566,8 @@ static enum weir_status settle(struct advance *advance, struct child_step *step,
     char name[SIGNAL_KEPT_NAME_MAX + 1];
     (void)snprintf(name, sizeof name, CHILDREN_SIGNAL "%s", step->note->step);
     step->is_settled = true;
-    if (!step->parent_lives) {
-        return WEIR_OK;
+    if (!step->parent_lives || step->is_unawaited) {
+        return WEIR_OK; /* the signal would stay for ever */
     }
     enum weir_status status =
         is_completed ? write_outcomes(advance, step, true, &text, error) : write_failure(advance, step, &text, error);

@@ -126,13 +126,62 @@ static enum weir_status list_event_rows(struct connection *connection, const str
     return status == WEIR_OK ? reading_page_events(rows, offset, options->limit, ret_page, error) : status;
 }
 
-/* The events or the steps of one execution. */
+static enum weir_status read_action_rows(struct connection *connection, const char *id, int64_t after, size_t limit,
+                                         json_t **ret_actions, struct weir_error *error)
+{
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_ACTION_ROWS, "tii", id, after, (int64_t)limit);
+    return statement_rows_json(connection, statement, ret_actions, error);
+}
+
+static enum weir_status list_action_rows(struct connection *connection, const struct list_options *options, const char *id,
+                                         json_t **ret_page, struct weir_error *error)
+{
+    int64_t after = 0;
+    json_t *rows = NULL;
+    enum weir_status status = reading_event_offset(options->cursor, &after, error);
+    if (status == WEIR_OK) {
+        status = read_action_rows(connection, id, after, options->limit + 1, &rows, error);
+    }
+    return status == WEIR_OK ? reading_page_actions(rows, after, options->limit, ret_page, error) : status;
+}
+
+/* Adds the last actions of a workflow with states, and the number of those before them. */
+static enum weir_status add_actions(struct connection *connection, json_t *execution, const char *id,
+                                    struct weir_error *error)
+{
+    json_t *actions = NULL;
+    int64_t after = 0;
+    int64_t earlier = 0;
+    enum weir_status status = WEIR_OK;
+    if (!reading_has_machine(execution)) {
+        return WEIR_OK;
+    }
+    sqlite3_stmt *statement =
+        connection_bind(connection, error, QUERY_ACTIONS_BEFORE, "ti", id, (int64_t)SHOW_ACTIONS_MOST);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(connection, statement, &status, error)) {
+        after = sqlite3_column_int64(statement, 0);
+        earlier = sqlite3_column_int64(statement, 1);
+        (void)sqlite3_reset(statement);
+    }
+    if (status == WEIR_OK) {
+        status = read_action_rows(connection, id, after, SHOW_ACTIONS_MOST, &actions, error);
+    }
+    return status == WEIR_OK ? reading_add_actions(execution, actions, earlier, error) : status;
+}
+
+/* The events, the actions or the steps of one execution. */
 static enum weir_status list_history(struct connection *connection, const struct list_options *options, json_t **ret_page,
                                      struct weir_error *error)
 {
     char id[UUID_TEXT_MAX];
     json_t *rows = NULL;
     enum weir_status status = filter_find_id(connection, options->filter.id, id, error);
+    if (status == WEIR_OK && options->kind == LIST_ACTIONS) {
+        return list_action_rows(connection, options, id, ret_page, error);
+    }
     if (status == WEIR_OK && options->kind == LIST_EVENTS) {
         return list_event_rows(connection, options, id, ret_page, error);
     }
@@ -214,6 +263,7 @@ static enum weir_status list_kind(struct connection *connection, const struct li
         return list_executions(connection, options, ret_page, error);
     case LIST_EVENTS:
     case LIST_STEPS:
+    case LIST_ACTIONS:
         return list_history(connection, options, ret_page, error);
     case LIST_WORKSPACES:
         return list_workspace_names(connection, options, ret_page, error);
@@ -342,6 +392,9 @@ static enum weir_status show_one(struct connection *connection, const char *id, 
     status = add_params(connection, execution, whole, error);
     if (status == WEIR_OK) {
         status = add_rows_of(connection, execution, "steps", QUERY_READ_STEP_ROWS, whole, error);
+    }
+    if (status == WEIR_OK) {
+        status = add_actions(connection, execution, whole, error);
     }
     if (status == WEIR_OK) {
         status = add_rows_of(connection, execution, "earlier_attempts", QUERY_READ_ATTEMPT_ROWS, whole, error);

@@ -27,6 +27,7 @@
 #include "store/sqlite/event_history.h"
 #include "store/sqlite/filter_query.h"
 #include "store/sqlite/signals.h"
+#include "store/sqlite/states.h"
 #include "store/sqlite/stream.h"
 
 /* A set while it is recorded. */
@@ -183,6 +184,9 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
     enum weir_status status = WEIR_OK;
     if (record->step != NULL && !ends_keeps_step(end)) {
         status = write_step(write, node_id, record, error);
+    }
+    if (status == WEIR_OK) {
+        status = states_record(write, node_id, record, error);
     }
     if (status == WEIR_OK) {
         status = signal_consume(write, record, error);
@@ -432,6 +436,9 @@ static enum weir_status record_step(struct write *write, int64_t node_id, struct
     }
     if (status == WEIR_OK) {
         status = children_plan(write, record, error);
+    }
+    if (status == WEIR_OK) {
+        status = states_record(write, node_id, record, error);
     }
     return status == WEIR_OK ? signal_consume(write, record, error) : status;
 }

@@ -23,6 +23,7 @@
 #include "store/refusal.h"
 #include "store/sqlite/event_history.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/states.h"
 #include "store/sqlite/stream.h"
 
 /* --- the item --- */
@@ -450,6 +451,42 @@ static enum weir_status call_back(struct write *write, const struct signal_reque
     return status == WEIR_OK ? wake_if_it_waits(write, item, name, error) : status;
 }
 
+/* --- states --- */
+
+static enum weir_status refuse_ended_update(struct write *write, const char *id, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    char state[16] = "gone";
+    const struct update_refusal refusal = {.outcome = state};
+    sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_ENDED_STATUS, "t", id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        text_copy(state, sizeof state, column_text(statement, 0));
+        (void)sqlite3_reset(statement);
+    }
+    return status == WEIR_OK ? refusal_of_update(id, &refusal, error) : status;
+}
+
+/* A person moves a workflow with states (store/states.h): no signal, but an act on the same row, by the same verb. */
+static enum weir_status update_states(struct write *write, const struct signal_request *request,
+                                      const struct signalled *item, struct sent_signal *sent, struct weir_error *error)
+{
+    struct updated_state updated = {.action = 0};
+    enum weir_status status = states_update(write, item->id, request->update, &updated, error);
+    if (status == WEIR_NOT_FOUND) {
+        return refuse_ended_update(write, item->id, error);
+    }
+    if (status == WEIR_OK) {
+        text_copy(sent->step, sizeof sent->step, updated.state);
+        memcpy(sent->id, item->id, sizeof sent->id);
+        sent->seq = updated.action;
+        status = note_signal_act(write, item->id, "update", updated.state, error);
+    }
+    return status;
+}
+
 /* --- the verb --- */
 
 /* Step 1. WEIR_NOT_FOUND: the signal is new. */
@@ -518,6 +555,8 @@ enum weir_status sqlite_signal(struct store *store, const struct signal_request 
     } else if (status == WEIR_OK && request->approval != NULL) {
         status = sqlite_decide(&write, request->approval, &item, &sent, &refusal, error);
         memcpy(sent.id, item.id, sizeof sent.id);
+    } else if (status == WEIR_OK && request->update != NULL) {
+        status = update_states(&write, request, &item, &sent, error);
     } else if (status == WEIR_OK) {
         status = signal_send(&write, &exact, &sent, error);
         if (status == WEIR_OK && !sent.duplicate) {

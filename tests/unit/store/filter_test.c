@@ -97,7 +97,7 @@ static void a_wrong_filter_is_refused_with_the_right_spelling(void **state)
         {"retried=yes retried=no", "given twice", ""},
         {"retry=no", "no key \"retry\"", "retried"},
         {"pending_reason=no_schedule", "not a pending reason", "no_scheduler"},
-        {"waiting_for=ready", "is not a kind of wait", "sleep, retry, signal, callback, approval or child"},
+        {"waiting_for=ready", "is not a kind of wait", "sleep, retry, signal, callback, approval, child or manual"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -233,6 +233,155 @@ static PyObject *call_fail(struct call *self, PyObject *args)
     return call_answered(self);
 }
 
+/* --- of a state --- */
+
+static PyObject *optional_text(const char *text)
+{
+    if (text == NULL) {
+        Py_RETURN_NONE;
+    }
+    return PyUnicode_FromString(text);
+}
+
+static PyObject *call_state(struct call *self, void *unused)
+{
+    (void)unused;
+    return is_open(self) ? optional_text(weir_call_state(self->call)) : NULL;
+}
+
+static PyObject *call_signal(struct call *self, void *unused)
+{
+    (void)unused;
+    return is_open(self) ? optional_text(weir_call_signal(self->call)) : NULL;
+}
+
+/* State, code and text of the last failure, or None. */
+static PyObject *call_failure(struct call *self, void *unused)
+{
+    (void)unused;
+    if (!is_open(self)) {
+        return NULL;
+    }
+    const char *state = weir_call_failed_state(self->call);
+    if (state == NULL) {
+        Py_RETURN_NONE;
+    }
+    return Py_BuildValue("ssz", state, weir_call_failure_code(self->call), weir_call_failure(self->call));
+}
+
+static PyObject *call_variable(struct call *self, PyObject *args)
+{
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s:variable", &name) || !is_open(self)) {
+        return NULL;
+    }
+    return optional_text(weir_call_variable(self->call, name));
+}
+
+/* These do not wait, so the interpreter stays locked. */
+static PyObject *answer_of(enum weir_status status, const struct weir_error *error)
+{
+    if (status != WEIR_OK) {
+        return raise_error(status, error);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *call_set_variable(struct call *self, PyObject *args)
+{
+    const char *name;
+    const char *value;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "ss:set_variable", &name, &value) || !is_open(self)) {
+        return NULL;
+    }
+    enum weir_status status = weir_call_set_variable(self->call, name, value, &error);
+    return answer_of(status, &error);
+}
+
+static PyObject *call_start_child(struct call *self, PyObject *args)
+{
+    const char *workflow;
+    const char *params;
+    int leaves;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "ssp:start_child", &workflow, &params, &leaves) || !is_open(self)) {
+        return NULL;
+    }
+    enum weir_status status = leaves ? weir_call_enqueue(self->call, workflow, params, &error)
+                                     : weir_call_start_child(self->call, workflow, params, &error);
+    return answer_of(status, &error);
+}
+
+static PyObject *call_next(struct call *self, PyObject *args)
+{
+    const char *state;
+    long long delay_us;
+    if (!PyArg_ParseTuple(args, "zL:next", &state, &delay_us)) {
+        return NULL;
+    }
+    struct weir_call *call = call_take(self);
+    if (call == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    weir_next_after(call, state, delay_us);
+    Py_END_ALLOW_THREADS
+    return call_answered(self);
+}
+
+static PyObject *call_next_at(struct call *self, PyObject *args)
+{
+    const char *state;
+    long long time_us;
+    if (!PyArg_ParseTuple(args, "zL:next_at", &state, &time_us)) {
+        return NULL;
+    }
+    struct weir_call *call = call_take(self);
+    if (call == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    weir_next_at(call, state, time_us);
+    Py_END_ALLOW_THREADS
+    return call_answered(self);
+}
+
+static PyObject *call_wait(struct call *self, PyObject *args)
+{
+    const char *state;
+    const char *signal;
+    long long timeout_us;
+    if (!PyArg_ParseTuple(args, "zsL:wait", &state, &signal, &timeout_us)) {
+        return NULL;
+    }
+    struct weir_call *call = call_take(self);
+    if (call == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    weir_next_on_signal(call, state, signal, timeout_us);
+    Py_END_ALLOW_THREADS
+    return call_answered(self);
+}
+
+static PyObject *call_wait_children(struct call *self, PyObject *args)
+{
+    const char *state;
+    long long timeout_us;
+    if (!PyArg_ParseTuple(args, "zL:wait_children", &state, &timeout_us)) {
+        return NULL;
+    }
+    struct weir_call *call = call_take(self);
+    if (call == NULL) {
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    weir_next_on_children(call, state, timeout_us);
+    Py_END_ALLOW_THREADS
+    return call_answered(self);
+}
+
 static void call_dealloc(struct call *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -501,11 +650,21 @@ static PyType_Slot node_slots[] = {
     {Py_tp_new, node_new}, {Py_tp_dealloc, node_dealloc}, {Py_tp_methods, node_methods}, {0, NULL}};
 PyType_Spec node_spec = {"weir._weir.Node", sizeof(struct node), 0, Py_TPFLAGS_DEFAULT, node_slots};
 
-static PyMethodDef call_methods[] = {
-    METHOD("done", call_done, METH_VARARGS),     METHOD("retry", call_retry, METH_VARARGS),
-    METHOD("fail", call_fail, METH_VARARGS),     METHOD("defer", call_defer, METH_NOARGS),
-    METHOD("on_cancel", call_on_cancel, METH_O), METHOD("secret", call_secret, METH_VARARGS),
-    METHOD("log", call_log, METH_VARARGS),       {NULL, NULL, 0, NULL}};
+static PyMethodDef call_methods[] = {METHOD("done", call_done, METH_VARARGS),
+                                     METHOD("retry", call_retry, METH_VARARGS),
+                                     METHOD("fail", call_fail, METH_VARARGS),
+                                     METHOD("defer", call_defer, METH_NOARGS),
+                                     METHOD("on_cancel", call_on_cancel, METH_O),
+                                     METHOD("secret", call_secret, METH_VARARGS),
+                                     METHOD("log", call_log, METH_VARARGS),
+                                     METHOD("variable", call_variable, METH_VARARGS),
+                                     METHOD("set_variable", call_set_variable, METH_VARARGS),
+                                     METHOD("start_child", call_start_child, METH_VARARGS),
+                                     METHOD("next", call_next, METH_VARARGS),
+                                     METHOD("next_at", call_next_at, METH_VARARGS),
+                                     METHOD("wait", call_wait, METH_VARARGS),
+                                     METHOD("wait_children", call_wait_children, METH_VARARGS),
+                                     {NULL, NULL, 0, NULL}};
 static PyGetSetDef call_fields[] = {{"execution_id", (getter)call_execution_id, NULL, NULL, NULL},
                                     {"workspace", (getter)call_workspace, NULL, NULL, NULL},
                                     {"step", (getter)call_step, NULL, NULL, NULL},
@@ -513,6 +672,9 @@ static PyGetSetDef call_fields[] = {{"execution_id", (getter)call_execution_id, 
                                     {"attempt", (getter)call_attempt, NULL, NULL, NULL},
                                     {"fence", (getter)call_fence, NULL, NULL, NULL},
                                     {"traceparent", (getter)call_traceparent, NULL, NULL, NULL},
+                                    {"state", (getter)call_state, NULL, NULL, NULL},
+                                    {"signal", (getter)call_signal, NULL, NULL, NULL},
+                                    {"failure", (getter)call_failure, NULL, NULL, NULL},
                                     {"cancelled", (getter)call_cancelled, NULL, NULL, NULL},
                                     {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot call_slots[] = {

@@ -489,6 +489,20 @@ static PyObject *store_call_back(struct store *self, PyObject *args)
     return status == WEIR_OK ? PyUnicode_FromString(id) : raise_error(status, &error);
 }
 
+static PyObject *store_update(struct store *self, PyObject *args)
+{
+    const char *id;
+    int action = 0;
+    struct weir_update update = {.state = NULL};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "szzz:update", &id, &update.state, &update.variables, &update.reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_update_execution(weir, id, &update, &action, &error));
+    return status == WEIR_OK ? PyLong_FromLong(action) : raise_error(status, &error);
+}
+
 static PyObject *store_wake(struct store *self, PyObject *args)
 {
     const char *id;
@@ -629,6 +643,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("list", store_list, METH_VARARGS),
                                       METHOD("act", store_act, METH_VARARGS),
                                       METHOD("retry", store_retry, METH_VARARGS),
+                                      METHOD("update", store_update, METH_VARARGS),
                                       METHOD("wake", store_wake, METH_VARARGS),
                                       METHOD("decide", store_decide, METH_VARARGS),
                                       METHOD("call_back", store_call_back, METH_VARARGS),

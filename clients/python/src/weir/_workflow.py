@@ -127,7 +127,7 @@ class Workflow(Generic[Result]):
         self.secrets: list[str] = definition['steps'][_STEP].get('secrets', [])
         self.executor_group: str | None = definition.get('executor_group')
         self.is_async = inspect.iscoroutinefunction(function)
-        self.place = _place_of(function)
+        self.place = place_of(function)
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, '__name__', name)
         self.__wrapped__ = function
@@ -340,6 +340,13 @@ class Workflow(Generic[Result]):
 
     # --- run ---
 
+    def parts(self) -> dict[str, Workflow[Any]]:
+        """What a worker calls, by the names of handlers."""
+        return {self.name: self}
+
+    def context(self, call: Any, attempt_log: _log.AttemptLog) -> Context:
+        return Context(call, self.name, self.secrets, attempt_log)
+
     def arguments(self, context: Context, input: str) -> dict[str, Any]:
         """Of one call. Raises Fail when they do not fit the function."""
         params = json.loads(input)
@@ -356,7 +363,7 @@ class Workflow(Generic[Result]):
         secrets = Secrets({})
         attempt_log = _log.begin(call)
         try:
-            context = Context(call, self.name, self.secrets, attempt_log)
+            context = self.context(call, attempt_log)
             secrets = context.secrets
             answer = self._result(call, self.function(**self.arguments(context, call.input)))
         except BaseException as problem:  # SystemExit must not end the worker
@@ -364,7 +371,7 @@ class Workflow(Generic[Result]):
             answer = self._failure(call, problem, secrets)
         _end_child_of_fork(process, None)
         attempt_log.close()
-        answer()
+        self._give(call, answer, secrets)
 
     async def run_async(self, call: Any) -> None:
         """A deferred call of a coroutine function, in the worker's event loop."""
@@ -378,7 +385,7 @@ class Workflow(Generic[Result]):
         secrets = Secrets({})
         attempt_log = _log.begin(call)
         try:
-            context = Context(call, self.name, self.secrets, attempt_log)
+            context = self.context(call, attempt_log)
             secrets = context.secrets
             coroutine: Any = self.function(**self.arguments(context, call.input))
             answer = self._result(call, await coroutine)
@@ -387,7 +394,14 @@ class Workflow(Generic[Result]):
             answer = self._failure(call, problem, secrets)
         _end_child_of_fork(process, None)
         attempt_log.close()
-        answer()
+        self._give(call, answer, secrets)
+
+    def _give(self, call: Any, answer: Callable[[], None], secrets: Secrets) -> None:
+        """A call without an answer would keep its slot for ever."""
+        try:
+            answer()
+        except (TypeError, ValueError, OverflowError) as problem:  # of arguments that the library does not take
+            self._failure(call, problem, secrets)()
 
     def _result(self, call: Any, value: Any) -> Callable[[], None]:
         try:
@@ -493,10 +507,10 @@ def workflow(
     """
 
     if callable(name):  # @workflow without arguments gives the function itself
-        raise _nameless(_place_of(name))
+        raise _nameless(place_of(name))
 
     def decorate(function: Callable[..., Result]) -> Workflow[Result]:
-        place = _place_of(function)
+        place = place_of(function)
         if name is None:
             raise _nameless(place)
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -571,13 +585,14 @@ def _check_parameters(function: Callable[..., Any], place: str) -> None:
             )
 
 
-def _place_of(function: Callable[..., Any]) -> str:
+def place_of(function: Callable[..., Any]) -> str:
     """File and line; of what has none, for example a class, those of the decorator."""
     code = getattr(inspect.unwrap(function), '__code__', None)
     if code:
         return f'{code.co_filename}:{code.co_firstlineno}'
+    own = os.path.dirname(__file__) + os.sep
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
         frame = frame.f_back
     return f'{frame.f_code.co_filename}:{frame.f_lineno}'
 
@@ -655,4 +670,15 @@ def _spell(wanted: Any) -> str:
     return getattr(wanted, '__name__', None) or str(wanted).replace('typing.', '')
 
 
-__all__ = ['OPTIONS', 'Context', 'Registry', 'Secrets', 'Workflow', 'configure', 'default_store', 'registry', 'workflow']
+__all__ = [
+    'OPTIONS',
+    'Context',
+    'Registry',
+    'Secrets',
+    'Workflow',
+    'configure',
+    'default_store',
+    'place_of',
+    'registry',
+    'workflow',
+]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from weir import _log, _weir
+from weir._states import States
 from weir._time import Duration, microseconds
 from weir._workflow import Workflow, default_store, refuse_two, registry
 from weir.errors import DefinitionError, Error, StoreUnavailable, TimedOut
@@ -61,6 +62,7 @@ class Worker:
         for number, workflow in enumerate(self.workflows):
             for other in self.workflows[:number]:
                 refuse_two(other, workflow)
+        self._parts = _parts_of(self.workflows)
         self._of_other_groups = _of_other_groups(self.workflows, executor_group)
         #: Of this program, but not of this worker.
         self._left_out = [one for one in registry.workflows.values() if all(one.name != own.name for own in self.workflows)]
@@ -86,11 +88,17 @@ class Worker:
         """Publishes the workflows and begins to run them, in threads of its own; returns at once."""
         if self._migrate or (self._migrate is None and self.store.is_sqlite()):
             self.store.migrate()
+        for workflow in self.workflows:
+            if isinstance(workflow, States) and self.store.is_server():
+                raise DefinitionError(
+                    f'{workflow.place}: the workflow {workflow.name!r} has states, and a server gives none away',
+                    'give this worker the address of the store',
+                )
         native = self.store.native()
         # The node forks the process that watches over it: before this program has threads of its own, if it can be.
         node = _weir.Node(
             native,
-            {workflow.name: self._handler(workflow) for workflow in self.workflows},
+            {name: self._handler(part) for name, part in self._parts.items()},
             name=self.name,
             executor_group=self.executor_group,
             threads=self.threads,
@@ -281,6 +289,20 @@ class Worker:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+def _parts_of(workflows: Iterable[Workflow[Any]]) -> dict[str, Workflow[Any]]:
+    """What the node calls, by the names of handlers. Raises DefinitionError when two have one name."""
+    parts: dict[str, Workflow[Any]] = {}
+    for workflow in workflows:
+        for name, part in workflow.parts().items():
+            if name in parts:
+                raise DefinitionError(
+                    f'two handlers are named {name!r}: of {parts[name].place} and of {part.place}',
+                    'a state has the handler WORKFLOW-STATE: rename the workflow or the state',
+                )
+            parts[name] = part
+    return parts
 
 
 def _of_other_groups(workflows: list[Workflow[Any]], group: str | None) -> list[Workflow[Any]]:

@@ -71,7 +71,11 @@ BEGIN
     is_over := CASE WHEN held.problem IS NOT NULL OR held.wanted = 0 THEN true WHEN held.waits_for_all THEN held.ended = held.count
                     ELSE is_completed OR failed > held.count - held.wanted END;
     IF is_over AND NOT held.is_settled THEN
-        held.is_settled := :schema.settle_children(now_us, held, is_completed);
+        -- A signal for which no state waits (any more) would stay for ever. The wait is on record with the plan of the action.
+        held.is_settled := CASE WHEN held.plan IS NOT NULL
+                                     AND NOT EXISTS (SELECT 1 FROM :schema.workflow_node_executions e WHERE e.execution_id = parent
+                                                     AND e.step = 'state' AND e.signal = 'children:' || of_step) THEN true
+                                ELSE :schema.settle_children(now_us, held, is_completed) END;
         settled := held.is_settled::integer;
         waits := waits OR NOT held.is_settled;
     END IF;

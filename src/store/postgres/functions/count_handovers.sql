@@ -5,7 +5,7 @@
 --   running    the steps that ran under the lost claim; NULL: none ran, or the death of the node did not stop them
 --   counted    the counted handovers, this one included
 --   suspicion  the deaths of nodes under which a step of the item ran, this one included
---   ended      the steps that have ended
+--   ended      the steps that have ended (steps_ended_of())
 --
 -- 1. A step counts as running if its row is RUNNING under the present fence. A node that its steps outlive (is_outlived) stops none.
 -- 2. The handover counts if the item was the only one of its node, and of the nodes of the same machine that the same call found dead. Else
@@ -21,7 +21,7 @@ LANGUAGE sql STABLE AS $$
            CASE WHEN s.ended > q.steps_ended THEN 0 ELSE q.suspicion END + CASE WHEN s.running IS NULL THEN 0 ELSE 1 END, s.ended
     FROM :schema.workflow_execution_queue q
     CROSS JOIN LATERAL (
-        SELECT (count(*) FILTER (WHERE n.finished_at IS NOT NULL))::integer AS ended,
+        SELECT :schema.steps_ended_of(q.id) AS ended,
                left(string_agg(n.step, ', ' ORDER BY n.step)
                     FILTER (WHERE n.status = 'RUNNING' AND n.fence = q.fence
                             AND NOT EXISTS (SELECT 1 FROM :schema.nodes o WHERE o.id = q.node_id AND o.is_outlived)), 200) AS running

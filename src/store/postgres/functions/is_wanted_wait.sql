@@ -5,6 +5,7 @@ CREATE OR REPLACE FUNCTION :schema.is_wanted_wait(wanted text, signal text, erro
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN wanted IS NULL THEN signal IS NULL
                 ELSE wanted = CASE WHEN signal LIKE 'approve:%' THEN '' WHEN signal LIKE 'callback:%' THEN 'callback'
-                                   WHEN signal LIKE 'children:%' THEN 'child' WHEN signal IS NOT NULL THEN 'signal'
+                                   WHEN signal LIKE 'children:%' THEN 'child' WHEN signal LIKE 'manual:%' THEN 'manual'
+                                   WHEN signal IS NOT NULL THEN 'signal'
                                    WHEN error_code IS NULL THEN 'sleep' ELSE 'retry' END END
 $$;

@@ -21,5 +21,6 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'signal' THEN 'a step of it waits for a signal; it uses no slot meanwhile'
         WHEN 'approval' THEN 'a step of it waits for an approval; it uses no slot meanwhile'
         WHEN 'child' THEN 'a step of it waits for executions that it has started; it uses no slot meanwhile'
-        WHEN 'callback' THEN 'a step of it waits for the report of its function; it uses no slot meanwhile' END
+        WHEN 'callback' THEN 'a step of it waits for the report of its function; it uses no slot meanwhile'
+        WHEN 'manual' THEN 'its state waits for a person, who moves it on with `weir update`; it uses no slot meanwhile' END
 $$;

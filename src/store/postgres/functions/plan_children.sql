@@ -9,7 +9,7 @@ BEGIN
         SELECT q.id, r.step, q.workspace_id
         FROM unnest(step_records, steps, step_states, step_signals) r (place, step, state, signal)
         JOIN :schema.workflow_execution_queue q ON q.id = ids[r.place]
-        WHERE q.id = ANY (ids) AND r.place = ANY (done) AND r.state = 'WAITING' AND r.signal LIKE 'children:%'
+        WHERE q.id = ANY (ids) AND r.place = ANY (done) AND r.state = 'WAITING' AND r.signal = 'children:' || r.step
         ON CONFLICT DO NOTHING
         RETURNING parent_id, step
     )

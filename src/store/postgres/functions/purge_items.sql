@@ -18,6 +18,7 @@ BEGIN
     DELETE FROM :schema.execution_params p WHERE p.id = ANY (gone);
     DELETE FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_node_attempts a WHERE a.execution_id = ANY (gone);
+    DELETE FROM :schema.workflow_actions a WHERE a.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_node_logs l WHERE l.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_execution_events e WHERE e.execution_id = ANY (gone);
     DELETE FROM :schema.dismissals d WHERE d.execution_id = ANY (gone);

@@ -1,18 +1,20 @@
--- Reads the plan of a new start step from the variables of its step, and makes the rows of its children. Returns whether it is there,
--- as the parent may have been purged before, and its work, in rows and in parts of 4 KiB. A plan beyond the limits, or one that cannot
--- be read, makes no children. Then `problem` of the step keeps the code of its failure until the parent can be locked.
+-- Reads the plan of a new start step from the variables of its step, or that of an action, and makes the rows of its children. Returns
+-- whether it is there, as the parent may have been purged before, and its work, in rows and in parts of 4 KiB. A plan beyond the limits,
+-- or one that cannot be read, makes no children. Then `problem` of the step keeps the code of its failure until the parent can be locked.
 -- Locks: none but its own rows, and that of the step, which the caller has locked. Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.read_child_plan(now_us bigint, parent uuid, of_step text, OUT is_there boolean, OUT work integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     params_most constant integer := 1048576; -- PARAMS_BYTES_MAX in queue/limits.h
-    contents bytea := (SELECT e.variables FROM :schema.workflow_node_executions e WHERE e.execution_id = parent AND e.step = of_step);
+    contents bytea := coalesce((SELECT nullif(o.plan, '') FROM :schema.child_steps o WHERE o.parent_id = parent AND o.step = of_step),
+                               (SELECT e.variables FROM :schema.workflow_node_executions e
+                                WHERE e.execution_id = parent AND e.step = of_step));
     deep integer := 1 + coalesce((SELECT s.depth FROM :schema.children c
                                   JOIN :schema.child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
                                   WHERE c.child_id = parent), 0);
     others bigint := coalesce((SELECT sum(s.count) FROM :schema.child_steps s WHERE s.parent_id = parent), 0);
-    plan json;
+    planned json;
     items integer;
     wrong text;
     own record;
@@ -28,29 +30,30 @@ BEGIN
           SELECT h.priority, h.lane_id FROM :schema.workflow_executions h WHERE h.id = parent) p
     JOIN :schema.executor_groups g ON g.id = p.lane_id >> 47;
     BEGIN -- a plan that was altered must not stop the duty of all
-        plan := convert_from(contents, 'UTF8')::json;
-        items := json_array_length(plan -> 'children');
+        planned := convert_from(contents, 'UTF8')::json;
+        items := json_array_length(planned -> 'children');
         wrong := CASE WHEN deep > 16 THEN 'children_too_deep' WHEN others + items > 100000 THEN 'children_too_many'
                       WHEN items IS NULL THEN 'children_invalid'
-                      WHEN EXISTS (SELECT 1 FROM json_array_elements(plan -> 'children') c (params)
+                      WHEN EXISTS (SELECT 1 FROM json_array_elements(planned -> 'children') c (params)
                                    WHERE octet_length(c.params::text) > params_most) THEN 'children_too_large' END;
         items := CASE WHEN wrong IS NULL THEN items ELSE 0 END;
         UPDATE :schema.child_steps s
-        SET workflow = plan ->> 'workflow', executor_group = plan ->> 'executor_group', default_group = own.name,
-            priority = coalesce((plan ->> 'priority')::integer, own.priority, 0), is_single = plan ->> 'is_single' = '1',
-            waits_for_all = plan ->> 'waits_for_all' = '1', wanted = (plan ->> 'wanted')::integer,
-            max_parallel = (plan ->> 'max_parallel')::integer, leaves = plan ->> 'leaves' = '1', depth = deep, count = items,
+        SET workflow = planned ->> 'workflow', executor_group = planned ->> 'executor_group', default_group = own.name,
+            priority = coalesce((planned ->> 'priority')::integer, own.priority, 0), is_single = planned ->> 'is_single' = '1',
+            waits_for_all = planned ->> 'waits_for_all' = '1', wanted = (planned ->> 'wanted')::integer,
+            max_parallel = (planned ->> 'max_parallel')::integer, leaves = planned ->> 'leaves' = '1', depth = deep, count = items,
             problem = wrong
         WHERE s.parent_id = parent AND s.step = of_step;
         INSERT INTO :schema.children (parent_id, step, position, child_id, params)
         SELECT parent, of_step, c.n - 1, :schema.make_id(now_us, c.n), convert_to(nullif(c.params::text, '{}'), 'UTF8')
-        FROM json_array_elements(plan -> 'children') WITH ORDINALITY c (params, n) WHERE wrong IS NULL;
+        FROM json_array_elements(planned -> 'children') WITH ORDINALITY c (params, n) WHERE wrong IS NULL;
     EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
         items := 0;
         UPDATE :schema.child_steps s SET depth = deep, count = 0, problem = 'children_invalid'
         WHERE s.parent_id = parent AND s.step = of_step;
     END;
     work := work + items;
+    UPDATE :schema.child_steps s SET plan = '' WHERE s.parent_id = parent AND s.step = of_step AND s.plan IS NOT NULL;
     UPDATE :schema.workflow_node_executions e SET variables = NULL WHERE e.execution_id = parent AND e.step = of_step;
 END
 $$;

@@ -13,6 +13,7 @@
 --   step_records, steps ... step_errors  all other steps; step_records names the record that must take effect for the step to be
 --                                     written. An exit_code or due_in below 0 is none. step_signals: what they wait for
 --   signal_records, signal_steps, signal_seqs  the signals that the steps of these records consume, where they take effect
+--   action_records, actions  the actions of states that these records end (record_actions())
 -- Where no element has a value, an array of texts or bytes may be empty.
 --
 -- Each record is conditional on its fence and on the state of its item. The kinds are done in the order of an item's life:
@@ -41,7 +42,8 @@ CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bi
                                           step_attempts integer[], step_failures integer[], exit_codes integer[], began_ago bigint[],
                                           due_ins bigint[], step_ends boolean[], outputs bytea[], variables bytea[], step_codes text[],
                                           step_errors text[], step_signals text[] DEFAULT '{}', signal_records integer[] DEFAULT '{}',
-                                          signal_steps text[] DEFAULT '{}', signal_seqs bigint[] DEFAULT '{}')
+                                          signal_steps text[] DEFAULT '{}', signal_seqs bigint[] DEFAULT '{}',
+                                          action_records integer[] DEFAULT '{}', actions text[] DEFAULT '{}')
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '200ms'
@@ -52,9 +54,7 @@ DECLARE
     done   integer[] := '{}';
     freed  integer := 0;
     given_back integer[];
-    stored integer[];
-    started integer[];
-    part   integer[];
+    stored integer[]; started integer[]; part integer[];
 BEGIN
     IF 0 = ANY (kinds) THEN
         done := done || :schema.record_starts(now_us, ids, fences, kinds, started_ago);
@@ -105,6 +105,7 @@ BEGIN
                                      end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs,
                                      end_variables, end_codes, end_errors, stored);
     END IF;
+    PERFORM :schema.record_actions(recorder, now_us, done, ids, fences, action_records, actions) WHERE cardinality(action_records) > 0;
     PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes)
     WHERE cardinality(done) > 0 AND :schema.stream_is_read(now_us);
     PERFORM :schema.record_signals(now_us, done, ids, kinds, started_ago, signal_records, signal_steps, signal_seqs)

@@ -16,7 +16,8 @@ CREATE OR REPLACE FUNCTION :schema.record_events(recorder bigint, ids uuid[], fe
                                                 attempt_steps text[], attempts integer[], attempt_states text[],
                                                 attempt_exit_codes integer[], attempt_codes text[], attempt_errors text[],
                                                 step_signals text[] DEFAULT '{}', signal_records integer[] DEFAULT '{}',
-                                                signal_steps text[] DEFAULT '{}', signal_seqs bigint[] DEFAULT '{}')
+                                                signal_steps text[] DEFAULT '{}', signal_seqs bigint[] DEFAULT '{}',
+                                                action_records integer[] DEFAULT '{}', actions text[] DEFAULT '{}')
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off
@@ -51,7 +52,8 @@ BEGIN
         FROM :schema.record(recorder, ids, fences, kinds, delays, started_ago, codes, errors, end_steps, end_states, end_attempts,
                             end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, step_records,
                             steps, step_states, step_attempts, step_failures, exit_codes, began_ago, due_ins, step_ends, outputs,
-                            variables, step_codes, step_errors, step_signals, signal_records, signal_steps, signal_seqs) r
+                            variables, step_codes, step_errors, step_signals, signal_records, signal_steps, signal_seqs, action_records,
+                            actions) r
     LOOP
         place := answer.place;
         outcome := answer.outcome;

@@ -43,8 +43,7 @@ BEGIN
         UNION ALL
         SELECT 'suspect', q.lane_id, q.suspicion::bigint, q.claimed_at, q.node_id, q.target_id::bigint, NULL::boolean, q.id
         FROM :schema.workflow_execution_queue q
-        WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0
-          AND (SELECT count(n.finished_at) FROM :schema.workflow_node_executions n WHERE n.execution_id = q.id) <= q.steps_ended;
+        WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0 AND :schema.is_suspect(q.id, q.suspicion, q.steps_ended);
         tag := 'suspects_end';
         RETURN NEXT;
     END IF;

@@ -4,7 +4,10 @@ CREATE OR REPLACE FUNCTION :schema.unfinished_steps(execution_id uuid) RETURNS j
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(json_agg(s), '[]')
     FROM (SELECT o.step, o.status, o.attempt, :schema.rfc3339(o.started_at) AS started_at,
-                 :schema.rfc3339(o.due_at) AS due_at, CASE WHEN o.signal NOT LIKE 'children:%' THEN o.signal END AS signal,
+                 :schema.rfc3339(o.due_at) AS due_at,
+                 CASE WHEN o.signal NOT LIKE 'children:%' AND o.signal NOT LIKE 'manual:%' THEN o.signal END AS signal,
+                 CASE WHEN o.step = 'state'
+                      THEN substring(convert_from(o.variables, 'UTF8') FROM '^\{"state": ?"([^"]*)"') END AS state,
                  w.count AS children_count, w.ended AS children_ended,
                  (SELECT c.child_id FROM :schema.children c
                   WHERE c.parent_id = o.execution_id AND c.step = o.step AND c.status IS NULL

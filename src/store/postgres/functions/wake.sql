@@ -11,6 +11,9 @@ BEGIN
     IF waiting_for = 'approval' THEN
         PERFORM :schema.refuse('invalid_argument', 'a wake cannot end the wait for an approval',
                                'decide with weir.approve() or weir.reject()');
+    ELSIF waiting_for = 'manual' THEN
+        PERFORM :schema.refuse('invalid_argument', 'a wake cannot end the wait for a person in a manual state',
+                               'move the execution on with weir.update()');
     ELSIF waiting_for NOT IN ('sleep', 'retry', 'signal', 'callback', 'child') THEN
         PERFORM :schema.refuse('invalid_argument', format('"%s" is not a kind of wait', left(waiting_for, 64)),
                                'waiting_for is sleep, retry, signal, callback or child');

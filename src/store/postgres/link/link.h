@@ -41,7 +41,7 @@ struct link_bytes {
 };
 
 enum {
-    LINK_PARAMETERS_MOST = 44, /* of one statement */
+    LINK_PARAMETERS_MOST = 48, /* of one statement */
     LINK_TRIES_MOST = 6,       /* of a statement or transaction that lost against another */
     LINK_SERVER_OLDEST = 130000
 };

@@ -278,10 +278,10 @@ CREATE TABLE :schema.dismissals (
     at             bigint  NOT NULL
 );
 
--- Start steps (store/children.h). The plan of a new one is in the variables of its step, and `count` is NULL until it was read. wanted:
--- completed children that end the wait; waits_for_all: it needs the end of each. started: children with a position below it were
--- enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were cancelled with the parent. is_settled: the
--- wait is over. problem: the code of the failure of a plan that makes no children.
+-- Start steps (store/children.h), and the children of one action of a state. The plan of a new one is in the variables of its step, and
+-- `count` is NULL until it was read. wanted: completed children that end the wait; waits_for_all: it needs the end of each. started:
+-- children with a position below it were enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were
+-- cancelled with the parent. is_settled: the wait is over. problem: the code of the failure of a plan that makes no children.
 CREATE TABLE :schema.child_steps (
     parent_id      uuid    NOT NULL,
     workspace_id   integer NOT NULL,
@@ -303,6 +303,7 @@ CREATE TABLE :schema.child_steps (
     executor_group text    COLLATE "C",
     default_group  text    COLLATE "C",
     problem        text    COLLATE "C",
+    plan           bytea,                      -- of an action of a state, in place of the variables; '' = it was read
     PRIMARY KEY (parent_id, step)
 ) WITH (fillfactor = 70);
 
@@ -378,6 +379,25 @@ CREATE TABLE :schema.workflow_node_attempts (
     error_code     text    COLLATE "C",
     error          text,
     PRIMARY KEY (execution_id, step, attempt)
+);
+
+-- The ended actions of workflows with states (docs/design/states.md): an attempt of the step `state`, or an update by `actor`. The last
+-- ACTIONS_KEPT_MOST of an execution. variables: the changed ones, a JSON object, or a list of their names.
+CREATE TABLE :schema.workflow_actions (
+    execution_id   uuid    NOT NULL,
+    action         integer NOT NULL,
+    started_at     bigint  NOT NULL,
+    finished_at    bigint  NOT NULL,
+    node_id        bigint  NOT NULL,
+    fence          bigint  NOT NULL,
+    state          text    COLLATE "C" NOT NULL,
+    outcome        text    COLLATE "C" NOT NULL,
+    next_state     text    COLLATE "C",
+    actor          text    COLLATE "C",
+    variables      text,
+    error_code     text    COLLATE "C",
+    error          text,
+    PRIMARY KEY (execution_id, action)
 );
 
 -- The output of attempts, in chunks (queue/log_lines.h). It has a retention of its own, by written_at. position orders the chunks of

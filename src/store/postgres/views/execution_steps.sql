@@ -3,7 +3,7 @@
 CREATE OR REPLACE VIEW :schema.execution_steps AS
 SELECT s.execution_id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.due_at, s.started_at, s.finished_at, s.node_id, s.fence,
        coalesce(s.start_node_id, s.node_id) AS start_node_id, coalesce(s.start_fence, s.fence) AS start_fence, s.output, s.variables,
-       s.error_code, s.error, CASE WHEN s.signal NOT LIKE 'children:%' THEN s.signal END AS signal
+       s.error_code, s.error, CASE WHEN s.signal NOT LIKE 'children:%' AND s.signal NOT LIKE 'manual:%' THEN s.signal END AS signal
 FROM :schema.workflow_node_executions s
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = s.execution_id AND h.step = s.step)
 UNION ALL

@@ -50,21 +50,25 @@ SET ended = ended + 1,
     completed = completed + (SELECT c.status = 'COMPLETED' FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position = ?3)
 WHERE parent_id = ?1 AND step = ?2;
 
--- The last columns: whether the parent lives, whether it is in the history, and the problem of the plan.
+-- The last columns: whether the parent lives, whether it is in the history, the problem of the plan. The last one: an action brought the
+-- plan, and no state waits for it (any more). The wait is on record with the plan.
 -- name: read_child_step
 SELECT s.workflow, s.executor_group, s.default_group, s.priority, s.is_single, s.waits_for_all, s.wanted, s.max_parallel, s.leaves, s.count,
        s.started, s.ended, s.completed, s.cancelled_to, s.is_settled, (SELECT w.name FROM workspaces w WHERE w.id = s.workspace_id),
        EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = s.parent_id),
-       EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id), s.problem
+       EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id), s.problem,
+       s.plan IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workflow_node_executions n
+                                          WHERE n.execution_id = s.parent_id AND n.step = 'state' AND n.signal = 'children:' || s.step)
 FROM child_steps s WHERE s.parent_id = ?1 AND s.step = ?2;
 
--- The plan of a step, and the depth of its children.
+-- The plan of a step or of an action, and the depth of its children.
 -- name: read_child_plan
-SELECT e.variables,
+SELECT coalesce(nullif(o.plan, ''), e.variables),
        1 + coalesce((SELECT s.depth FROM children c JOIN child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
                      WHERE c.child_id = ?1), 0),
        coalesce((SELECT sum(s.count) FROM child_steps s WHERE s.parent_id = ?1), 0)
-FROM workflow_node_executions e WHERE e.execution_id = ?1 AND e.step = ?2 AND e.variables IS NOT NULL;
+FROM child_steps o LEFT JOIN workflow_node_executions e ON e.execution_id = o.parent_id AND e.step = o.step
+WHERE o.parent_id = ?1 AND o.step = ?2 AND coalesce(nullif(o.plan, ''), e.variables) IS NOT NULL;
 
 -- ?3 to ?10 of the plan, ?11 depth, ?12 number of children, ?13 problem. What the plan leaves open comes from the parent.
 -- name: fill_child_step
@@ -81,6 +85,9 @@ WHERE parent_id = ?1 AND step = ?2;
 -- The rows have the plan now, and a claim need not carry it.
 -- name: drop_child_plan
 UPDATE workflow_node_executions SET variables = NULL WHERE execution_id = ?1 AND step = ?2;
+
+-- name: drop_own_plan
+UPDATE child_steps SET plan = '' WHERE parent_id = ?1 AND step = ?2 AND plan IS NOT NULL;
 
 -- name: insert_child
 INSERT INTO children (parent_id, step, position, child_id, params) VALUES (?1, ?2, ?3, ?4, ?5);

@@ -171,7 +171,8 @@ WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER
 SELECT e.step, status, attempt,
        strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
        strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at,
-       CASE WHEN signal NOT LIKE 'children:%' THEN signal END AS signal,
+       CASE WHEN signal NOT LIKE 'children:%' AND signal NOT LIKE 'manual:%' THEN signal END AS signal,
+       CASE WHEN e.step = 'state' AND json_valid(CAST(variables AS TEXT)) THEN CAST(variables AS TEXT) ->> '$.state' END AS state,
        CASE WHEN signal LIKE 'approve:%' THEN
            (SELECT group_concat(b.value, ', ')
             FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,

@@ -9,13 +9,17 @@ SELECT seq, data = ?4 FROM signals WHERE execution_id = ?1 AND name = ?2 AND key
 SELECT count(*), coalesce(sum(length(CAST(data AS BLOB))), 0) FROM signals
 WHERE execution_id = ?1 AND name = ?2 AND consumed_at IS NULL;
 
--- The names of the signals that steps of its definition wait for, and whether ?2 is one of them.
+-- The names of the signals that steps or states of its definition wait for, and whether ?2 is one of them.
 -- name: signal_names
 SELECT coalesce(group_concat(name, ', '), ''), coalesce(max(name = ?2), 0), count(*)
 FROM (SELECT DISTINCT CASE json_type(s.value, '$.signal') WHEN 'text' THEN s.value ->> '$.signal'
                                                           WHEN 'object' THEN s.value ->> '$.signal.name' END AS name
       FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,
            json_each('["$.steps", "$.on_failure", "$.finally"]') p, json_each(d.definition, p.value) s
+      WHERE q.id = ?1
+      UNION
+      SELECT t.value FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,
+             json_each(d.definition, '$.signals') t
       WHERE q.id = ?1 ORDER BY name)
 WHERE name IS NOT NULL;
 
@@ -41,7 +45,8 @@ FROM workflow_node_executions s CROSS JOIN workflow_execution_queue q ON q.id = 
 WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
   AND CASE WHEN ?2 IS NULL THEN s.signal IS NULL
            ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'callback:%' THEN 'callback'
-                          WHEN s.signal LIKE 'children:%' THEN 'child' WHEN s.signal IS NOT NULL THEN 'signal'
+                          WHEN s.signal LIKE 'children:%' THEN 'child' WHEN s.signal LIKE 'manual:%' THEN 'manual'
+                          WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END END
   AND NOT EXISTS (SELECT 1 FROM signals w
                   WHERE w.execution_id = ?1 AND w.name = 'wake:' || s.step AND w.key = CAST(s.due_at AS TEXT));
@@ -51,7 +56,8 @@ WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.due_at IS NOT NULL
 SELECT count(*), coalesce(sum(w.is_wanted), 0), coalesce(sum(w.is_wanted AND w.due_at IS NOT NULL), 0)
 FROM (SELECT s.due_at, CASE WHEN ?2 IS NULL THEN s.signal IS NULL
                             ELSE ?2 = CASE WHEN s.signal LIKE 'approve:%' THEN '' WHEN s.signal LIKE 'callback:%' THEN 'callback'
-                          WHEN s.signal LIKE 'children:%' THEN 'child' WHEN s.signal IS NOT NULL THEN 'signal'
+                          WHEN s.signal LIKE 'children:%' THEN 'child' WHEN s.signal LIKE 'manual:%' THEN 'manual'
+                          WHEN s.signal IS NOT NULL THEN 'signal'
                           WHEN s.error_code IS NULL THEN 'sleep' ELSE 'retry' END
                        END AS is_wanted
       FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.status = 'WAITING') w;

@@ -235,10 +235,10 @@ CREATE TABLE dismissals (
     at             INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Start steps (store/children.h). The plan of a new one is in the variables of its step, and `count` is NULL until it was read. wanted:
--- completed children that end the wait; waits_for_all: it needs the end of each. started: children with a position below it were
--- enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were cancelled with the parent. is_settled: the
--- wait is over. problem: the code of the failure of a plan that makes no children.
+-- Start steps (store/children.h), and the children of one action of a state. The plan of a new one is in the variables of its step, and
+-- `count` is NULL until it was read. wanted: completed children that end the wait; waits_for_all: it needs the end of each. started:
+-- children with a position below it were enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were
+-- cancelled with the parent. is_settled: the wait is over. problem: the code of the failure of a plan that makes no children.
 CREATE TABLE child_steps (
     parent_id      TEXT    NOT NULL,
     step           TEXT    NOT NULL,
@@ -260,6 +260,7 @@ CREATE TABLE child_steps (
     cancelled_to   INTEGER NOT NULL DEFAULT 0,
     is_settled     INTEGER NOT NULL DEFAULT 0,
     problem        TEXT,
+    plan           BLOB,                       -- of an action of a state, in place of the variables; '' = it was read
     PRIMARY KEY (parent_id, step)
 ) WITHOUT ROWID;
 
@@ -335,6 +336,25 @@ CREATE TABLE workflow_node_attempts (
     error_code     TEXT,
     error          TEXT,
     PRIMARY KEY (execution_id, step, attempt)
+) WITHOUT ROWID;
+
+-- The ended actions of workflows with states (docs/design/states.md): an attempt of the step `state`, or an update by `actor`. The last
+-- ACTIONS_KEPT_MOST of an execution. variables: the changed ones, a JSON object, or a list of their names.
+CREATE TABLE workflow_actions (
+    execution_id   TEXT    NOT NULL,
+    action         INTEGER NOT NULL,
+    state          TEXT    NOT NULL,
+    outcome        TEXT    NOT NULL,
+    next_state     TEXT,
+    started_at     INTEGER NOT NULL,
+    finished_at    INTEGER NOT NULL,
+    node_id        INTEGER NOT NULL,
+    fence          INTEGER NOT NULL,
+    actor          TEXT,
+    variables      TEXT,
+    error_code     TEXT,
+    error          TEXT,
+    PRIMARY KEY (execution_id, action)
 ) WITHOUT ROWID;
 
 -- The output of attempts, in chunks (queue/log_lines.h). It has a retention of its own, by written_at.

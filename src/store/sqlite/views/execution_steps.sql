@@ -8,7 +8,8 @@ SELECT s.execution_id AS execution_id, s.step AS step, s.status AS status, s.att
        strftime('%Y-%m-%dT%H:%M:%S', s.started_at / 1000000, 'unixepoch') || printf('.%06dZ', s.started_at % 1000000) AS started_at,
        strftime('%Y-%m-%dT%H:%M:%S', s.finished_at / 1000000, 'unixepoch') || printf('.%06dZ', s.finished_at % 1000000) AS finished_at,
        (SELECT n.name FROM nodes n WHERE n.id = s.node_id) AS node, s.fence AS fence, CAST(s.output AS TEXT) AS output,
-       CAST(s.variables AS TEXT) AS variables, CASE WHEN s.signal NOT LIKE 'children:%' THEN s.signal END AS signal
+       CAST(s.variables AS TEXT) AS variables,
+       CASE WHEN s.signal NOT LIKE 'children:%' AND s.signal NOT LIKE 'manual:%' THEN s.signal END AS signal
 FROM workflow_node_executions s
 UNION ALL
 SELECT h.id, h.step, h.step_status, h.step_attempt, h.step_failures, h.step_exit_code, h.step_error_code, h.step_error, NULL,

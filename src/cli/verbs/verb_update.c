@@ -1,0 +1,99 @@
+/* `weir update`: moves an execution with states to another state, and sets variables.
+ *
+ * The store checks names, types and sizes, and refuses an execution that a node holds (store/states.h). A value is JSON, or
+ * a text where it is none: `--var owner=eve` and `--var amount=3` need no quotes of their own. One thread.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/verbs/verb.h"
+#include "store/bulk_act.h"
+
+enum { UPDATE_TEXT_MAX = STATE_VARIABLES_BYTES_MAX + 1024 };
+
+/* A word that is no JSON is a text. */
+static json_t *value_of(const char *text)
+{
+    json_t *value = NULL;
+    return json_read(text, strlen(text), &value, NULL) == WEIR_OK ? value : json_string(text);
+}
+
+/* --var NAME=VALUE as the members of one object, whose text is in `to`. */
+static enum weir_status read_variable_flags(const struct invocation *invocation, struct text *to, struct weir_error *error)
+{
+    size_t count = 0;
+    const char *const *pairs = invocation_texts(invocation, "var", &count);
+    json_t *object = json_object();
+    enum weir_status status = object == NULL ? error_out_of_memory(error) : WEIR_OK;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        const char *equals = strchr(pairs[i], '=');
+        char name[STATE_VARIABLE_NAME_MAX + 2]; /* the store refuses one that is cut */
+        if (equals == NULL || equals == pairs[i]) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "--var \"%.80s\" is not NAME=VALUE", pairs[i]);
+            error_hint(error, "for example --var amount=3, or --var 'items=[1, 2]'");
+            break;
+        }
+        (void)snprintf(name, sizeof name, "%.*s", (int)(equals - pairs[i]), pairs[i]);
+        if (json_object_get(object, name) != NULL) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "the variable %s is given twice", name);
+        } else if (json_object_set_new(object, name, value_of(equals + 1)) != 0) {
+            status = error_set(error, WEIR_INVALID_ARGUMENT, "--var \"%.80s\" is not UTF-8", pairs[i]);
+        }
+    }
+    if (status == WEIR_OK && count > 0) {
+        status = json_write(object, to, error);
+    }
+    json_decref(object);
+    return status;
+}
+
+/* For --dry-run: the execution must be there. The store checks the rest when the act is done. */
+static enum weir_status check_update(struct store *store, const char *id, const struct state_update *update,
+                                     struct updated_state *updated, struct weir_error *error)
+{
+    json_t *execution = NULL;
+    enum weir_status status = store_show(store, id, &execution, error);
+    if (status == WEIR_OK) {
+        const char *state = json_string_value(json_object_get(execution, "state"));
+        const char *shown = update->state != NULL ? update->state : state;
+        text_copy(updated->id, sizeof updated->id, id);
+        text_copy(updated->state, sizeof updated->state, shown == NULL ? "" : shown);
+    }
+    json_decref(execution);
+    return status;
+}
+
+enum weir_status verb_update(struct invocation *invocation, struct weir_error *error)
+{
+    struct store *store = NULL;
+    struct updated_state updated = {.action = 0};
+    struct text variables = {.max = UPDATE_TEXT_MAX};
+    char whole[UUID_TEXT_MAX];
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    enum weir_status status = read_variable_flags(invocation, &variables, error);
+    const struct state_update update = {.state = invocation_text(invocation, "state"), .variables = variables.data};
+    if (status == WEIR_OK) {
+        status = verb_open_store(invocation, is_dry_run ? STORE_READ : STORE_CHANGE, &store, error);
+    }
+    if (status == WEIR_OK) {
+        status = execution_complete_id(store, invocation_argument(invocation, 0), whole, error);
+    }
+    if (status == WEIR_OK) {
+        status = is_dry_run ? check_update(store, whole, &update, &updated, error)
+                            : store_update_state(store, whole, &update, &updated, error);
+    }
+    if (status == WEIR_OK) {
+        output_report(invocation->output, "%s %s in the state %s", updated.id, is_dry_run ? "would be" : "is",
+                      updated.state);
+        status = verb_print_act(invocation,
+                                json_pack("{s:s, s:s, s:s, s:i}", "id", updated.id, "act", "update", "state", updated.state,
+                                          "seq", updated.action),
+                                error);
+    }
+    text_close(&variables);
+    store_close(store);
+    return status;
+}
