@@ -1,5 +1,8 @@
 // Builds dist/, which is in the repository: a build of weir needs no Node. Each name is fixed; tools/embed_dashboard.py puts
 // a version of the whole into the addresses.
+//
+// The pages and the box are built one after the other, each into one file. A chunk of both would have exports whose names
+// change with each build, and nodes of two versions may serve one browser.
 import { appendFileSync, readFileSync } from 'node:fs';
 import { defineConfig } from 'vite';
 
@@ -27,10 +30,12 @@ const finish = {
     this.emitFile({ type: 'asset', fileName: 'licenses.txt', source: texts.join(`\n${'-'.repeat(72)}\n\n`) });
   },
   // Each text file of the repository ends with a new line.
-  writeBundle({ dir }) {
-    for (const name of ['app.js', 'app.css']) appendFileSync(`${dir}/${name}`, '\n');
+  writeBundle({ dir }, bundle) {
+    for (const name of ['app.js', 'embed.js', 'app.css', 'embed.css']) if (name in bundle) appendFileSync(`${dir}/${name}`, '\n');
   },
 };
+
+const isBox = process.env.DASHBOARD_PART === 'box';
 
 export default defineConfig({
   base: './',
@@ -38,15 +43,15 @@ export default defineConfig({
   build: {
     target: 'es2022',
     outDir: process.env.DASHBOARD_OUT ?? 'dist',
-    emptyOutDir: true,
+    emptyOutDir: !isBox,
     assetsInlineLimit: 0,
     modulePreload: false,
     cssCodeSplit: false,
     rollupOptions: {
-      input: 'src/main.tsx',
+      input: isBox ? { embed: 'src/embed.tsx' } : { app: 'src/main.tsx' },
       output: {
-        entryFileNames: 'app.js',
-        assetFileNames: ({ names: [name] }) => (name?.endsWith('.css') ? 'app.css' : (names[name] ?? name)),
+        entryFileNames: '[name].js',
+        assetFileNames: ({ names: [name] }) => (name?.endsWith('.css') ? (isBox ? 'embed.css' : 'app.css') : (names[name] ?? name)),
       },
     },
   },

@@ -17,6 +17,9 @@ TYPES = {'.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=u
          '.svg': 'image/svg+xml', '.woff2': 'font/woff2', '.txt': 'text/plain; charset=utf-8'}
 #: Of the whole, with gzip: what a browser loads on its first visit.
 PACKED_BYTES_MAX = 150 * 1024
+#: Of the box for pages of other sites, without fonts, which each of their visitors loads.
+BOX_FILES = ('embed.html', 'embed.js', 'embed.css')
+BOX_BYTES_MAX = 32 * 1024
 #: A font is packed in itself.
 SHORTER = 0.95
 
@@ -36,12 +39,13 @@ def main():
     for name, data in files:
         whole.update(f'{name} {len(data)}\n'.encode() + data)
     version = whole.hexdigest()[:16]
-    arrays, rows, total = [], [], 0
+    arrays, rows, total, box = [], [], 0, 0
     for number, (name, data) in enumerate(files):
         data = data.replace(b'@VERSION@', version.encode()) if name.endswith('.html') else data
         packed = gzip.compress(data, 9, mtime=0)
         packed = packed if len(packed) < len(data) * SHORTER else b''
         total += len(packed or data)
+        box += len(packed or data) if name in BOX_FILES else 0
         arrays.append(bytes_of(f'plain_{number}', data))
         if packed:
             arrays.append(bytes_of(f'packed_{number}', packed))
@@ -49,6 +53,8 @@ def main():
                     f'{f"packed_{number}" if packed else "NULL"}, {len(data)}, {len(packed)}}},\n')
     if total > PACKED_BYTES_MAX:
         sys.exit(f'embed_dashboard.py: the files have {total} bytes with gzip, the limit is {PACKED_BYTES_MAX}')
+    if box > BOX_BYTES_MAX:
+        sys.exit(f'embed_dashboard.py: the box has {box} bytes with gzip, the limit is {BOX_BYTES_MAX}')
     with open(target, 'w', encoding='utf-8') as file:
         file.write('\n'.join(arrays) + f'\n#define DASHBOARD_VERSION "{version}"\n'
                    'static const struct dashboard_file dashboard_files[] = {\n' + ''.join(rows) + '};\n')

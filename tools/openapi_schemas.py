@@ -12,7 +12,7 @@ import sys
 #: Fields of each object, after +Type those of another one. A name with ? may be null, one with ~ may be left out; NAME:Type
 #: is an object of another schema, NAME[]:Type a list of them, NAME[] a list of texts.
 # Of many executions.
-ACTS = ['cancel', 'retry', 'release', 'wake', 'dismiss', 'purge', 'signal']
+ACTS = ['cancel', 'retry', 'release', 'wake', 'dismiss', 'purge', 'signal', 'migrate']
 
 OBJECTS = {
     'ExecutionRow': 'id workspace? workflow? version? status pending_reason? waiting_for? due_at? priority'
@@ -66,13 +66,14 @@ OBJECTS = {
     'SentSignal': 'id signal seq~ duplicate~',
     'RetryRequest': 'keep_finished~ from_step~',
     'WakeRequest': 'waiting_for~',
-    'BulkRequest': 'action filter dry_run~ expect~ reason~ keep_finished~ from_step~ waiting_for~ signal~',
+    'MigrateRequest': 'to_version',
+    'BulkRequest': 'action filter dry_run~ expect~ reason~ keep_finished~ from_step~ waiting_for~ to_version~ signal~',
     'BulkRehearsal': 'act matched matched_is_exact changed refused dry_run',
     'BulkJob': 'id act state workspace? matched matched_is_exact changed requested refused first_refusal?:BulkFailure'
                ' error?:BulkFailure node?',
     'BulkPage': 'items[]:BulkJob',
     'BulkFailure': 'code detail',
-    'ActRequest': 'action after~ limit~ keep_finished~ from_step~ waiting_for~ signal~',
+    'ActRequest': 'action after~ limit~ keep_finished~ from_step~ waiting_for~ to_version~ dry_run~ signal~',
     'ActResult': 'matched changed requested refused last_id new_id more first_refusal?:Refusal',
     'LogAttempt': 'step attempt last_position',
     'LogAttemptPage': 'items[]:LogAttempt',
@@ -98,6 +99,12 @@ OBJECTS = {
               ' engine_unreachable_since? server~:PostgresServer pending_reasons no_worker[]:UnservedWorkflow'
               ' stuck_executions[]:StuckExecution oldest_pending_age_us workspaces[]:WorkspaceUse'
               ' executor_groups[]:GroupUse now_at store schema',
+    'History': 'items[]:HistoryPoint',
+    'HistoryPoint': 'at span_us starts completed failed cancelled slots_used pending wait_p50_us? wait_p95_us?'
+                    ' capacity_wait_p50_us? capacity_wait_p95_us? pause_wait_p50_us? pause_wait_p95_us?'
+                    ' dispatch_wait_p50_us? dispatch_wait_p95_us?',
+    'WorkspaceHistory': 'items[]:WorkspaceHistoryPoint',
+    'WorkspaceHistoryPoint': 'at span_us slots_used slots_max? pending',
     'Scheduler': 'node? node_id? epoch taken_at? expires_at? lag_us takeovers_hour is_free why? lock_awaited_since?',
     'PostgresServer': 'server_version notifications_percent fsync full_page_writes synchronous_commit'
                       ' synchronous_standby_names tls optional_tls~',
@@ -139,7 +146,7 @@ OBJECTS = {
     'RecordedAct': 'at actor act subject reason? before after affected',
     'NoteRequest': 'act subject detail~',
     'NotedAct': 'act subject',
-    'Session': 'token? role workspaces[]? weir_version',
+    'Session': 'token? role workspaces[]? expires_at? weir_version',
     'EndedSession': 'ended',
     'Token': 'id name role workspaces[]? created_at created_by expires_at? last_used_at? revoked_at? state',
     'RevokedToken': 'name',

@@ -22,10 +22,11 @@ import { Audit, Failures, Hooks, Locks, Nodes, Schedules, Settings, Tokens } fro
 import { OneWorkspace, Plans, Workspaces } from './pages/tenants.tsx';
 import { WaitingExecutions } from './pages/waiting.tsx';
 import { OneWorkflow, Workflows } from './pages/workflows.tsx';
-import { Command, Copy, Icon, ProblemBox } from './parts/basics.tsx';
+import { Command, Copy, ProblemBox } from './parts/basics.tsx';
 import { BulkMark } from './parts/bulk.tsx';
 import { closeDialog, DialogHost, DialogTitle, openDialog } from './parts/dialog.tsx';
 import { useScroll } from './parts/scroll.ts';
+import { Icon } from './parts/state.tsx';
 import { useWorkspaceNames } from './parts/suggest.ts';
 import { go, place, to } from './router.ts';
 import { texts } from './texts.ts';

@@ -80,5 +80,8 @@ export function absolute(at: string, format: TimeFormat): string {
 
 export const count = (value: number): string => value.toLocaleString('en');
 
+/** A number for each second: three digits are enough for a look. */
+export const rate = (value: number): string => `${value.toLocaleString('en', { maximumSignificantDigits: 3 })}/s`;
+
 /** The beginning of an id names it to a reader; its whole is in the title and in every link. */
 export const short = (id: string): string => `${id.slice(0, 8)}…${id.slice(-4)}`;

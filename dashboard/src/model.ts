@@ -70,6 +70,31 @@ export interface WholeExecution extends Execution {
   children?: ChildrenOfStep[];
 }
 
+/** Of the queue, in an interval. */
+export interface HistoryPoint {
+  at: string;
+  span_us: number;
+  starts: number;
+  completed: number;
+  failed: number;
+  cancelled: number;
+  slots_used: number;
+  pending: number;
+  wait_p50_us: number | null;
+  wait_p95_us: number | null;
+  capacity_wait_p95_us: number | null;
+  pause_wait_p95_us: number | null;
+  dispatch_wait_p95_us: number | null;
+}
+
+export interface WorkspaceHistoryPoint {
+  at: string;
+  span_us: number;
+  slots_used: number;
+  slots_max: number | null;
+  pending: number;
+}
+
 /** The children of one step. */
 export interface ChildrenOfStep {
   step: string;

@@ -137,10 +137,10 @@ export async function openBrowser() {
 }
 export const closeBrowser = () => browser.close();
 
-/** `allowed`: messages of the console that the test expects. `prepare` runs before the page is opened. */
+/** `allowed`: messages of the console that the test expects. `origins`: others that the page may ask. `prepare` runs before the page is opened. */
 export async function openPage(
   address,
-  { width = 1440, theme = 'light', allowed = [], prepare = async () => {}, context: options = {} } = {},
+  { width = 1440, theme = 'light', allowed = [], origins = [], prepare = async () => {}, context: options = {} } = {},
 ) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, ...options });
   context.setDefaultTimeout(DEADLINE_MS);
@@ -148,9 +148,10 @@ export async function openPage(
   page.allowed = [...allowed];
   page.requests = [];
   const origin = new URL(address).origin;
+  const known = [origin, 'about:blank', ...origins];
   page.on('request', (request) => {
     page.requests.push(`${request.method()} ${request.url().replace(origin, '')}`);
-    if (!request.url().startsWith(origin) && request.url() !== 'about:blank') {
+    if (!known.some((begin) => request.url().startsWith(begin))) {
       faults.push(`a request leaves the node: ${request.url()}`);
     }
   });

@@ -401,6 +401,13 @@ WEIR_MUST_CHECK enum weir_status weir_retry_execution(struct weir *weir, const c
 WEIR_MUST_CHECK enum weir_status weir_wake_execution(struct weir *weir, const char *id, const char *waiting_for,
                                                      const char *reason, struct weir_error *error);
 
+/* Lets a PENDING or WAITING execution go on with this version of its workflow. Each of its steps on record must be in the
+ * version, of the same kind and behind none that has not ended. `reason` (may be NULL) goes on record. Errors:
+ * WEIR_EXECUTION_NOT_FOUND, WEIR_WORKFLOW_NOT_FOUND (no such version), WEIR_ILLEGAL_STATE (a node holds it, it has ended,
+ * is of Temporal, has this version, or its steps do not fit: the message names them), WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_migrate_execution(struct weir *weir, const char *id, int to_version,
+                                                        const char *reason, struct weir_error *error);
+
 /* The decision for a step that waits for an approval. */
 struct weir_decision {
     const char *step;    /* NULL: the only step of the execution that waits for one */

@@ -216,9 +216,12 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     runner->api.signal = signal_for_api;
     runner->api.signal_context = runner->invocation;
     runner->api.has_dashboard = settings_number(settings, SETTING_HTTP_DASHBOARD) != 0;
-    runner->api.bulk = bulk_jobs_open();
-    enum weir_status status =
-        runner->api.bulk == NULL ? error_out_of_memory(error) : open_runner_access(runner, is_anonymous, error);
+    enum weir_status status = embed_policy_read(settings_text(settings, SETTING_HTTP_EMBED_ORIGINS),
+                                                runner->api.embed_policy, sizeof runner->api.embed_policy, error);
+    if (status == WEIR_OK) {
+        runner->api.bulk = bulk_jobs_open();
+        status = runner->api.bulk == NULL ? error_out_of_memory(error) : open_runner_access(runner, is_anonymous, error);
+    }
     if (status == WEIR_OK) {
         status =
             stream_hub_open(runner->api.access, runner->store, &runner->api.requests.streams, &runner->api.streams, error);

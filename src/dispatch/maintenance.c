@@ -29,6 +29,7 @@
 
 #include "base/error.h"
 #include "dispatch/child_duty.h"
+#include "dispatch/history_duty.h"
 #include "dispatch/hook_duty.h"
 #include "dispatch/loop.h"
 #include "dispatch/neighbours.h"
@@ -481,6 +482,7 @@ static int64_t next_duty(struct node *node)
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
     next_us = earlier(earlier(next_us, m->next_stream_us), earlier(m->next_hooks_us, m->next_children_us));
     next_us = earlier(earlier(next_us, m->next_schedules_us), node_logs_next(node));
+    next_us = earlier(next_us, m->history.folds ? 0 : m->history.next_us);
     if (node->tuning.audit_retention_us > 0) {
         next_us = earlier(next_us, m->next_audit_us);
     }
@@ -503,6 +505,7 @@ static enum weir_status run_duties(struct node *node, int64_t now_us, struct wei
         {schedule_duty_step, true, false},
         {purge_ended, now_us >= m->next_retention_us && node->tuning.retention_us > 0, true},
         {purge_acts, now_us >= m->next_audit_us && node->tuning.audit_retention_us > 0, false},
+        {history_duty_step, true, false},
         {purge_stream, now_us >= m->next_stream_us, false},
         {node_logs_step, true, false},
         {report_full_workspaces, now_us >= m->next_capacity_us, false},

@@ -62,6 +62,11 @@ struct node_tuning {
     atomic_int starts_max;
 };
 
+/* Starts that no row of the history has yet (history_duty.h), by phase and wait. */
+struct history_counts {
+    _Atomic uint32_t waits[HISTORY_PHASES][HISTORY_BUCKETS];
+};
+
 /* The parts that several loops read and write. */
 struct node_shared {
     pthread_mutex_t start_lock;
@@ -89,8 +94,9 @@ struct node_shared {
     atomic_bool paused;          /* node_pause() */
     atomic_int desired_state;    /* enum desired_state, by an operator */
     atomic_bool awaits_capacity; /* there is work, and the engine had no capacity for it */
-    atomic_int stop_kind;        /* 0 = none, else 1 + enum node_stop_kind */
-    atomic_bool leaves;          /* the node takes itself from the list of nodes: it registers no more */
+    struct history_counts history_counts;
+    atomic_int stop_kind; /* 0 = none, else 1 + enum node_stop_kind */
+    atomic_bool leaves;   /* the node takes itself from the list of nodes: it registers no more */
     atomic_bool stopped;
 };
 
@@ -259,6 +265,17 @@ struct heartbeat {
 
 /* --- the loop of the duties --- */
 
+/* The history: the interval that the next row has. */
+struct history_duty {
+    int64_t next_us;              /* boot time of the next row */
+    bool folds;                   /* there may be more to fold */
+    int64_t since_us;             /* store time; 0 = no interval has begun */
+    int64_t completed;            /* at that time */
+    int64_t failed;               /* likewise */
+    int64_t cancelled;            /* likewise */
+    struct history_point pending; /* starts and waits that were taken from the dispatch loop */
+};
+
 /* All times on the boot clock. */
 struct maintenance {
     struct shedlock stale_lock;
@@ -287,6 +304,7 @@ struct maintenance {
     int64_t next_child_fault_us; /* the earliest report of a child_duty.c fault */
     int64_t next_schedules_us;
     int64_t next_schedule_news_us;
+    struct history_duty history;
     char purged_to[UUID_TEXT_MAX];
     int64_t next_whole_look_us; /* of the retention, also at ids of a time to come */
     size_t purge_batch;         /* executions of one call: fewer after a call that failed */

@@ -30,6 +30,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "dispatch/capacity.h"
+#include "dispatch/history_duty.h"
 #include "dispatch/inbox.h"
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
@@ -285,6 +286,7 @@ static void report_assignments(struct node *node, const struct schedule_call *ca
         event.slot_wait_us = part_of_wait(since_us, assignment->slot_since_us, event.duration_us);
         event.pause_wait_us =
             part_of_wait(since_us + event.slot_wait_us, assignment->resumed_us, event.duration_us - event.slot_wait_us);
+        history_count_start(&node->shared.history_counts, event.duration_us, event.slot_wait_us, event.pause_wait_us);
         event_emit(node->events, &event);
     }
 }

@@ -1,4 +1,4 @@
-/* Acts of the public interface on executions: cancel, retry, release, wake, dismiss, purge.
+/* Acts of the public interface on executions: cancel, retry, release, wake, dismiss, purge, migrate.
  *
  * The store acts on a set per call, in the order of the ids, and reports the last id of the set. weir_act() calls it until
  * no more matches. A set is one transaction, so a failure in the middle loses nothing: the acts before are durable, and a
@@ -236,6 +236,15 @@ enum weir_status weir_retry_execution(struct weir *weir, const char *id, const s
         text_copy(ret_new_id, WEIR_ID_SIZE, result.new_id);
     }
     return status;
+}
+
+enum weir_status weir_migrate_execution(struct weir *weir, const char *id, int to_version, const char *reason,
+                                        struct weir_error *error)
+{
+    struct bulk_result result = {.matched = 0};
+    const struct act_order order = {.to_version = to_version};
+    return id == NULL ? error_set(error, WEIR_MISUSE, "weir_migrate_execution needs an id")
+                      : act_with_options(weir, BULK_MIGRATE, id, &order, reason, &result, error);
 }
 
 /* Of one execution, because a refusal is of interest then; weir_act() wakes many. */

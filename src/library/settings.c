@@ -33,6 +33,7 @@ static enum weir_status publish_definition(struct weir *weir, const struct defin
     return status;
 }
 
+/* The store reads the definition as one of people, so a slip is named with its line. */
 enum weir_status weir_publish_workflow(struct weir *weir, const char *text, size_t length, const char *source,
                                        struct weir_published *ret_published, struct weir_error *error)
 {
@@ -71,6 +72,7 @@ static enum weir_status set_workspace_fields(struct weir *weir, const struct wor
     return status;
 }
 
+/* A workspace that is not there is made. */
 enum weir_status weir_set_workspace(struct weir *weir, const char *name, const char *plan, int64_t max_concurrent,
                                     struct weir_error *error)
 {
@@ -106,7 +108,6 @@ enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_
 
 /* The store deletes in bounded transactions, each with the deadline of a call. A failure in between leaves a paused
  * workspace: the caller repeats the call, and the rest is found again. */
-
 enum weir_status weir_delete_workspace(struct weir *weir, const struct weir_workspace_deletion *deletion,
                                        struct weir_deleted *ret_deleted, struct weir_error *error)
 {

@@ -81,6 +81,8 @@ enum {
     ACTIONS_KEPT_MOST = 1000,   /* the last actions of one execution */
     STATES_IN_A_ROW_MOST = 100  /* that run at once, before a delay */
 };
+/* A shorter delay counts as none: a circle of such states would fill a node and a store as well. */
+#define STATES_SHORT_DELAY_US (1 * MICROSECONDS_PER_SECOND)
 #define STATES_BUSY_DELAY_US (30 * MICROSECONDS_PER_SECOND)     /* after STATES_IN_A_ROW_MOST states */
 #define STATE_UNKNOWN_DELAY_US (3600 * MICROSECONDS_PER_SECOND) /* before an unknown state is looked at again */
 

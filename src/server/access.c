@@ -377,7 +377,8 @@ static bool copy_principal(const struct token *token, struct arena *arena, struc
                                   .has_all_workspaces = token->has_all_workspaces,
                                   .workspaces = workspaces,
                                   .workspace_ids = ids,
-                                  .workspace_count = token->workspace_count};
+                                  .workspace_count = token->workspace_count,
+                                  .expires_at_us = token->expires_at_us};
     bool is_whole = workspaces != NULL && ids != NULL && principal.name != NULL;
     for (size_t i = 0; i < token->workspace_count && is_whole; i++) {
         workspaces[i] = arena_copy_string(arena, token->workspaces[i]);

@@ -41,6 +41,7 @@ struct principal {
     const char *const *workspaces;
     const int64_t *workspace_ids; /* at the same places */
     size_t workspace_count;
+    int64_t expires_at_us; /* store time; TIME_NEVER = never */
 };
 
 struct access_options {

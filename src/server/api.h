@@ -8,6 +8,7 @@
 #define WEIR_SERVER_API_H
 
 #include "server/access.h"
+#include "server/embed_policy.h"
 #include "server/http_metrics.h"
 #include "server/probes.h"
 #include "server/route.h"
@@ -36,7 +37,8 @@ struct api {
     struct access *access;
     struct bulk_jobs *bulk;
     struct stream_hub *streams;
-    bool has_dashboard; /* the pages of the dashboard are served */
+    bool has_dashboard;                        /* the pages of the dashboard are served */
+    char embed_policy[EMBED_POLICY_BYTES_MAX]; /* of the box for pages of other sites; "" = none may frame it */
     api_signal *signal;
     const void *signal_context;
 };

@@ -96,6 +96,12 @@ static const struct http_route routes[] = {
     .handle = answer_dashboard_asset,
 },
 {
+    .method = "GET", .path = "/embed/workspaces/{workspace}", .operation = "readEmbeddedBox", .scope = SCOPE_OPEN,
+    .workspace = WORKSPACE_ANY, .summary = "Show a read-only box of a workspace on a page of another site",
+    .answer_type = "text/html",
+    .handle = answer_embedded_box,
+},
+{
     .method = "GET", .path = "/v1/session", .operation = "showSession", .scope = SCOPE_READ, .workspace = WORKSPACE_ANY,
     .summary = "Show the rights of the token that asks", .answer_schema = "Session",
     .handle = answer_show_session,
@@ -213,6 +219,13 @@ static const struct http_route routes[] = {
     .summary = "Mark a FAILED execution as dealt with", .answer_schema = "Act", .handle = answer_dismiss_execution,
 },
 {
+    .method = "POST", .path = "/v1/executions/{id}/migrate", .operation = "migrateExecution",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "workflow migrate",
+    .summary = "Let an execution go on with another version of its workflow",
+    .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "MigrateRequest", .answer_schema = "Act",
+    .handle = answer_migrate_execution,
+},
+{
     .method = "POST", .path = "/v1/executions/{id}/complete", .operation = "completeExecution",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "complete",
     .summary = "Record the end of an execution that runs on Temporal",
@@ -266,7 +279,7 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/bulk", .operation = "beginBulk",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY, .command = "purge",
-    .summary = "Cancel, retry, release, wake, dismiss, purge or signal all executions that match a filter",
+    .summary = "Cancel, retry, release, wake, dismiss, purge, signal or migrate all executions that match a filter",
     .bodies = BODY_JSON, .body_max = BULK_BODY_BYTES_MAX, .body_schema = "BulkRequest", .answer_schema = "Bulk",
     .handle = answer_begin_bulk,
 },
@@ -293,7 +306,7 @@ static const struct http_route routes[] = {
     .method = "POST", .path = "/v1/executions:act", .operation = "actOnExecutions",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_FILTER,
     .is_slow = true,
-    .summary = "Cancel, retry, release, wake, dismiss, purge or signal the next chunk of the executions that match",
+    .summary = "Do such an act to the next chunk of the executions that match",
     .takes_filter = true, .bodies = BODY_JSON, .body_max = BULK_BODY_BYTES_MAX,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"}},
     .body_schema = "ActRequest", .answer_schema = "ActResult",
@@ -346,6 +359,13 @@ static const struct http_route routes[] = {
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_PATH, .command = "workspace show",
     .summary = "Show the use of a workspace and its limits", .answer_schema = "Workspace",
     .handle = answer_show_workspace,
+},
+{
+    .method = "GET", .path = "/v1/workspaces/{workspace}/history", .operation = "showWorkspaceHistory",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_PATH,
+    .summary = "Show the slots of a workspace in the last day",
+    .arguments = {{"since", "points that end after this time, or so long ago"}}, .answer_schema = "WorkspaceHistory",
+    .handle = answer_show_workspace_history,
 },
 {
     .method = "PUT", .path = "/v1/workspaces/{workspace}", .operation = "putWorkspace",
@@ -468,6 +488,13 @@ static const struct http_route routes[] = {
     .summary = "Show the counters of the queue", .arguments = {{"workspaces", "so many workspaces at most, by pressure"}},
     .answer_schema = "Status",
     .handle = answer_status,
+},
+{
+    .method = "GET", .path = "/v1/history", .operation = "showHistory",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_NONE,
+    .summary = "Show starts, ends, queue waits and slots of the last day",
+    .arguments = {{"since", "points that end after this time, or so long ago"}}, .answer_schema = "History",
+    .handle = answer_show_history,
 },
 {
     .method = "POST", .path = "/v1/pause", .operation = "pauseQueue",

@@ -218,6 +218,18 @@ static void retry_from(sqlite3_context *context, int count, sqlite3_value **valu
     act_with(context, count, values, BULK_RETRY, &order, "from_step", &order.from);
 }
 
+/* weir_migrate(execution_id, to_version, reason). */
+static void sql_migrate(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct act_order order = {.to_version = 0};
+    if (count > 1 && sqlite3_value_type(values[1]) == SQLITE_INTEGER) {
+        int64_t version = sqlite3_value_int64(values[1]);
+        order.to_version = version > 0 && version <= INT32_MAX ? (int)version : 0;
+    }
+    const char *ignored = NULL;
+    act_with(context, count, values, BULK_MIGRATE, &order, "to_version", &ignored);
+}
+
 /* Pauses or resumes the starts of a workspace. Running executions go on. */
 static void set_paused(sqlite3_context *context, int count, sqlite3_value **values, int paused)
 {
@@ -404,6 +416,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_retry", 1, 2, retry},
         {"weir_retry_from", 1, 3, retry_from},
         {"weir_wake", 1, 3, wake},
+        {"weir_migrate", 2, 3, sql_migrate},
         {"weir_approve", 1, 4, approve_one},
         {"weir_update", 1, 4, update_state},
         {"weir_reject", 1, 4, reject_one},

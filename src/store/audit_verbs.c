@@ -144,9 +144,10 @@ void audit_subject(const struct execution_filter *filter, const char *id, char *
 /* The first words of the acts that drivers record. A noted one of the same name would look as if it had been done. */
 static bool is_act_of_store(const char *act)
 {
-    static const char *const words[] = {"approve", "reject",   "cancel", "complete", "dismiss", "hook",     "lock",
-                                        "node",    "pause",    "plan",   "purge",    "release", "resume",   "retry",
-                                        "store",   "schedule", "token",  "update",   "wake",    "workflow", "workspace"};
+    static const char *const words[] = {"approve", "reject",  "cancel",   "complete", "dismiss",  "hook",
+                                        "lock",    "migrate", "node",     "pause",    "plan",     "purge",
+                                        "release", "resume",  "retry",    "store",    "schedule", "token",
+                                        "update",  "wake",    "workflow", "workspace"};
     size_t length = strcspn(act, " ");
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (strlen(words[i]) == length && strncmp(words[i], act, length) == 0) {

@@ -1,5 +1,5 @@
-/* Operators' acts on executions: cancel, retry, release, wake, dismiss, purge, signal; of one by its id, or of many by the
- * conditions of a list.
+/* Operators' acts on executions: cancel, retry, release, wake, dismiss, purge, signal, migrate; of one by its id, or of
+ * many by the conditions of a list.
  *
  * An act is a transaction for each chunk, and the caller goes on behind the last id of the chunk before. A refusal of one
  * execution is counted and ends nothing. Each act is on record with its actor and reason (store_act_as()).
@@ -60,7 +60,7 @@ struct execution_filter {
     const char *error_text; /* a part of its error, in this case of letters */
 };
 
-enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_DISMISS, BULK_PURGE, BULK_SIGNAL };
+enum bulk_act { BULK_CANCEL, BULK_RETRY, BULK_RELEASE, BULK_WAKE, BULK_DISMISS, BULK_PURGE, BULK_SIGNAL, BULK_MIGRATE };
 const char *bulk_act_name(enum bulk_act act);
 
 struct bulk_result {
@@ -80,7 +80,8 @@ struct bulk_result {
  * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next
  * attempt go on now, also in the node that holds it. Each wait is ended once (docs/design/waiting.md). dismiss: a
  * FAILED one is dealt with, which only the filter `dismissed` and its events show; a repetition changes nothing. purge:
- * ended ones are removed with all that belongs to them. signal: a living one gets the signal of the order. */
+ * ended ones are removed with all that belongs to them. signal: a living one gets the signal of the order. migrate: a
+ * PENDING or WAITING one goes on with another version of its workflow (docs/design/waiting.md). */
 WEIR_MUST_CHECK enum weir_status store_bulk(struct store *store, enum bulk_act act, const struct execution_filter *filter,
                                             const char *after, size_t limit, struct bulk_result *ret_result,
                                             struct weir_error *error);
@@ -102,11 +103,17 @@ struct act_order {
     const char *signal_name;
     const char *signal_data; /* JSON text; NULL = null */
     const char *signal_key;
+    /* BULK_MIGRATE */
+    int to_version;   /* of the workflow of each execution, from 1 */
+    bool only_checks; /* nothing is changed: `changed` counts those that would be. A handle for reading is enough */
 };
 /* store_bulk() with the options of its act; those of other acts are ignored. NULL = a retry begins anew, and a wake ends
  * sleeps and waits for the next attempt. A retry of a workflow without steps, or without this one, is refused with
  * WEIR_INVALID_ARGUMENT. A wake of an execution in which no such wait is on record, or is woken already, is refused
- * with WEIR_ILLEGAL_STATE. */
+ * with WEIR_ILLEGAL_STATE. A migration to a version that the workflow has not is refused with WEIR_WORKFLOW_NOT_FOUND.
+ * With WEIR_ILLEGAL_STATE: of an execution that a node holds, that is of Temporal, has this version or has ended. Also when
+ * the version does not fit its steps on record; the text names these. By filter a migration needs the name of the workflow.
+ */
 WEIR_MUST_CHECK enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, const struct act_order *order,
                                                     const struct execution_filter *filter, const char *after, size_t limit,
                                                     struct bulk_result *ret_result, struct weir_error *error);

@@ -17,14 +17,14 @@
 enum weir_status bulk_act_parse(const char *name, enum bulk_act *ret_act, struct weir_error *error)
 {
     INVARIANT(ret_act != NULL);
-    for (int i = BULK_CANCEL; i <= BULK_SIGNAL && name != NULL; i++) {
+    for (int i = BULK_CANCEL; i <= BULK_MIGRATE && name != NULL; i++) {
         if (strcmp(name, bulk_act_name((enum bulk_act)i)) == 0) {
             *ret_act = (enum bulk_act)i;
             return WEIR_OK;
         }
     }
     return error_set(error, WEIR_INVALID_ARGUMENT,
-                     "action is cancel, retry, release, wake, dismiss, purge or signal%s%.64s%s",
+                     "action is cancel, retry, release, wake, dismiss, purge, signal or migrate%s%.64s%s",
                      name == NULL ? "" : ", not \"", name == NULL ? "" : name, name == NULL ? "" : "\"");
 }
 
@@ -40,6 +40,8 @@ unsigned bulk_act_states(enum bulk_act act)
         return BIT(ITEM_PENDING);
     case BULK_WAKE: /* a step may wait in its node, or behind a slot */
         return BIT(ITEM_PENDING) | BIT(ITEM_CLAIMED) | BIT(ITEM_DISPATCHED) | BIT(ITEM_WAITING);
+    case BULK_MIGRATE:
+        return BIT(ITEM_PENDING) | BIT(ITEM_WAITING);
     case BULK_DISMISS:
         return BIT(ITEM_FAILED);
     case BULK_PURGE:
@@ -118,6 +120,23 @@ enum weir_status bulk_act_check_signal(const struct act_order *order, struct wei
     return status;
 }
 
+enum weir_status bulk_act_check_migration(const struct act_order *order, const struct execution_filter *filter,
+                                          struct weir_error *error)
+{
+    INVARIANT(order != NULL && filter != NULL);
+    if (order->to_version < 1) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a migration needs the version that the executions get");
+        error_hint(error, "`weir workflow show NAME` lists the versions");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (filter->id == NULL && filter->workflow == NULL) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the filter of a migration names the workflow");
+        error_hint(error, "add workflow=NAME: versions of two workflows have nothing in common");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    return WEIR_OK;
+}
+
 /* --- by filter --- */
 
 /* A filter without states gets those that the act can change. Executions that are made later do not match, so an act that
@@ -181,12 +200,42 @@ static enum weir_status count_retried(struct store *store, enum bulk_act act, co
     return status;
 }
 
+/* No state decides whether the steps on record fit, so each match is looked at, in chunks and up to a limit: a server has
+ * few threads. The counts are then those of the look. */
+static enum weir_status rehearse_migration(struct store *store, const struct act_order *order,
+                                           const struct execution_filter *filter, struct bulk_matches *matches,
+                                           struct weir_error *error)
+{
+    struct act_order check = *order;
+    struct bulk_result result = {.more = true};
+    struct bulk_matches seen = {.is_exact = true};
+    char after[UUID_TEXT_MAX] = "";
+    enum weir_status status = WEIR_OK;
+    check.only_checks = true;
+    while (status == WEIR_OK && result.more && seen.is_exact) {
+        result = (struct bulk_result){.matched = 0};
+        status = store_bulk_ordered(store, BULK_MIGRATE, &check, filter, after, BULK_CHUNK, &result, error);
+        seen.matched += (int64_t)result.matched;
+        seen.refused += (int64_t)result.refused;
+        text_copy(after, sizeof after, result.last_id);
+        seen.is_exact = !result.more || seen.matched < MIGRATIONS_REHEARSED_MOST;
+    }
+    if (status == WEIR_OK) {
+        *matches = seen;
+    }
+    return status;
+}
+
 /* The states of the filter are narrowed to those that allow the act; the difference of both counts is refused. No second
  * count is made when the filter has no other states. */
-enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act, const struct execution_filter *filter,
-                                   struct bulk_matches *matches, struct weir_error *error)
+enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act, const struct act_order *order,
+                                   const struct execution_filter *filter, struct bulk_matches *matches,
+                                   struct weir_error *error)
 {
     INVARIANT(store != NULL && filter != NULL && matches != NULL);
+    if (act == BULK_MIGRATE) {
+        return rehearse_migration(store, order, filter, matches, error);
+    }
     struct execution_filter narrowed = *filter;
     struct bulk_matches allowed = *matches;
     unsigned possible = bulk_act_states(act);
@@ -249,11 +298,27 @@ static enum weir_status refuse_without_wait(const json_t *execution, struct weir
                      json_string_value(json_object_get(execution, "status")));
 }
 
-enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, const char *id, struct weir_error *error)
+static enum weir_status rehearse_migration_of(struct store *store, const struct act_order *order, const char *id,
+                                              struct weir_error *error)
+{
+    char whole[UUID_TEXT_MAX];
+    struct bulk_result result = {.matched = 0};
+    struct act_order check = *order;
+    const struct execution_filter filter = {.id = whole};
+    check.only_checks = true;
+    enum weir_status status = execution_complete_id(store, id, whole, error);
+    return status == WEIR_OK ? store_bulk_one(store, BULK_MIGRATE, &check, &filter, &result, error) : status;
+}
+
+enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, const struct act_order *order,
+                                       const char *id, struct weir_error *error)
 {
     INVARIANT(store != NULL && id != NULL);
     json_t *execution = NULL;
     enum item_state state = ITEM_PENDING;
+    if (act == BULK_MIGRATE) {
+        return rehearse_migration_of(store, order, id, error);
+    }
     enum weir_status status = store_show(store, id, &execution, error);
     if (status == WEIR_OK) {
         const char *name = json_string_value(json_object_get(execution, "status"));

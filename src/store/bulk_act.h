@@ -1,6 +1,6 @@
-/* An act of a person on executions: cancel, retry, release, wake, dismiss, purge, signal. The rules around store_bulk()
- * that the command line and the HTTP API share: which executions match, what a dry run reports, and the answer for one of
- * them.
+/* An act of a person on executions: cancel, retry, release, wake, dismiss, purge, signal, migrate. The rules around
+ * store_bulk() that the command line and the HTTP API share: which executions match, what a dry run reports, and the answer
+ * for one of them.
  *
  *     bulk_act_complete_filter() -> bulk_act_count() -> bulk_act_expect() -> bulk_act_rehearse() or store_bulk() in chunks
  *
@@ -16,7 +16,7 @@
 #include "store/store.h"
 
 /* One transaction of a bulk act: a large one would hold its locks for long. */
-enum { BULK_CHUNK = 500 };
+enum { BULK_CHUNK = 500, MIGRATIONS_REHEARSED_MOST = 20 * BULK_CHUNK };
 
 /* The act of that name, one of bulk_act_name(). WEIR_INVALID_ARGUMENT; `name` may be NULL. */
 WEIR_MUST_CHECK enum weir_status bulk_act_parse(const char *name, enum bulk_act *ret_act, struct weir_error *error);
@@ -41,6 +41,11 @@ WEIR_MUST_CHECK enum weir_status bulk_act_check_waits(enum bulk_act act, const s
 /* The rules of a signal to many: those of a single one (store/signals.h), and it needs a key. WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status bulk_act_check_signal(const struct act_order *order, struct weir_error *error);
 
+/* A migration needs a version, and by filter the name of the workflow: versions of two workflows have nothing in common.
+ * WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status bulk_act_check_migration(const struct act_order *order,
+                                                          const struct execution_filter *filter, struct weir_error *error);
+
 struct bulk_matches {
     int64_t matched;
     bool is_exact;   /* false: more may match, because the count has ended before the list */
@@ -56,12 +61,14 @@ WEIR_MUST_CHECK enum weir_status bulk_act_count(struct store *store, const struc
 /* WEIR_CONFLICT: another number matches. `expected` < 0: any number is right. */
 WEIR_MUST_CHECK enum weir_status bulk_act_expect(const struct bulk_matches *matches, int64_t expected,
                                                  struct weir_error *error);
-/* Counts the matches that the act would refuse. `matches` comes from bulk_act_count() with the same filter. */
-WEIR_MUST_CHECK enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act,
+/* Counts the matches that the act would refuse. `matches` comes from bulk_act_count() with the same filter. A migration
+ * looks at each match, so its dry run takes as long as a read of all of them. */
+WEIR_MUST_CHECK enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act, const struct act_order *order,
                                                    const struct execution_filter *filter, struct bulk_matches *matches,
                                                    struct weir_error *error);
 /* Whether the present state of one execution allows the act; the refusals of store_bulk_one(). */
-WEIR_MUST_CHECK enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, const char *id,
+WEIR_MUST_CHECK enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act,
+                                                       const struct act_order *order, const char *id,
                                                        struct weir_error *error);
 
 /* {"id", "act"}, of a cancel also "cancel_requested", of a retry "new_id"; NULL: no memory. `result`: of store_bulk_one().

@@ -109,6 +109,10 @@ struct store_driver {
     enum weir_status (*tokens_used)(struct store *, const int64_t *, size_t, struct weir_error *);
     enum weir_status (*read_stream)(struct store *, const struct stream_position *, size_t, struct arena *,
                                     struct stream_batch *, struct weir_error *);
+    enum weir_status (*sample_history)(struct store *, struct arena *, struct history_sample *, struct weir_error *);
+    enum weir_status (*write_history)(struct store *, const struct history_row *, int64_t, struct weir_error *);
+    enum weir_status (*read_history)(struct store *, const struct history_query *, struct arena *, struct history_rows *,
+                                     struct weir_error *);
     enum weir_status (*purge_stream)(struct store *, size_t, int64_t *, struct weir_error *);
     enum weir_status (*hook_set)(struct store *, const struct hook_request *, bool *, struct weir_error *);
     enum weir_status (*hook_pause)(struct store *, const char *, bool, struct weir_error *);

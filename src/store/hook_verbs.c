@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "store/call.h"
 
+/* Only ends have hooks: what begins or waits is in the stream. */
 bool hook_end_parse(const char *name, enum item_state *ret_state)
 {
     INVARIANT(ret_state != NULL);
@@ -23,6 +24,7 @@ bool hook_end_parse(const char *name, enum item_state *ret_state)
     return false;
 }
 
+/* The name is a part of paths and of idempotency keys. */
 enum weir_status hook_name_check(const char *name, struct weir_error *error)
 {
     enum weir_status status = call_check_name("hook", name, HOOK_NAME_MAX, error);
@@ -81,6 +83,7 @@ enum weir_status store_hook_set(struct store *store, const struct hook_request *
     CALL(store, "hook_set", error, store->driver->hook_set(store, request, is_made, detail));
 }
 
+/* A paused hook keeps its events. */
 enum weir_status store_hook_pause(struct store *store, const char *name, bool paused, struct weir_error *error)
 {
     INVARIANT(store != NULL);

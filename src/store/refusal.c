@@ -339,6 +339,31 @@ const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted
     return waits == 0 ? REFUSAL_WAKE_NOTHING : waits_for != NULL ? REFUSAL_WAKE_OTHER : REFUSAL_WAKE_SIGNAL;
 }
 
+enum weir_status refusal_of_migration(const char *id, const char *state, const char *outcome, int to_version,
+                                      const char *steps, struct weir_error *error)
+{
+    INVARIANT(id != NULL && state != NULL && outcome != NULL);
+    if (strcmp(outcome, "no_version") == 0) {
+        error_set(error, WEIR_WORKFLOW_NOT_FOUND, "execution %s is %s: its workflow has no version %d", id, state,
+                  to_version);
+        error_hint(error, "`weir workflow show NAME` lists the versions");
+        return WEIR_WORKFLOW_NOT_FOUND;
+    }
+    if (strcmp(outcome, "same") == 0) {
+        return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: it has version %d already", id, state, to_version);
+    }
+    if (strcmp(outcome, "steps") == 0) {
+        error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: version %d does not fit its steps on record: %s", id,
+                  state, to_version, steps);
+        error_hint(error, "publish a version that keeps these steps, or let the execution end with its own");
+        return WEIR_ILLEGAL_STATE;
+    }
+    return error_set(error, WEIR_ILLEGAL_STATE, "execution %s is %s: %s", id, state,
+                     strcmp(outcome, "temporal") == 0 ? REFUSAL_MIGRATE_TEMPORAL
+                     : strcmp(outcome, "held") == 0   ? REFUSAL_MIGRATE_HELD
+                                                      : REFUSAL_MIGRATE_ENDED);
+}
+
 /* A decision is final, and the first is mostly that of another person. The text names that person, and whether the decision
  * still counts, since the caller may be repeating its own after a lost answer. */
 static enum weir_status refuse_decided(const char *id, const char *step, const char *data, struct weir_error *error)

@@ -24,6 +24,10 @@
 #define REFUSAL_RETRY_NO_STEP "its workflow has no such step to begin from; one on Temporal has no steps"
 #define REFUSAL_DISMISS_NOT_FAILED "only a FAILED one can be dismissed"
 #define REFUSAL_PURGE_LIVE "only ended executions can be purged"
+#define REFUSAL_MIGRATE_ENDED "it has ended, and its history keeps its version"
+#define REFUSAL_MIGRATE_HELD "a node holds it; migrate it while it is PENDING or WAITING, or cancel and retry it"
+#define REFUSAL_MIGRATE_TEMPORAL                                                                                           \
+    "workflows of Temporal cannot be migrated; their workers decide with which code an execution goes on"
 
 /* WEIR_NOT_PERMITTED: the handle is for reading only. */
 enum weir_status refusal_read_only(const char *url, struct weir_error *error);
@@ -115,6 +119,13 @@ enum weir_status refusal_lock_not_held(const char *name, struct weir_error *erro
 /* Why a wake ended no wait. The counts are those of the execution's waits on record: of all, of those of the kind that
  * the act names, and of these with a time. */
 const char *refusal_of_wake(const char *waits_for, int64_t waits, int64_t wanted, int64_t timed);
+
+/* A migration that is refused, with the outcome of the SQL of both stores:
+ *   "ended", "temporal", "held", "same"
+ *   "no_version"  the workflow has no version `to_version`, or it is deleted
+ *   "steps"       `steps` has the steps on record that do not fit */
+enum weir_status refusal_of_migration(const char *id, const char *state, const char *outcome, int to_version,
+                                      const char *steps, struct weir_error *error);
 
 /* A decision that is refused. */
 struct refused_approval {

@@ -21,6 +21,7 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
     INVARIANT(ret_result != NULL);
     struct act_order own = order == NULL ? plain : *order;
     order = &own;
+    /* Options of other acts are dropped, so that no driver reads them. */
     if (act != BULK_RETRY) {
         own.keeps_finished = false;
         own.from = NULL;
@@ -29,6 +30,10 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
         own.signal_name = NULL;
         own.signal_data = NULL;
         own.signal_key = NULL;
+    }
+    if (act != BULK_MIGRATE) {
+        own.to_version = 0;
+        own.only_checks = false;
     }
     if (limit == 0 || limit > LIST_LIMIT_MOST || filter == NULL || after == NULL) {
         return error_set(error, WEIR_MISUSE, "a bulk act takes 1 to %d executions at a time", LIST_LIMIT_MOST);
@@ -43,6 +48,9 @@ enum weir_status store_bulk_ordered(struct store *store, enum bulk_act act, cons
         return WEIR_INVALID_ARGUMENT;
     }
     if (act == BULK_SIGNAL && bulk_act_check_signal(order, error) != WEIR_OK) {
+        return WEIR_INVALID_ARGUMENT;
+    }
+    if (act == BULK_MIGRATE && bulk_act_check_migration(order, filter, error) != WEIR_OK) {
         return WEIR_INVALID_ARGUMENT;
     }
     CALL(store, bulk_act_name(act), error,

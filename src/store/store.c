@@ -50,7 +50,7 @@ const char *not_accepting_name(enum not_accepting not_accepting)
 
 const char *bulk_act_name(enum bulk_act act)
 {
-    static const char *const names[] = {"cancel", "retry", "release", "wake", "dismiss", "purge", "signal"};
+    static const char *const names[] = {"cancel", "retry", "release", "wake", "dismiss", "purge", "signal", "migrate"};
     INVARIANT((unsigned)act < sizeof names / sizeof names[0]);
     return names[act];
 }

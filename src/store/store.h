@@ -29,6 +29,7 @@
 #include "queue/step.h"
 #include "store/bulk.h"
 #include "store/children.h"
+#include "store/history.h"
 #include "store/hooks.h"
 #include "store/key_mode.h"
 #include "store/logs.h"

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "store/call.h"
 
+/* The state of an execution behind an entry of this kind. */
 static const struct {
     const char *name;
     enum item_state state;

@@ -17,6 +17,7 @@ struct race {
     _Atomic int64_t running; /* as the racers themselves know it */
     _Atomic int64_t running_most;
     _Atomic size_t total;
+    const char *handlers; /* of each racer's node, a JSON array; NULL = none */
 };
 
 struct racer {
@@ -147,6 +148,12 @@ static void open_racers(struct race *race, struct racer *racers)
         char name[32];
         (void)snprintf(name, sizeof name, "racer-%d", i);
         racers[i] = (struct racer){.race = race, .node = scene_add_node(race->scene, name, "default")};
+        if (race->handlers != NULL) {
+            bool more = false;
+            const struct node_handlers handlers = {.names = race->handlers};
+            scene_ok(race->scene,
+                     store_node_handlers(race->scene->store, racers[i].node, &handlers, &more, &race->scene->error));
+        }
         racers[i].ids = calloc(race->total, UUID_TEXT_MAX);
         arena_init(&racers[i].arena, 1 << 20);
         if (i % 2 == 0) {
@@ -304,6 +311,47 @@ static void cancels_and_claims_share_the_items(void **state)
     assert_int_equal(completed + cancelled, SHARED);
     assert_int_equal(race.completed, completed);
     assert_each_once(racers, (size_t)completed);
+    close_racers(racers);
+}
+
+/* Forth and back between two versions of different lanes, the oldest first: those are claimed next. */
+static void migrate_some(struct race *race)
+{
+    struct scene *scene = race->scene;
+    int64_t until_us = clock_boot(clock_system()) + IDLE_US_MOST;
+    struct store *store = driver_open(&scene->driver, NULL);
+    for (int version = 2;
+         atomic_load(&race->completed) < race->total && race->failures == 0 && clock_boot(clock_system()) < until_us;
+         version = 3 - version) {
+        struct weir_error error = {0};
+        struct bulk_result result = {0};
+        const struct act_order order = {.to_version = version};
+        const struct execution_filter filter = {.workflow = "hello", .states = 1U << ITEM_PENDING};
+        enum weir_status status = store_bulk_ordered(store, BULK_MIGRATE, &order, &filter, "", 25, &result, &error);
+        if (status != WEIR_OK) {
+            note_failure(race, "migrate", status, &error);
+        }
+    }
+    store_close(store);
+}
+
+/* An item is assigned with one of both versions, once, and is in the books of its lane. */
+static void migrations_beside_claims(void **state)
+{
+    enum { SHARED = 1000 };
+    struct scene *scene = *state;
+    struct published published = {0};
+    struct race race = {.scene = scene, .total = SHARED};
+    struct racer racers[RACERS];
+    scene_enqueue_many(scene, "big-co", SHARED);
+    scene_ok(scene,
+             store_publish(scene->store, "hello", NULL, "{\"name\":\"hello\",\"steps\":{\"one\":{\"handler\":\"greet\"}}}",
+                           NULL, &published, &scene->error));
+    driver_guard_caps(&scene->driver);
+    race.handlers = "[\"greet\"]";
+    run_beside_racers(&race, racers, migrate_some);
+    assert_each_once(racers, SHARED);
+    assert_true(scene_number(scene, "SELECT count(*) FROM execution_events WHERE event = 'migrate'") > 0);
     close_racers(racers);
 }
 
@@ -481,6 +529,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(racers_never_overlap_lose_nothing_and_never_pass_the_cap),
         SCENE_TEST(cancels_and_claims_share_the_items),
+        SCENE_TEST(migrations_beside_claims),
         SCENE_TEST(a_pause_that_has_returned_stops_every_assignment),
         SCENE_TEST(the_same_keys_from_many_threads_are_one_item_each),
         SCENE_TEST(an_execution_is_seen_once_while_it_ends),

@@ -281,5 +281,42 @@ def a_retry_keeps_finished_steps(weir):
     weir.good('store', 'check')
 
 
+def a_waiting_execution_goes_on_with_another_version(weir):
+    weir.make_store()
+    steps = {'a': {'exec': ['echo', '41']}, 'gate': {'needs': ['a'], 'sleep': '1h'},
+             'b': {'needs': ['gate'], 'exec': ['sh', '-c', 'exit 3']}}
+    weir.write('flow.json', json.dumps({'name': 'flow', 'steps': steps}))
+    weir.good('workflow', 'apply', 'flow.json', '-q')
+    start_dev_node(weir)
+    ids = [weir.enqueue('-w', 'acme', 'flow') for _ in range(2)]
+    wait_for('their waits', lambda: [row['status'] for row in weir.items('list')] == ['WAITING'] * 2)
+    steps['b']['exec'] = ['echo', '${.steps.a.output}']
+    weir.write('flow.json', json.dumps({'name': 'flow', 'steps': steps}))
+    weir.good('workflow', 'apply', 'flow.json', '-q')
+    del steps['gate']
+    steps['b']['needs'] = ['a']
+    weir.write('flow.json', json.dumps({'name': 'flow', 'steps': steps}))
+    weir.good('workflow', 'apply', 'flow.json', '-q')
+    assert_error(weir.run('workflow', 'migrate', ids[0]), 2, 'invalid_argument', '--to VERSION')
+    assert_error(weir.run('workflow', 'migrate', '-w', 'acme', '--to', '2'), 2, 'invalid_argument', 'names the workflow')
+    for words in ((), ('--dry-run',)):
+        refused = weir.run('workflow', 'migrate', ids[0], '--to', '3', *words)
+        assert refused.code == 4 and 'does not fit its steps on record: gate is not there' in refused.err, refused
+    old = ('workflow', 'migrate', '--where', 'workflow=flow version=1')
+    assert 'would migrate 0, 2 refused' in weir.good(*old, '--to', '3', '--dry-run').err
+    assert 'would migrate 2, 0 refused' in weir.good(*old, '--to', '2', '--dry-run').err
+    assert {row['version'] for row in weir.items('list')} == {1}
+    assert '2 migrated, 0 refused' in weir.good(*old, '--to', '2', '--expect', '2', '--reason', 'b is mended').err
+    shown = weir.good('show', ids[0], '--json').json()
+    assert [(event['detail'], event['reason']) for event in shown['events'] if event['event'] == 'migrate'] == [
+        ('version 1 to 2', 'b is mended')], shown
+    row = weir.items('audit', '--act', 'migrate')[0]
+    assert (row['affected'], row['after']) == (2, {'version': 2}), row
+    weir.good('wake', ids[0])
+    shown = weir.ended(ids[0])
+    assert (shown['status'], shown['version'], shown['steps'][-1]['output']) == ('COMPLETED', 2, 41), shown
+    weir.good('store', 'check')
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

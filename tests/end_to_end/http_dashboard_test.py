@@ -6,6 +6,7 @@ usage: http_dashboard_test.py BINARY [TEST ...]
 """
 
 import gzip
+import json
 import re
 import sys
 
@@ -105,6 +106,37 @@ def the_dashboard_can_be_turned_off(weir):
     problem(listener.ask('/', accept=BROWSER), 404, 'not_found')
     problem(listener.ask('/assets/0123456789abcdef/app.js'), 404, 'not_found')
     assert listener.ask('/docs').status == 200
+    listener.stop()
+
+
+# --- the box for pages of other sites ---
+
+
+def the_box_of_a_workspace_is_for_the_sites_of_the_setting(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    refusal = problem(listener.ask('/embed/workspaces/acme', accept=BROWSER), 403, 'not_permitted')
+    assert 'http.embed_origins' in refusal['detail'], refusal
+    listener.stop()
+    for wrong in ('*', 'https://*.example.com', 'https://a.example/path', 'https://a.example;script-src', 'https://',
+                  'a.example',
+                  ','.join(f'https://a{number}.example' for number in range(17))):
+        weir.write('weir.yaml', json.dumps({'http.embed_origins': wrong}))
+        refused = weir.run('serve', '--listen', '127.0.0.1:0', code=2)
+        assert 'http.embed_origins has' in refused.err, refused
+    weir.write('weir.yaml', json.dumps({'http.embed_origins': 'https://app.example.com, http://[::1]:8080'}))
+    secret = _token(weir, 'box', 'read', '-w', 'acme', '--expires-at', '1h')
+    listener = Listener(weir).ready()
+    page = listener.ask('/embed/workspaces/acme', accept=BROWSER)
+    rules = set(page.head['content-security-policy'].replace('; ', ';').split(';'))
+    assert 'frame-ancestors https://app.example.com http://[::1]:8080' in rules, rules
+    assert POLICY - {"frame-ancestors 'none'"} <= rules and 'unsafe' not in str(rules), rules
+    assert 'set-cookie' not in page.head and b'style=' not in page.body and b'@VERSION@' not in page.body, page
+    for address in re.findall(rb'(?:src|href)="../../([^"]*)"', page.body):
+        assert listener.ask(f'/{address.decode()}').status == 200, address
+    described = listener.ask('/v1/session', authorization=f'Bearer {secret}').json()
+    assert described['expires_at'] == weir.items('token', 'list')[0]['expires_at'], described
+    assert "frame-ancestors 'none'" in listener.ask('/', accept=BROWSER).head['content-security-policy']
     listener.stop()
 
 

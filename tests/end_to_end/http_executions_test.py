@@ -446,6 +446,32 @@ def a_wake_ends_the_wait_of_a_step(weir):
     listener.stop()
 
 
+def a_migration_is_that_of_the_command_line(weir):
+    listener = _start(weir)
+    weir.good('pause', '-q')
+    for program in ('false', 'true'):
+        weir.write('flow.json', json.dumps({'name': 'flow', 'steps': {'a': {'exec': [program]}}}))
+        assert weir.good('workflow', 'apply', 'flow.json', '-q')
+        ids = [_enqueue(listener, 'flow') for _ in range(2)] if program == 'false' else ids
+    path = f'/v1/executions/{ids[0]}/migrate'
+    problem(listener.ask(path, 'POST', body={'to_version': 3}), 404, 'workflow_not_found')
+    moved = listener.ask(path, 'POST', body={'to_version': 2})
+    assert (moved.status, moved.json()) == (202, {'id': ids[0], 'act': 'migrate'}), moved
+    refused = problem(listener.ask(path, 'POST', body={'to_version': 2}), 409, 'illegal_state')
+    assert 'has version 2 already' in refused['detail'], refused
+    order = {'action': 'migrate', 'to_version': 2, 'filter': {'workspace': 'acme'}}
+    problem(listener.ask('/v1/bulk', 'POST', body=order), 400, 'invalid_argument')
+    order['filter']['workflow'] = 'flow'
+    counts = listener.ask('/v1/bulk', 'POST', body={**order, 'dry_run': True}).json()
+    assert (counts['matched'], counts['refused'], counts['dry_run']) == (2, 1, True), counts
+    far = ('--store', f'http://127.0.0.1:{listener.port}')
+    dry = weir.good('workflow', 'migrate', ids[1], '--to', '2', '--dry-run', *far)
+    assert 'would migrate 1, 0 refused' in dry.err, dry.err
+    assert '1 migrated' in weir.good('workflow', 'migrate', ids[1], '--to', '2', *far).err
+    assert {row['version'] for row in weir.items('list')} == {2}
+    listener.stop()
+
+
 def the_routes_of_many_executions_refuse_the_same_options(weir):
     listener = _start(weir)
     wrong = [({'action': 'cancel', 'keep_finished': False}, '/keep_finished'),
@@ -455,6 +481,10 @@ def the_routes_of_many_executions_refuse_the_same_options(weir):
              ({'action': 'retry', 'from_step': True}, '/from_step'),
              ({'action': 'retry', 'from_step': 'a b'}, '/from_step'),
              ({'action': 'retry', 'from_step': 'a\0'}, '/from_step'),
+             ({'action': 'retry', 'to_version': 2}, '/to_version'),
+             ({'action': 'migrate'}, '/to_version'),
+             ({'action': 'migrate', 'to_version': 0}, '/to_version'),
+             ({'action': 'migrate', 'to_version': '2'}, '/to_version'),
              ({'action': 'wake', 'waiting_for': 'nap'}, '/waiting_for'),
              ({'action': 'wake', 'waiting_for': 3}, '/waiting_for'),
              ({'action': 'wake', 'waiting_for': 'approval'}, '/waiting_for'),

@@ -6,7 +6,10 @@ usage: http_settings_test.py BINARY [TEST ...] [--postgres]
 """
 
 import base64
+import contextlib
+import sqlite3
 import sys
+import time
 
 from harness import run_tests
 from http_client import Listener, problem
@@ -50,8 +53,9 @@ class Recorder(Listener):
 
     def end(self, *places):
         """Each operation whose path begins with one of the places was asked in both ways."""
+        elsewhere = ('/executions', '/history')
         wanted = {operation['operationId'] for path, operations in self.api().document['paths'].items()
-                  for operation in operations.values() if path.startswith(places) and not path.endswith('/executions')}
+                  for operation in operations.values() if path.startswith(places) and not path.endswith(elsewhere)}
         assert wanted and not wanted - self.done, f'not answered with success: {sorted(wanted - self.done)}'
         assert not wanted - self.refused, f'not refused: {sorted(wanted - self.refused)}'
         self.stop()
@@ -338,6 +342,38 @@ def logs_and_failures_are_read(weir):
     listener.stop()
     wanted = {'listFailures', 'listLogs', 'readLog'}
     assert wanted <= listener.done and wanted <= listener.refused, (listener.done, listener.refused)
+
+
+def _write_history(weir, at_us, facts):
+    if POSTGRES:
+        POSTGRES.sql(f"INSERT INTO weir.history VALUES (false, {at_us}, 60000000, '\\x{facts.hex()}')",
+                     weir.environment['WEIR_STORE'].rpartition('/')[2])
+        return
+    with contextlib.closing(sqlite3.connect(weir.path('weir.db'))) as database, database:
+        database.execute('INSERT INTO history VALUES (0, ?, 60000000, ?)', (at_us, facts))
+
+
+def the_history_is_shown_for_the_queue_and_for_a_workspace(weir):
+    """The bytes are those of src/queue/history.h: counts, waits by phase, and the first workspace, which is acme."""
+    listener = _start(weir)
+    now_us = time.time_ns() // 1000
+    waits = bytes([0, 1, 4, 0, 1, 4, 0, 1, 4, 10, 1, 4])  # four starts after 23 to 32 ms in the queue, of the last phase
+    _write_history(weir, now_us - 120_000_000, bytes([1, 4, 3, 1, 0]) + waits + bytes([1, 2 * 1 + 1, 5, 2, 7]))
+    _write_history(weir, now_us - 60_000_000, bytes([1, 0, 0, 0, 0] + [54, 0] * 4 + [0]))
+    _write_history(weir, now_us - 50_000_000, b'damaged')
+    first, second = listener.get('/v1/history')['items']
+    assert first['at'] < second['at'] and first['span_us'] == 60_000_000, first
+    assert [first[name] for name in ('starts', 'completed', 'failed', 'cancelled', 'slots_used', 'pending')] == \
+        [4, 3, 1, 0, 2, 7], first
+    assert first['wait_p95_us'] == 1000 and 22_627 < first['dispatch_wait_p95_us'] <= 32_000, first
+    assert second['starts'] == 0 and second['wait_p50_us'] is None, second
+    assert len(listener.get('/v1/history?since=90s')['items']) == 1
+    own = listener.get('/v1/workspaces/acme/history')['items']
+    assert [(point['slots_used'], point['slots_max'], point['pending']) for point in own] == [(2, 5, 7), (0, None, 0)], own
+    listener.refuse('/v1/history?since=yesterday')
+    listener.refuse('/v1/workspaces/nobody/history', status=404, code='workspace_not_found')
+    listener.stop()
+    assert {'showHistory', 'showWorkspaceHistory'} <= listener.done & listener.refused, (listener.done, listener.refused)
 
 
 def a_chunk_of_executions_is_changed(weir):

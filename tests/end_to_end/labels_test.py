@@ -105,7 +105,8 @@ def the_api_takes_labels_and_broadcasts(weir):
     listed = listener.ask('/v1/executions?workspace=acme&business_key_prefix=order&label.tier=gold').json()
     assert [item['id'] for item in listed['items']] == [id], listed
     for spelt in ('label[tier]=gold', 'label%5Btier%5D=gold'):  # as clients that are made of the description send it
-        assert listener.ask(f'/v1/executions?workspace=acme&{spelt}').json()['items'] == listed['items'], spelt
+        items = listener.ask(f'/v1/executions?workspace=acme&{spelt}').json()['items']
+        assert [item['id'] for item in items] == [id], spelt
     assert listener.ask('/v1/executions?label[tier]=tin').json()['items'] == []
     wrong = listener.ask(path, 'POST', body={'workflow': 'pay', 'labels': {'Tier': 'gold'}})
     assert wrong.status == 400, wrong

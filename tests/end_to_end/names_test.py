@@ -47,8 +47,9 @@ KINDS = {
 }
 # Commands whose answer needs a Temporal service or a source of an import (import_test.py), that run until a signal, or that
 # print no JSON.
-NOT_RUN = {'signal', 'complete', 'temporal setup', 'temporal doctor', 'temporal describe', 'temporal query',
-           'temporal update', 'serve', 'dev', 'completion', 'store plan', 'lock release', 'import'}
+NOT_RUN = {'signal', 'complete', 'callback complete', 'callback fail', 'temporal setup', 'temporal doctor',
+           'temporal describe', 'temporal query', 'temporal update', 'serve', 'dev', 'completion', 'store plan',
+           'lock release', 'import'}
 SERVER = None
 
 
@@ -171,6 +172,9 @@ def _answers(weir):
     review = run('enqueue', '-w', 'acme', 'review')['id']
     wait_for('the person', lambda: weir.good('show', review, '--json').json()['waiting_for'] == 'manual')
     run('update', review, '--state', 'b', '--var', 'n=1')
+    weir.write('hello.yaml', 'name: hello\nsteps:\n  greet:\n    exec: [echo, "hello again"]\n')
+    weir.good('workflow', 'apply', 'hello.yaml', '-q')
+    run('workflow', 'migrate', later, '--to', '2')
     for execution in (slow, waits, bad, good, lacking, gates, review):
         run('show', execution)
         run('why', execution)

@@ -317,7 +317,7 @@ def a_filter_that_is_too_long_for_a_request_is_refused_in_words(weir):
     longest = 'error_text=' + 'ü' * 2040
     assert len(longest.encode()) <= 4096
     assert weir.items('list', '--where', longest, '--store', url) == []
-    refused = weir.run('workspace', 'list', '--prefix', 'a' * 20000, '--store', url)
+    refused = weir.run('audit', '--actor', 'a' * 20000, '--store', url)
     assert refused.code == 2 and 'invalid_argument' in refused.err, refused
     assert 'memory' not in refused.err and 'more than' in refused.err, refused
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Signals from SQL: the data that weir.signal() takes, and data that another program wrote into the table.
+"""Signals and migrations from SQL: the data that weir.signal() takes, and data that another program wrote into the table.
 
 usage: sql_signals_test.py BINARY [TEST ...]
 """
@@ -10,6 +10,7 @@ import sys
 
 from harness import run_tests
 from sql_test import PARAMS, Session, _node, _stop, _use
+from waiting import wait_for
 
 import sql_test
 
@@ -55,6 +56,7 @@ def what_is_for_steps_is_refused_for_a_workflow_on_temporal(weir):
     session = Session(name)
     for call, words in ((f"weir.signal('{id}', 'go')", 'pass the signal on with `weir signal`'),
                         (f"weir.wake('{id}')", 'its workflow is one of Temporal'),
+                        (f"weir.migrate('{id}', 1)", 'workflows of Temporal cannot be migrated'),
                         (f"weir.wake('{id}', 'sleep')", '`weir temporal update`'),
                         (f"weir.approve('{id}')", 'which has no steps to approve'),
                         (f"weir.reject('{id}', 'pay')", '`weir temporal update')):
@@ -62,6 +64,37 @@ def what_is_for_steps_is_refused_for_a_workflow_on_temporal(weir):
         assert 'ERROR:' in answer and words in answer, (call, answer)
     session.close()
     assert [event['event'] for event in weir.show(id)['events']] == ['enqueue'], weir.show(id)['events']
+
+
+def sql_migrates_as_the_command_does_and_refuses_with_its_words(weir):
+    name = _use(weir)
+    node = _node(weir)
+
+    def publish(step, last):
+        steps = {step: {'signal': 'go'}, 'z': {'needs': [step], 'exec': [last]}}
+        weir.write('flow.json', json.dumps({'name': 'flow', 'steps': steps}))
+        weir.good('workflow', 'apply', 'flow.json', '-q')
+
+    publish('a', 'false')
+    id, ran = (weir.enqueue('-w', 'acme', flow) for flow in ('flow', 'hello'))
+    wait_for('its wait', lambda: weir.show(id)['status'] == 'WAITING')
+    weir.ended(ran)
+    publish('b', 'true')
+    publish('a', 'true')
+    session = Session(name)
+    for execution, version, code, words in ((id, 0, 'WR002', 'needs the version'), (id, 9, 'WR009', 'has no version 9'),
+                                            (id, 1, 'WR014', 'has version 1 already'), (ran, 1, 'WR014', 'it has ended'),
+                                            (id, 2, 'WR014', 'does not fit its steps on record: a is not there')):
+        answer = session.ask(f"SELECT weir.migrate('{execution}', {version})")
+        by_library = weir.run('workflow', 'migrate', execution, '--to', str(version))
+        assert f'ERROR:  {code}' in answer and words in answer, (version, answer)
+        assert version == 0 or words in by_library.err, (version, by_library)
+    session.good(f"SELECT weir.migrate('{id}', 3, 'mended')")
+    assert weir.show(id)['version'] == 3
+    session.good(f"SELECT weir.signal('{id}', 'go')")
+    assert weir.ended(id)['status'] == 'COMPLETED'
+    session.close()
+    _stop(node)
 
 
 if __name__ == '__main__':

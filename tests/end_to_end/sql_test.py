@@ -460,6 +460,8 @@ def executions_are_cancelled_released_and_retried_in_sql(weir):
         ('WR014', f'execution {id} is PENDING: only a PENDING one that waits for its run_at or a backoff can be released',
          'illegal_state', None)
     assert session.refused(f"SELECT weir.retry('{id}')")[:2] == ('WR014', f'execution {id} is PENDING: it has not ended')
+    assert session.refused(f"SELECT weir.migrate('{id}', 2)")[1:3] == \
+        (f'execution {id} is PENDING: its workflow has no version 2', 'workflow_not_found')
     session.good(f"SELECT weir.cancel('{id}', 'not needed')")
     assert session.good(f"SELECT status FROM weir.executions WHERE id = '{id}'") == 'CANCELLED'
     assert session.refused(f"SELECT weir.cancel('{id}')")[:2] == \
@@ -695,7 +697,7 @@ def functions_with_the_owners_rights_are_closed_and_find_nothing_by_a_path(weir)
     rows = SERVER.sql("SELECT p.oid::regprocedure, has_function_privilege('app', p.oid, 'EXECUTE'), p.proconfig::text"
                       " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
                       " WHERE n.nspname = 'weir' AND p.prosecdef", name).splitlines()
-    assert len(rows) == 29, rows
+    assert len(rows) == 31, rows
     for row in rows:
         name, is_open, settings = row.split('|')
         assert is_open == 'f' and settings.startswith('{"search_path=pg_catalog, pg_temp"'), row

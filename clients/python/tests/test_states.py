@@ -90,6 +90,30 @@ class Derived(_Base):
         return weir.Next(3)
 
 
+@weir.states('recovered')
+class Recovered:
+    @weir.state(retry={'attempts': 1}, on_failure='ask')
+    def pay(self):
+        raise ValueError('no money')
+
+    @weir.state()
+    def ask(self, ctx):
+        return 'rejected' if ctx.params.get('at_once') else 'settle'
+
+    @weir.state()
+    def settle(self):
+        return 'rejected'
+
+    rejected = weir.error_end()
+
+
+@weir.states('restless')
+class Restless:
+    @weir.state()
+    def round(self):
+        return weir.Next(after=0.000001)
+
+
 def _waits(store, id, kind):
     return wait_until(lambda: (shown := store.show(id))['waiting_for'] == kind and shown, f'the wait {kind}')
 
@@ -139,6 +163,21 @@ def test_an_answer_that_names_no_state_fails(weir_store, weir_worker):
     with pytest.raises(weir.ExecutionFailed) as raised:
         weir_store.result(Derived.enqueue('acme'), 60)
     assert raised.value.code == 'state_no_answer'
+
+
+def test_a_failure_that_was_dealt_with_is_not_the_end(weir_store, weir_worker):
+    with pytest.raises(weir.ExecutionFailed) as raised:
+        weir_store.result(Recovered.enqueue('acme'), 60)
+    assert raised.value.code == 'error_state'
+    with pytest.raises(weir.ExecutionFailed) as raised:
+        weir_store.result(Recovered.enqueue('acme', at_once=True), 60)
+    assert raised.value.code == 'value_error'
+
+
+def test_short_delays_do_not_fill_the_store(weir_store, weir_worker):
+    id = Restless.enqueue('acme')
+    shown = _waits(weir_store, id, 'sleep')
+    assert shown['earlier_actions'] + len(shown['actions']) == 100
 
 
 def test_the_example_runs(weir_store):

@@ -88,6 +88,8 @@ def test_what_does_not_wait_is_neither_decided_nor_woken(store):
             decide(id, 'ask', comment='no')
     with pytest.raises(weir.Error):
         store.wake(id)
+    with pytest.raises(weir.Error, match='has version 1 already'):
+        store.migrate_execution(id, 1)
     with pytest.raises(weir.Error, match='approval'):
         store.wake(id, waiting_for='approval')
 

@@ -409,6 +409,14 @@ static enum weir_status run_wake(struct task *task)
                                &task->error);
 }
 
+/* Arguments: id, version, reason. */
+static enum weir_status run_migrate_execution(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    return weir_migrate_execution(task->store->weir, arguments[0].text, (int)arguments[1].number, arguments[2].text,
+                                  &task->error);
+}
+
 /* Arguments: id, name, data, key, reason. */
 static enum weir_status run_signal(struct task *task)
 {
@@ -541,6 +549,7 @@ const struct method store_methods[] = {
     OF_STORE("dismiss", "sz", run_dismiss, NULL),
     OF_STORE("decide", "szszz", run_decide, NULL),
     OF_STORE("wake", "szz", run_wake, NULL),
+    OF_STORE("migrateExecution", "siz", run_migrate_execution, NULL),
     OF_STORE("callBack", "szzzi", run_call_back, finish_retry),
     OF_STORE("update", "szzz", run_update, finish_number),
     OF_STORE("signal", "sszzz", run_signal, finish_number),

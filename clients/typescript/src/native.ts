@@ -88,6 +88,7 @@ export interface Native {
     reason: string | null,
   ): Promise<number>;
   wake(store: StoreHandle, id: string, waitingFor: string | null, reason: string | null): Promise<void>;
+  migrateExecution(store: StoreHandle, id: string, version: number, reason: string | null): Promise<void>;
   signal(
     store: StoreHandle,
     id: string,

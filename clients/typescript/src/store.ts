@@ -343,6 +343,14 @@ export class Store {
   }
 
   /**
+   * Lets a waiting execution go on with this version of its workflow. Its steps on record must fit; else it is refused with
+   * `illegal_state`, and the message names them.
+   */
+  async migrateExecution(id: string, version: number, options: { reason?: string } = {}): Promise<void> {
+    await this.#call((store) => native.migrateExecution(store, id, version, options.reason ?? null));
+  }
+
+  /**
    * Sends data to a step that waits for a signal of this name, or will wait; the same key again is the same signal. Returns
    * the number of the signal among those of the execution.
    */

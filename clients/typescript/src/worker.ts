@@ -208,11 +208,16 @@ export class Worker {
       await this.store.migrate();
     }
     const { name, executorGroup, concurrency, lease } = this.#options;
-    const withStates = this.store.isServer ? this.workflows.find((workflow) => workflow instanceof StatesWorkflow) : undefined;
+    const withStates = this.store.isServer
+      ? this.workflows.find((workflow) => workflow instanceof StatesWorkflow)
+      : undefined;
     if (withStates !== undefined) {
-      throw new DefinitionError(`${withStates.place}: the workflow '${withStates.name}' has states, and a server gives none away`, {
-        hint: 'give this worker the address of the store',
-      });
+      throw new DefinitionError(
+        `${withStates.place}: the workflow '${withStates.name}' has states, and a server gives none away`,
+        {
+          hint: 'give this worker the address of the store',
+        },
+      );
     }
     this.#parts = this.workflows.flatMap((workflow) => workflow.parts());
     const names = this.#parts.map((part) => part.name);

@@ -81,5 +81,6 @@ test('what waits is decided and woken', async (t) => {
   await assert.rejects(store.approve(id, { step: 'ask' }), hasStatus('illegal_state'));
   await assert.rejects(store.reject(id), /no such step/);
   await assert.rejects(store.wake(id), hasStatus('illegal_state'));
+  await assert.rejects(store.migrateExecution(id, 1), /has version 1 already/);
   await assert.rejects(store.wake(id, { waitingFor: 'approval' }), hasStatus('invalid_argument'));
 });

@@ -5,21 +5,10 @@ import { segment } from '../api.ts';
 import { absolute, duration, micros, seconds } from '../format.ts';
 import { useRead } from '../live.ts';
 import type { ChildrenOfStep, LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
-import {
-  Copy,
-  Data,
-  Id,
-  Loaded,
-  Panel,
-  ProblemBox,
-  Slots,
-  State,
-  Time,
-  WorkflowLink,
-  WorkspaceLink,
-} from '../parts/basics.tsx';
+import { Copy, Data, Id, Loaded, Panel, ProblemBox, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { useExecutions } from '../parts/search.ts';
+import { Slots, State } from '../parts/state.tsx';
 import { Table } from '../parts/table.tsx';
 import { Waits } from '../parts/waits.tsx';
 import { canQuote, go, to, where } from '../router.ts';

@@ -1,10 +1,12 @@
 // The first page: whether all is well, what waits and why, and the slots of every workspace, those in trouble first.
 import { ask, hasAllWorkspaces, may, session, withQuery } from '../api.ts';
-import { coarse, count } from '../format.ts';
+import { coarse, count, micros, rate } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { Execution, Page, Status, Workspace, WorkspaceUse } from '../model.ts';
-import { Empty, Icon, Id, Loaded, Panel, Slots, State, Time, WorkspaceLink } from '../parts/basics.tsx';
+import type { Execution, HistoryPoint, Page, Status, Workspace, WorkspaceUse } from '../model.ts';
+import { Empty, Id, Loaded, Panel, Time, WorkspaceLink } from '../parts/basics.tsx';
+import { History } from '../parts/chart.tsx';
 import { ActButton } from '../parts/dialog.tsx';
+import { Icon, Slots, State } from '../parts/state.tsx';
 import { Table } from '../parts/table.tsx';
 import { place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
@@ -308,9 +310,57 @@ function OfAll() {
               )}
             </div>
           </div>
+          <QueueHistory />
         </>
       )}
     </Loaded>
+  );
+}
+
+const perSecond = (of: (point: HistoryPoint) => number) => (point: HistoryPoint) =>
+  point.span_us > 0 ? (of(point) * 1e6) / point.span_us : null;
+
+function QueueHistory() {
+  return (
+    <History<HistoryPoint>
+      path="v1/history"
+      charts={[
+        {
+          title: texts.chart.rates,
+          format: rate,
+          lines: [
+            { name: texts.chart.starts, value: perSecond((point) => point.starts) },
+            { name: texts.overview.completed, value: perSecond((point) => point.completed) },
+            { name: texts.overview.failed, value: perSecond((point) => point.failed) },
+          ],
+        },
+        {
+          title: texts.chart.waits,
+          format: micros,
+          lines: [
+            { name: texts.chart.p50, value: (point) => point.wait_p50_us },
+            { name: texts.chart.p95, value: (point) => point.wait_p95_us },
+          ],
+        },
+        {
+          title: texts.chart.phases,
+          format: micros,
+          lines: [
+            { name: texts.chart.capacity, value: (point) => point.capacity_wait_p95_us },
+            { name: texts.chart.pause, value: (point) => point.pause_wait_p95_us },
+            { name: texts.chart.dispatch, value: (point) => point.dispatch_wait_p95_us },
+          ],
+        },
+        {
+          title: texts.chart.load,
+          format: count,
+          lines: [
+            { name: texts.overview.running, value: (point) => point.slots_used },
+            { name: texts.overview.pending, value: (point) => point.pending },
+          ],
+        },
+      ]}
+    />
   );
 }
 

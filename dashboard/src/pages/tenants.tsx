@@ -3,11 +3,13 @@ import { useEffect, useState } from 'preact/hooks';
 import { ask, hasAllWorkspaces, may, segment, session, withQuery } from '../api.ts';
 import { count } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { Page, Plan, Workspace } from '../model.ts';
-import { Command, Empty, Loaded, Panel, Slots, State, Time } from '../parts/basics.tsx';
+import type { Page, Plan, Workspace, WorkspaceHistoryPoint } from '../model.ts';
+import { Command, Empty, Loaded, Panel, Time } from '../parts/basics.tsx';
+import { History } from '../parts/chart.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Find } from '../parts/find.tsx';
 import { useExecutions } from '../parts/search.ts';
+import { Slots, State } from '../parts/state.tsx';
 import { Table, useList } from '../parts/table.tsx';
 import { place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
@@ -107,6 +109,20 @@ export function OneWorkspace({ name }: { name: string }) {
                 status="CLAIMED,DISPATCHED"
                 title={texts.workspace.running}
                 none={texts.workspace.noneRun}
+              />
+              <History<WorkspaceHistoryPoint>
+                path={`${path}/history`}
+                charts={[
+                  {
+                    title: texts.chart.slots,
+                    format: count,
+                    lines: [
+                      { name: texts.chart.used, value: (point) => point.slots_used },
+                      { name: texts.chart.limit, value: (point) => point.slots_max },
+                      { name: texts.overview.pending, value: (point) => point.pending },
+                    ],
+                  },
+                ]}
               />
               <Some workspace={name} status="PENDING" title={texts.workspace.next} none={texts.workspace.noneWait} />
               <Some workspace={name} status="FAILED" title={texts.workspace.failed} none={texts.workspace.noneFailed} />

@@ -3,8 +3,9 @@
 import { Problem, segment } from '../api.ts';
 import type { UnfinishedStep, Why } from '../model.ts';
 import { texts } from '../texts.ts';
-import { State, Time } from './basics.tsx';
+import { Time } from './basics.tsx';
 import { ActButton } from './dialog.tsx';
+import { State } from './state.tsx';
 
 const APPROVE = 'approve:';
 const CALLBACK = 'callback:';

@@ -327,6 +327,21 @@ static const struct command commands[] = {
     .flags = {FLAG_OWNER, FLAG_REASON},
 },
 {
+    .name = "workflow migrate", .section = "Workflows and workspaces", .run = verb_workflow_migrate,
+    .marks = COMMAND_CHANGES,
+    .summary = "Let executions in the queue go on with another version of their workflow",
+    .example = "weir workflow migrate 0198c2f1-7a3b-7c01 --to 3\n"
+               "weir workflow migrate --where 'workflow=onboard-customer version=2' --to 3 --dry-run\n",
+    .details = "Without it an execution keeps the version with which it was enqueued. PENDING and WAITING executions are"
+               " migrated; one that a node holds is refused. Each step on record must be in the version, in the same part,"
+               " of the same kind, and behind none that has not ended; a refusal names the steps. Ended steps keep their"
+               " outputs. A filter must name the workflow.\n"
+               BULK_DETAILS,
+    .arguments = ARGUMENT_IDS,
+    .flags = {{.name = "to", .type = VALUE_INTEGER, .value = "VERSION", .least = 1, .most = INT32_MAX,
+               .help = "the version that they get; `weir workflow show` lists them"}, FLAGS_BULK},
+},
+{
     .name = "workflow delete", .section = "Workflows and workspaces", .run = verb_workflow_delete, .marks = COMMAND_CHANGES,
     .summary = "Delete a workflow that has no executions in the queue",
     .example = "weir workflow delete onboard-customer\n",

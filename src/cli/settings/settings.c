@@ -137,6 +137,11 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_HTTP_DASHBOARD] = {
     .key = "http.dashboard", .type = SETTING_BOOLEAN, .default_text = "true", .environment = "WEIR_HTTP_DASHBOARD",
     .of_process = true, .help = "browsers that ask for / get the dashboard"},
+/* The origins are checked when the listener opens: server/embed_policy.h. */
+[SETTING_HTTP_EMBED_ORIGINS] = {
+    .key = "http.embed_origins", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_HTTP_EMBED_ORIGINS",
+    .of_process = true,
+    .help = "sites whose pages may show the box of a workspace: https://app.example.com; several with commas"},
 /* Of a server as the store. */
 [SETTING_HTTP_TOKEN_FILE] = {
     .key = "http.token_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TOKEN_FILE",

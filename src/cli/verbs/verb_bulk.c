@@ -1,5 +1,5 @@
-/* cancel, retry, release, wake, dismiss, purge, and a signal to many: the same act on the executions of a list of ids, or
- * on all that match a filter.
+/* cancel, retry, release, wake, dismiss, purge, workflow migrate, and a signal to many: the same act. It is done to the
+ * executions of a list of ids, or to all that match a filter.
  *
  *     count -> --expect -> --dry-run -> ask -> chunks of BULK_CHUNK, each one transaction -> summary
  *
@@ -197,7 +197,7 @@ static enum weir_status check_ids_for_dry_run(struct bulk *bulk, struct weir_err
 {
     for (size_t i = 0; i < bulk->invocation->argument_count; i++) {
         const char *id = bulk->invocation->arguments[i];
-        enum weir_status status = bulk_act_rehearse_one(bulk->store, bulk->act, id, error);
+        enum weir_status status = bulk_act_rehearse_one(bulk->store, bulk->act, &bulk->order, id, error);
         if (status != WEIR_OK && weir_status_exit(status) >= 5) {
             return status;
         }
@@ -341,8 +341,9 @@ static enum weir_status prepare_bulk(struct bulk *bulk, struct weir_error *error
 static enum weir_status run_bulk_dry(struct bulk *bulk, struct weir_error *error)
 {
     bool by_ids = acts_on_ids(bulk);
-    enum weir_status status = by_ids ? check_ids_for_dry_run(bulk, error)
-                                     : bulk_act_rehearse(bulk->store, bulk->act, &bulk->filter, &bulk->matches, error);
+    enum weir_status status =
+        by_ids ? check_ids_for_dry_run(bulk, error)
+               : bulk_act_rehearse(bulk->store, bulk->act, &bulk->order, &bulk->filter, &bulk->matches, error);
     if (status == WEIR_OK) {
         status = print_bulk_summary(bulk, true, error);
     }
@@ -359,6 +360,9 @@ static enum weir_status run_bulk(struct bulk *bulk, struct weir_error *error)
         return status;
     }
     status = bulk_act_check_waits(bulk->act, &bulk->order, &bulk->filter, error);
+    if (status == WEIR_OK && bulk->act == BULK_MIGRATE && !by_ids) {
+        status = bulk_act_check_migration(&bulk->order, &bulk->filter, error);
+    }
     if (status != WEIR_OK) {
         return status;
     }
@@ -407,7 +411,10 @@ static enum weir_status bulk_verb(struct invocation *invocation, enum bulk_act a
                         .act = act,
                         .done_text = done_text,
                         .doing_text = doing_text,
-                        .order = {.keeps_finished = keeps || from != NULL, .from = from, .waits_for = waits_for},
+                        .order = {.keeps_finished = keeps || from != NULL,
+                                  .from = from,
+                                  .waits_for = waits_for,
+                                  .to_version = act == BULK_MIGRATE ? (int)invocation_number(invocation, "to", 0) : 0},
                         .items = json_array(),
                         .to_terminate = terminates ? json_array() : NULL};
     enum weir_status status = bulk.items == NULL || (terminates && bulk.to_terminate == NULL) ? error_out_of_memory(error)
@@ -450,6 +457,14 @@ enum weir_status verb_dismiss(struct invocation *invocation, struct weir_error *
 enum weir_status verb_purge(struct invocation *invocation, struct weir_error *error)
 {
     return bulk_verb(invocation, BULK_PURGE, "purged", "purging", error);
+}
+
+enum weir_status verb_workflow_migrate(struct invocation *invocation, struct weir_error *error)
+{
+    if (!invocation_has(invocation, "to")) {
+        return invocation_usage_error(invocation, error, "`weir workflow migrate` needs --to VERSION");
+    }
+    return bulk_verb(invocation, BULK_MIGRATE, "migrated", "migrating", error);
 }
 
 enum weir_status bulk_signal(struct invocation *invocation, const struct signal_request *request, struct weir_error *error)

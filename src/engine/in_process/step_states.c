@@ -29,6 +29,7 @@
 #include "queue/retry.h"
 
 #define UNKNOWN_STATE "unknown_state"
+enum { ANSWERS_RECOVERED = 2 };
 /* Beside the variables there are names and a text of at most ERROR_TEXT_MAX bytes, each of which JSON may write as six. */
 enum {
     MACHINE_BYTES_MAX = STATE_VARIABLES_BYTES_MAX + 16 * 1024 + 6 * ERROR_TEXT_MAX,
@@ -108,6 +109,7 @@ static enum weir_status restore_machine(struct state_machine *machine, const str
         copy_field(machine->signal, sizeof machine->signal, root, "signal");
         copy_field(machine->failed_state, sizeof machine->failed_state, failure, "state");
         copy_field(machine->failure_code, sizeof machine->failure_code, failure, "code");
+        machine->answers_since = (int)json_integer_value(json_object_get(root, "answers_since"));
         machine->waits = record->state == STEP_WAITING && record->signal[0] != '\0';
         machine->is_retry = record->state == STEP_WAITING && record->error_code[0] != '\0';
         if (machine->waits) {
@@ -166,7 +168,8 @@ static char *write_machine(const struct state_machine *machine)
     if (is_fine && machine->failed_state[0] != '\0') {
         json_t *failure = json_pack("{s:s, s:s, s:s?}", "state", machine->failed_state, "code", machine->failure_code,
                                     "message", machine->failure);
-        is_fine = json_object_set_new(root, "failure", failure) == 0;
+        is_fine = json_object_set_new(root, "failure", failure) == 0 &&
+                  json_object_set_new(root, "answers_since", json_integer(machine->answers_since)) == 0;
     }
     is_fine = is_fine && json_write(root, &text, NULL) == WEIR_OK;
     json_decref(root);
@@ -298,6 +301,16 @@ static void fail_execution(struct step_run *run, const char *code, const char *e
     free(own_error);
 }
 
+/* The failure counts if the handler of the state behind it has led here, which may have cleaned up. With more states
+ * between them it was dealt with. */
+static void fail_in_error_state(struct step_run *run)
+{
+    const struct state_machine *machine = run->machine;
+    bool is_failure = machine->failed_state[0] != '\0' && machine->answers_since < ANSWERS_RECOVERED;
+    fail_execution(run, is_failure ? machine->failure_code : "error_state",
+                   is_failure ? machine->failure : "the execution has reached an error state");
+}
+
 /* The output of an execution that reaches an `end` state is its variables. */
 static void complete_with_variables(struct step_run *run)
 {
@@ -329,9 +342,7 @@ static void enter_state(struct step_run *run, const struct state *state, int64_t
     } else if (state->type == STATE_END) {
         complete_with_variables(run);
     } else if (state->handler == NULL) {
-        bool has_failure = machine->failed_state[0] != '\0';
-        fail_execution(run, has_failure ? machine->failure_code : "error_state",
-                       has_failure ? machine->failure : "the execution has reached an error state");
+        fail_in_error_state(run);
     } else {
         wait_in_state(run, delay_us, signal);
     }
@@ -527,8 +538,14 @@ static void follow_next(struct step_run *run, struct call_states *answer)
         text_copy(signal, sizeof signal, answer->awaits);
     }
     consume_arrived(run);
-    machine->in_a_row = answer->is_immediate ? machine->in_a_row : 0;
-    int64_t delay_us = answer->is_immediate ? delay_of_next(machine, &states->states[next]) : answer->delay_us;
+    machine->answers_since += machine->answers_since < ANSWERS_RECOVERED;
+    int64_t delay_us = answer->delay_us;
+    if (answer->is_immediate || delay_us < STATES_SHORT_DELAY_US) {
+        int64_t busy_us = delay_of_next(machine, &states->states[next]);
+        delay_us = answer->is_immediate || busy_us > 0 ? busy_us : delay_us;
+    } else {
+        machine->in_a_row = 0;
+    }
     enter_state(run, &states->states[next], delay_us, signal);
 }
 
@@ -545,9 +562,7 @@ static void take_done(struct step_run *run, struct weir_call *call)
     }
     consume_arrived(run);
     if (state != NULL && state->type == STATE_ERROR) {
-        bool has_failure = machine->failed_state[0] != '\0';
-        fail_execution(run, has_failure ? machine->failure_code : "error_state",
-                       has_failure ? machine->failure : "the execution has reached an error state");
+        fail_in_error_state(run);
         return;
     }
     struct step_outcome outcome = {.output = call->output,
@@ -606,6 +621,7 @@ static void keep_failure(struct step_run *run, const struct step_outcome *outcom
     }
     free(machine->failure);
     machine->failure = text;
+    machine->answers_since = 0;
     text_copy(machine->failed_state, sizeof machine->failed_state, machine->state);
     text_copy(machine->failure_code, sizeof machine->failure_code, outcome->code);
     text_make_safe(machine->failure_code);

@@ -26,8 +26,9 @@ struct state_machine {
     char failed_state[STEP_ID_MAX + 1];
     char failure_code[ERROR_CODE_MAX + 1];
     char *failure;
-    char *action;     /* JSON text of the action that the next report brings, or NULL; owned */
-    int64_t began_us; /* boot clock: the handler that runs */
+    int answers_since; /* the failure: next states that handlers have named; ANSWERS_RECOVERED = so many or more */
+    char *action;      /* JSON text of the action that the next report brings, or NULL; owned */
+    int64_t began_us;  /* boot clock: the handler that runs */
 };
 
 /* Makes the machine of the step from its record; NULL: it begins in the initial state. WEIR_FAILED: the record cannot be

@@ -2,6 +2,8 @@
  * store/bulk_act.h, so that the command line refuses the same. */
 #include "server/routes/act_order.h"
 
+#include <stdint.h>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -51,6 +53,20 @@ static enum weir_status read_wake_members(const json_t *body, struct act_order *
                            json_type_name(kind));
 }
 
+static enum weir_status read_migration_members(const json_t *body, struct act_order *order, const char **ret_pointer,
+                                               struct weir_error *error)
+{
+    const json_t *version = option_of(body, "to_version");
+    *ret_pointer = "/to_version";
+    if (!json_is_integer(version) || json_integer_value(version) < 1 || json_integer_value(version) > INT32_MAX) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "to_version is the number of a version of the workflow");
+        error_hint(error, "`weir workflow show NAME` lists the versions");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    order->to_version = (int)json_integer_value(version);
+    return WEIR_OK;
+}
+
 enum weir_status act_order_read(const json_t *body, enum bulk_act act, struct act_order *ret_order,
                                 const char **ret_pointer, struct weir_error *error)
 {
@@ -65,7 +81,13 @@ enum weir_status act_order_read(const json_t *body, enum bulk_act act, struct ac
         *ret_pointer = "/waiting_for";
         return error_set(error, WEIR_INVALID_ARGUMENT, "only a wake ends waits of a kind");
     }
-    if (act == BULK_RETRY) {
+    if (act != BULK_MIGRATE && option_of(body, "to_version") != NULL) {
+        *ret_pointer = "/to_version";
+        return error_set(error, WEIR_INVALID_ARGUMENT, "only a migration has a version");
+    }
+    if (act == BULK_MIGRATE) {
+        status = read_migration_members(body, &order, ret_pointer, error);
+    } else if (act == BULK_RETRY) {
         status = read_retry_members(body, &order, ret_pointer, error);
     } else if (act == BULK_WAKE) {
         status = read_wake_members(body, &order, ret_pointer, error);

@@ -74,7 +74,7 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
     return true;
 }
 
-/* --- cancel, retry, release, wake, dismiss --- */
+/* --- cancel, retry, release, wake, dismiss, migrate --- */
 
 /* The answer is the item of the command line's JSON. Nothing is repeated here after an unknown commit: the client reads the
  * execution and sees. */
@@ -103,7 +103,7 @@ void answer_cancel_execution(struct api *api, struct store *store, struct http_r
     answer_act(store, request, answer, BULK_CANCEL, NULL);
 }
 
-/* An act with options in its body: a retry, a wake. */
+/* An act with options in its body: a retry, a wake, a migration. */
 static void answer_act_with_order(struct store *store, struct http_request *request, struct http_answer *answer,
                                   enum bulk_act act, const struct body_member *members, size_t count)
 {
@@ -152,6 +152,15 @@ void answer_dismiss_execution(struct api *api, struct store *store, struct http_
 {
     (void)api;
     answer_act(store, request, answer, BULK_DISMISS, NULL);
+}
+
+void answer_migrate_execution(struct api *api, struct store *store, struct http_request *request,
+                              struct http_answer *answer)
+{
+    (void)api;
+    const json_t *option = NULL;
+    const struct body_member members[] = {{.name = "to_version", .kind = BODY_VALUE, .to = &option}};
+    answer_act_with_order(store, request, answer, BULK_MIGRATE, members, 1);
 }
 
 /* --- complete --- */

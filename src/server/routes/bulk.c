@@ -80,7 +80,8 @@ static enum weir_status read_order_filter(struct http_request *request, json_t *
     return read_filter_object(request, value, now_us, filter, error);
 }
 
-/* Of a retry {"keep_finished", "from_step"}, of a wake {"waiting_for"}, of a signal {"signal"}. */
+/* Of a retry {"keep_finished", "from_step"}, of a wake {"waiting_for"}, of a migration {"to_version"}, of a signal
+ * {"signal"}. */
 static enum weir_status read_order_options(struct http_request *request, const json_t *body, struct bulk_order *order,
                                            const char **ret_key, struct weir_error *error)
 {
@@ -95,17 +96,21 @@ static enum weir_status read_order_options(struct http_request *request, const j
         *ret_key = pointer + 1;
         return status;
     }
+    *ret_key = "filter";
+    if (order->act == BULK_MIGRATE) {
+        return bulk_act_check_migration(&order->options, &order->filter, error);
+    }
     *ret_key = "waiting_for";
     return bulk_act_check_waits(order->act, &order->options, &order->filter, error);
 }
 
-/* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for", "signal"}. The texts
- * live as long as `body` and the request. */
+/* {"action", "filter", "dry_run", "expect", "reason", "keep_finished", "from_step", "waiting_for", "to_version",
+ * "signal"}. The texts live as long as `body` and the request. */
 static enum weir_status read_order(struct http_request *request, json_t *body, int64_t now_us, struct order_request *to,
                                    const char **ret_key, struct weir_error *error)
 {
-    static const char *const known[] = {"action",        "filter",    "dry_run",     "expect", "reason",
-                                        "keep_finished", "from_step", "waiting_for", "signal", NULL};
+    static const char *const known[] = {"action",    "filter",      "dry_run",    "expect", "reason", "keep_finished",
+                                        "from_step", "waiting_for", "to_version", "signal", NULL};
     const json_t *expected = json_object_get(body, "expect");
     const json_t *is_dry_run = json_object_get(body, "dry_run");
     const json_t *reason = json_object_get(body, "reason");
@@ -213,7 +218,8 @@ static void respond_order(struct api *api, struct store *store, struct http_requ
     json_t *job = NULL;
     enum weir_status status = WEIR_OK;
     if (order->is_dry_run) {
-        status = bulk_act_rehearse(store, order->order.act, &order->order.filter, &order->order.matches, &error);
+        status = bulk_act_rehearse(store, order->order.act, &order->order.options, &order->order.filter,
+                                   &order->order.matches, &error);
         if (status == WEIR_OK) {
             respond_json(answer, 200, bulk_act_summary(order->order.act, &order->order.matches, 0, 0, true));
             return;

@@ -43,6 +43,7 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     struct bulk_result result = {.matched = 0};
     struct act_order order = {.from = NULL};
     const json_t *option = NULL; /* read by act_order_read() and act_order_read_signal() */
+    const json_t *dry_run = NULL;
     const char *action = NULL;
     const char *after = "";
     int64_t limit = LIST_LIMIT_DEFAULT;
@@ -54,6 +55,8 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
         {.name = "keep_finished", .kind = BODY_VALUE, .to = &option},
         {.name = "from_step", .kind = BODY_VALUE, .to = &option},
         {.name = "waiting_for", .kind = BODY_VALUE, .to = &option},
+        {.name = "to_version", .kind = BODY_VALUE, .to = &option},
+        {.name = "dry_run", .kind = BODY_VALUE, .to = &dry_run},
         {.name = "signal", .kind = BODY_VALUE, .to = &option}};
     const char *at_fault = NULL;
     json_t *body = NULL;
@@ -63,6 +66,11 @@ void answer_act_on_executions(struct api *api, struct store *store, struct http_
     }
     if (status == WEIR_OK) {
         status = act_order_read(body, act, &order, &at_fault, &error);
+        order.only_checks = act == BULK_MIGRATE && json_is_true(dry_run);
+    }
+    if (status == WEIR_OK && dry_run != NULL && (act != BULK_MIGRATE || !json_is_boolean(dry_run))) {
+        at_fault = "/dry_run";
+        status = error_set(&error, WEIR_INVALID_ARGUMENT, "dry_run is true or false, for a migration");
     }
     if (status == WEIR_OK) {
         status = act_order_read_signal(body, act, &request->arena, &order, &at_fault, &error);

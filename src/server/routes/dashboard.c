@@ -26,6 +26,7 @@
     "'none'"
 
 #define PAGE "index.html"
+#define BOX "embed.html"
 
 static const struct dashboard_file *dashboard_find_file(const char *name)
 {
@@ -121,11 +122,28 @@ void answer_dashboard_asset(struct api *api, struct store *store, struct http_re
 {
     (void)store;
     const struct dashboard_file *file = dashboard_find_file(request_value(request, "file"));
-    bool is_page = file != NULL && strcmp(file->name, PAGE) == 0;
+    bool is_page = file != NULL && (strcmp(file->name, PAGE) == 0 || strcmp(file->name, BOX) == 0);
     bool is_this_version = strcmp(request_value(request, "version"), DASHBOARD_VERSION) == 0;
     if (!api->has_dashboard || file == NULL || is_page) {
         refuse_path(request, answer);
     } else {
         respond_file(request, answer, file, is_this_version ? "public, max-age=31536000, immutable" : NULL);
+    }
+}
+
+/* The page is the same for each workspace: its script reads the name from the address, and the token from the fragment,
+ * which no server sees. No cookie has a part in it. The policy changes with the setting, so the page has no tag. */
+void answer_embedded_box(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    if (!api->has_dashboard) {
+        refuse_path(request, answer);
+    } else if (api->embed_policy[0] == '\0') {
+        respond_problem(request, answer, 403, "not_permitted",
+                        "no site may show this box: the setting http.embed_origins names none",
+                        "http.embed_origins: https://app.example.com", NULL);
+    } else {
+        respond_file(request, answer, dashboard_find_file(BOX), "no-cache");
+        answer->policy = api->embed_policy;
     }
 }

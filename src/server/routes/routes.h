@@ -12,7 +12,8 @@
     X(explain_execution)                                                                                                   \
     X(read_result) X(cancel_execution) X(retry_execution) X(release_execution) X(dismiss_execution) \
     X(complete_execution) X(complete_callback) X(fail_callback) \
-    X(wake_execution) X(approve_execution) X(reject_execution) X(signal_execution) X(update_execution) \
+    X(wake_execution) X(migrate_execution) X(approve_execution) X(reject_execution) X(signal_execution) \
+    X(update_execution) \
     X(begin_bulk) X(list_bulk) X(show_bulk) X(stop_bulk)                             \
     X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks) \
     X(act_on_executions) X(list_failures) X(list_logs) X(read_log) X(list_workspaces) X(show_workspace) \
@@ -23,8 +24,9 @@
     X(release_lock) X(status) X(list_audit) X(note_act) X(show_store) X(check_store) X(list_migrations) \
     X(show_definition) X(stream_changes) X(list_hooks) X(set_hook) X(pause_hook) X(resume_hook) X(delete_hook) \
     X(list_schedules) X(show_schedule) X(set_schedule) X(pause_schedule) X(resume_schedule) X(trigger_schedule) \
-    X(delete_schedule) \
-    X(dashboard_page) X(dashboard_asset) X(show_session) X(begin_session) X(end_session) X(list_tokens) X(revoke_token)
+    X(delete_schedule) X(show_history) X(show_workspace_history) \
+    X(dashboard_page) X(dashboard_asset) X(embedded_box) \
+    X(show_session) X(begin_session) X(end_session) X(list_tokens) X(revoke_token)
 /* clang-format on */
 
 #define ROUTE_HANDLER_DECLARE(name)                                                                                        \

@@ -17,9 +17,15 @@ static void respond_session(struct http_request *request, struct http_answer *an
         workspaces = NULL;
     }
     enum token_role role = principal == NULL ? TOKEN_ADMIN : principal->role;
+    bool has_end = principal != NULL && principal->expires_at_us != TIME_NEVER;
+    char expires_at[TIME_TEXT_MAX] = "";
+    if (has_end) {
+        time_format(principal->expires_at_us, expires_at);
+    }
     respond_json(answer, 200,
-                 json_pack("{s:s?, s:s, s:o, s:s}", "token", principal == NULL ? NULL : principal->name, "role",
-                           token_role_name(role), "workspaces", workspaces, "weir_version", weir_version()));
+                 json_pack("{s:s?, s:s, s:o, s:s?, s:s}", "token", principal == NULL ? NULL : principal->name, "role",
+                           token_role_name(role), "workspaces", workspaces, "expires_at", has_end ? expires_at : NULL,
+                           "weir_version", weir_version()));
 }
 
 void answer_show_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)

@@ -40,6 +40,14 @@ static bool add_order(json_t *body, const struct act_order *order)
            (order->signal_name == NULL || json_object_set_new(body, "signal", signal_member(order)) == 0);
 }
 
+/* A dry run of a migration reads the steps of each execution, so the server does it. Both members are of this act alone:
+ * the route refuses them beside another one. False: no memory. */
+static bool add_migration(json_t *body, const struct act_order *order)
+{
+    return json_object_set_new(body, "to_version", json_integer(order->to_version)) == 0 &&
+           json_object_set_new(body, "dry_run", json_boolean(order->only_checks)) == 0;
+}
+
 enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                            const struct execution_filter *filter, const char *after, size_t limit,
                            struct bulk_result *ret_result, struct weir_error *error)
@@ -51,7 +59,7 @@ enum weir_status http_bulk(struct store *store, enum bulk_act act, const struct 
     http_add_filter(client, filter);
     json_t *body = json_pack("{s:s, s:s, s:I, s:s*, s:s*}", "action", bulk_act_name(act), "after", after, "limit",
                              (json_int_t)limit, "from_step", order->from, "waiting_for", order->waits_for);
-    if (!add_order(body, order)) {
+    if (!add_order(body, order) || (act == BULK_MIGRATE && !add_migration(body, order))) {
         json_decref(body);
         body = NULL;
     }

@@ -355,6 +355,28 @@ static enum weir_status http_purge_stream(struct store *store, size_t limit, int
     return refuse_node_verb(error);
 }
 
+static enum weir_status http_sample_history(struct store *store, struct arena *arena, struct history_sample *ret_sample,
+                                            struct weir_error *error)
+{
+    (void)store, (void)arena, (void)ret_sample;
+    return refuse_node_verb(error);
+}
+
+static enum weir_status http_write_history(struct store *store, const struct history_row *row, int64_t folds_from_us,
+                                           struct weir_error *error)
+{
+    (void)store, (void)row, (void)folds_from_us;
+    return refuse_node_verb(error);
+}
+
+/* A client asks GET /v1/history instead. */
+static enum weir_status http_read_history(struct store *store, const struct history_query *query, struct arena *arena,
+                                          struct history_rows *ret_rows, struct weir_error *error)
+{
+    (void)store, (void)query, (void)arena, (void)ret_rows;
+    return refuse_node_verb(error);
+}
+
 static enum weir_status http_read_hook_events(struct store *store, struct arena *arena, struct hook_events *ret_events,
                                               struct weir_error *error)
 {
@@ -500,6 +522,9 @@ const struct store_driver http_store_driver = {
     .settle_schedule_firings = http_settle_schedule_firings,
     .read_stream = http_read_stream,
     .purge_stream = http_purge_stream,
+    .sample_history = http_sample_history,
+    .write_history = http_write_history,
+    .read_history = http_read_history,
     .wake_fd = http_wake_fd,
     .wake_drain = http_wake_drain,
 };

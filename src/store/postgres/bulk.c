@@ -201,6 +201,12 @@ static enum weir_status call_bulk_function(struct link *link, struct bulk *bulk,
     case BULK_PURGE:
         return link_write(link, error, ret_result, QUERY_PURGE_ITEMS, "Uttt", bulk->ids, bulk->count,
                           store_actor(bulk->store), store_reason(bulk->store), bulk->subject);
+    case BULK_MIGRATE:
+        return bulk->order->only_checks ? link_read(link, error, ret_result, QUERY_MIGRATION_OUTCOMES, "Ud", bulk->ids,
+                                                    bulk->count, bulk->order->to_version)
+                                        : link_write(link, error, ret_result, QUERY_MIGRATE_ITEMS, "Utttd", bulk->ids,
+                                                     bulk->count, store_actor(bulk->store), store_reason(bulk->store),
+                                                     bulk->subject, bulk->order->to_version);
     case BULK_SIGNAL:
         return link_write(link, error, ret_result, QUERY_SIGNAL_ITEMS, "Utttttt", bulk->ids, bulk->count,
                           bulk->order->signal_name, bulk->order->signal_data == NULL ? "null" : bulk->order->signal_data,
@@ -235,6 +241,7 @@ static const char *explain_refusal(enum bulk_act act, const char *outcome, const
         return REFUSAL_DISMISS_NOT_FAILED;
     case BULK_PURGE:
     case BULK_SIGNAL:
+    case BULK_MIGRATE:
         break;
     }
     return REFUSAL_PURGE_LIVE;
@@ -288,10 +295,33 @@ static void count_signals(struct bulk *bulk, const PGresult *result)
     }
 }
 
+static void count_migrations(struct bulk *bulk, const PGresult *result)
+{
+    for (int row = 0; row < PQntuples(result); row++) {
+        const char *outcome = result_text(result, row, 1);
+        struct weir_error own = {.status = WEIR_OK};
+        if (strcmp(outcome, "changed") == 0) {
+            bulk->result.changed++;
+            continue;
+        }
+        bulk->result.refused++;
+        if (bulk->result.first_refusal == WEIR_OK) {
+            bulk->result.first_refusal =
+                refusal_of_migration(result_text(result, row, 0), result_text(result, row, 2), outcome,
+                                     bulk->order->to_version, result_text(result, row, 3), &own);
+            bulk->result.refusal = own;
+        }
+    }
+}
+
 static void count_bulk_outcomes(struct bulk *bulk, const PGresult *result)
 {
     if (bulk->act == BULK_SIGNAL) {
         count_signals(bulk, result);
+        return;
+    }
+    if (bulk->act == BULK_MIGRATE) {
+        count_migrations(bulk, result);
         return;
     }
     for (int row = 0; row < PQntuples(result); row++) {
@@ -333,7 +363,7 @@ enum weir_status postgres_bulk(struct store *store, enum bulk_act wanted, const 
     INVARIANT(filter != NULL && after != NULL && limit > 0 && ret_result != NULL);
     struct bulk bulk = {.store = store, .act = wanted, .order = order, .filter = filter};
     struct link *link = link_of(store);
-    enum weir_status status = postgres_require_writable(store, error);
+    enum weir_status status = order->only_checks ? WEIR_OK : postgres_require_writable(store, error);
     arena_init(&bulk.arena, BULK_BYTES_MAX);
     if (status == WEIR_OK) {
         status = select_bulk_ids(link, &bulk, after, limit, error);

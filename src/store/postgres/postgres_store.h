@@ -166,6 +166,10 @@ enum weir_status postgres_tokens_used(struct store *, const int64_t *, size_t, s
 enum weir_status postgres_read_stream(struct store *, const struct stream_position *, size_t, struct arena *,
                                       struct stream_batch *, struct weir_error *);
 enum weir_status postgres_purge_stream(struct store *, size_t, int64_t *, struct weir_error *);
+enum weir_status postgres_sample_history(struct store *, struct arena *, struct history_sample *, struct weir_error *);
+enum weir_status postgres_write_history(struct store *, const struct history_row *, int64_t, struct weir_error *);
+enum weir_status postgres_read_history(struct store *, const struct history_query *, struct arena *, struct history_rows *,
+                                       struct weir_error *);
 enum weir_status postgres_hook_set(struct store *, const struct hook_request *, bool *, struct weir_error *);
 enum weir_status postgres_hook_pause(struct store *, const char *, bool, struct weir_error *);
 enum weir_status postgres_hook_delete(struct store *, const char *, struct weir_error *);

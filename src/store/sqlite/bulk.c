@@ -1,4 +1,5 @@
-/* Acts of operators on executions: cancel, retry, release, wake, dismiss, purge, signal; by id or by filter, in chunks.
+/* Acts of operators on executions: cancel, retry, release, wake, dismiss, purge, signal, migrate; by id or by filter, in
+ * chunks.
  *
  * A chunk is one write transaction: it selects ids in their order, acts on each, and returns the last id as the cursor
  * of the next chunk. So nodes get the writer between two chunks, and an interrupted act continues where it ended. A
@@ -15,6 +16,7 @@
 #include "store/refusal.h"
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/migration.h"
 #include "store/sqlite/signals.h"
 #include "store/sqlite/stream.h"
 
@@ -33,6 +35,17 @@ static enum weir_status refuse_item(struct bulk *bulk, enum weir_status status, 
     bulk->result->refused++;
     if (bulk->result->first_refusal == WEIR_OK) {
         bulk->result->first_refusal = error_set(&bulk->result->refusal, status, "execution %s is %s: %s", id, state, what);
+    }
+    return WEIR_OK;
+}
+
+/* The same for a refusal with a text of its own. */
+static enum weir_status bulk_keep_refusal(struct bulk *bulk, const struct weir_error *refusal)
+{
+    bulk->result->refused++;
+    if (bulk->result->first_refusal == WEIR_OK) {
+        bulk->result->first_refusal = refusal->status;
+        bulk->result->refusal = *refusal;
     }
     return WEIR_OK;
 }
@@ -361,12 +374,32 @@ static enum weir_status bulk_signal_one(struct bulk *bulk, const char *id, struc
         }
         return status;
     }
-    bulk->result->refused++;
-    if (bulk->result->first_refusal == WEIR_OK) {
-        bulk->result->first_refusal = status;
-        bulk->result->refusal = own;
+    return bulk_keep_refusal(bulk, &own);
+}
+
+/* --- migration --- */
+
+static enum weir_status bulk_migrate_one(struct bulk *bulk, const char *id, struct weir_error *error)
+{
+    struct migration migration;
+    char detail[48];
+    int to_version = bulk->order->to_version;
+    enum weir_status status = migration_judge(bulk->write.connection, id, to_version, &migration, error);
+    if (status != WEIR_OK) {
+        return status;
     }
-    return WEIR_OK;
+    if (!migration.fits) {
+        struct weir_error own = {.status = WEIR_OK};
+        (void)refusal_of_migration(id, migration.state, migration.outcome, to_version, migration.steps, &own);
+        return bulk_keep_refusal(bulk, &own);
+    }
+    if (bulk->order->only_checks) {
+        bulk->result->changed++;
+        return WEIR_OK;
+    }
+    status = migration_apply(&bulk->write, &migration, error);
+    (void)snprintf(detail, sizeof detail, "version %d to %d", migration.from_version, to_version);
+    return status == WEIR_OK ? add_act_event(bulk, id, "migrate", detail, error) : status;
 }
 
 /* --- the verb --- */
@@ -388,6 +421,8 @@ static enum weir_status act_on(struct bulk *bulk, const char *id, struct weir_er
         return purge_one(bulk, id, error);
     case BULK_SIGNAL:
         return bulk_signal_one(bulk, id, error);
+    case BULK_MIGRATE:
+        return bulk_migrate_one(bulk, id, error);
     }
     return error_set(error, WEIR_MISUSE, "no such act");
 }
@@ -414,6 +449,13 @@ static enum weir_status act_on_all(struct bulk *bulk, const struct selection *se
     return status;
 }
 
+/* An order that only checks reads, so a handle for reading is enough, and no other writer waits. */
+static enum weir_status open_bulk(struct store *store, const struct act_order *order, struct write *write,
+                                  struct weir_error *error)
+{
+    return order->only_checks ? snapshot_begin(store, &write->connection, error) : write_open(store, write, error);
+}
+
 enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struct act_order *order,
                              const struct execution_filter *filter, const char *after, size_t limit,
                              struct bulk_result *ret_result, struct weir_error *error)
@@ -426,7 +468,7 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
     char whole[UUID_TEXT_MAX] = "";
     char subject[SUBJECT_MAX + 1];
     char detail[SIGNAL_NAME_MAX + 32]; /* a name has no character that JSON escapes */
-    enum weir_status status = write_open(store, &bulk.write, error);
+    enum weir_status status = open_bulk(store, order, &bulk.write, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -443,12 +485,21 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
         result.more = selection.more;
     }
     free(selection.ids);
+    if (order->only_checks) {
+        snapshot_end(bulk.write.connection);
+        *ret_result = status == WEIR_OK ? result : *ret_result;
+        return status;
+    }
     if (status == WEIR_OK && result.changed > 0) {
         audit_subject(filter, whole, subject, sizeof subject);
         status = act_begin(&bulk.write, bulk_act_name(act), NULL, subject, NULL, error);
         bulk.write.act.affected = (int64_t)result.changed;
         if (act == BULK_SIGNAL) {
             (void)snprintf(detail, sizeof detail, "{\"detail\":\"%s\"}", order->signal_name);
+            bulk.write.act.arguments = detail;
+        }
+        if (act == BULK_MIGRATE) {
+            (void)snprintf(detail, sizeof detail, "{\"version\":%d}", order->to_version);
             bulk.write.act.arguments = detail;
         }
     }

@@ -443,6 +443,9 @@ const struct store_driver sqlite_store_driver = {
     .settle_schedule_firings = sqlite_settle_schedule_firings,
     .read_stream = sqlite_read_stream,
     .purge_stream = sqlite_purge_stream,
+    .sample_history = sqlite_sample_history,
+    .write_history = sqlite_write_history,
+    .read_history = sqlite_read_history,
     .wake_fd = sqlite_wake_fd,
     .wake_drain = sqlite_wake_drain,
 };

@@ -240,6 +240,8 @@ static void acts_belong_to_the_transaction_too(void **state)
             "illegal_state");
     refused("SELECT weir_update(id) FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
     refused("SELECT weir_wake(id, 'nap') FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
+    refused("SELECT weir_migrate(id, 1, 'why') FROM executions WHERE retry_of IS NOT NULL", "illegal_state");
+    refused("SELECT weir_migrate(id, '2') FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
     (void)run("SELECT weir_cancel(id) FROM executions WHERE retry_of IS NOT NULL");
     refused("SELECT weir_retry_from(id, 'no-step') FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
     (void)run("SELECT weir_retry_from(id, NULL, 'kept') FROM executions WHERE retry_of IS NOT NULL");

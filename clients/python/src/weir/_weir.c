@@ -520,6 +520,23 @@ static PyObject *store_wake(struct store *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *store_migrate_execution(struct store *self, PyObject *args)
+{
+    const char *id;
+    int to_version;
+    const char *reason;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "siz:migrate_execution", &id, &to_version, &reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_migrate_execution(weir, id, to_version, reason, &error));
+    if (status != WEIR_OK) {
+        return raise_error(status, &error);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *store_wait(struct store *self, PyObject *args)
 {
     const char *id;
@@ -645,6 +662,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("retry", store_retry, METH_VARARGS),
                                       METHOD("update", store_update, METH_VARARGS),
                                       METHOD("wake", store_wake, METH_VARARGS),
+                                      METHOD("migrate_execution", store_migrate_execution, METH_VARARGS),
                                       METHOD("decide", store_decide, METH_VARARGS),
                                       METHOD("call_back", store_call_back, METH_VARARGS),
                                       METHOD("close", store_close, METH_NOARGS),

@@ -382,6 +382,11 @@ class Store:
         with a timeout, as if the time had come."""
         self.native().wake(id, waiting_for, reason)
 
+    def migrate_execution(self, id: str, to_version: int, reason: str | None = None) -> None:
+        """Lets a waiting execution go on with this version of its workflow. If its steps on record do not fit, it is
+        refused with `illegal_state`, and the message names them."""
+        self.native().migrate_execution(id, to_version, reason)
+
     def act(self, act: str, *, because: str | None = None, **conditions: Any) -> Acted:
         """Does "cancel", "retry", "release", "wake", "dismiss" or "purge" to all executions that meet the conditions. One
         condition is needed."""

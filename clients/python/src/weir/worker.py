@@ -296,7 +296,7 @@ def _parts_of(workflows: Iterable[Workflow[Any]]) -> dict[str, Workflow[Any]]:
     parts: dict[str, Workflow[Any]] = {}
     for workflow in workflows:
         for name, part in workflow.parts().items():
-            if name in parts:
+            if name in parts and parts[name].place != part.place:
                 raise DefinitionError(
                     f'two handlers are named {name!r}: of {parts[name].place} and of {part.place}',
                     'a state has the handler WORKFLOW-STATE: rename the workflow or the state',

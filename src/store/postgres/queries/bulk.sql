@@ -145,3 +145,10 @@ SELECT r.item, r.outcome, r.detail FROM :schema.retry_executions($1, $5, $2, $3,
 
 -- name: purge_items
 SELECT r.item, r.outcome, r.detail FROM :schema.purge_items($1, $2, $3, $4) r ORDER BY 1;
+
+-- $5 version. The second one changes nothing.
+-- name: migrate_items
+SELECT r.item, r.outcome, r.detail, r.steps FROM :schema.migrate_items($1, $5, $2, $3, $4) r ORDER BY 1;
+
+-- name: migration_outcomes
+SELECT r.item, r.outcome, r.detail, r.steps FROM :schema.migration_outcomes($1, $2) r ORDER BY 1;

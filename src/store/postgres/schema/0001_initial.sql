@@ -518,6 +518,16 @@ CREATE TABLE :schema.stream_entries (
 CREATE INDEX stream_entries_new ON :schema.stream_entries (seq) WHERE position IS NULL;
 CREATE INDEX stream_entries_by_position ON :schema.stream_entries (position);
 
+-- The history (docs/design/history.md): a row for each minute of the last hour and, folded, for ten minutes of a day. at: the end of its
+-- interval; span: its length. facts: queue/history.h.
+CREATE TABLE :schema.history (
+    folded         boolean NOT NULL,
+    at             bigint  NOT NULL,
+    span           bigint  NOT NULL,
+    facts          bytea   NOT NULL,
+    PRIMARY KEY (at, folded)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50, autovacuum_vacuum_insert_threshold = -1);
+
 -- Counters per lane, folded from news. pass: where the lane's stride stood when the scheduler last stored it.
 CREATE TABLE :schema.books (
     lane_id        bigint  NOT NULL PRIMARY KEY,

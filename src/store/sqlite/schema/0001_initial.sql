@@ -628,6 +628,16 @@ CREATE TABLE stream_entries (
     execution_id   TEXT    NOT NULL
 );
 
+-- The history (docs/design/history.md): a row for each minute of the last hour and, folded, for ten minutes of a day. at: the end of its
+-- interval; span: its length. facts: queue/history.h.
+CREATE TABLE history (
+    folded         INTEGER NOT NULL,
+    at             INTEGER NOT NULL,
+    span           INTEGER NOT NULL,
+    facts          BLOB    NOT NULL,
+    PRIMARY KEY (at, folded)
+);
+
 -- Counters per lane, without the news. runnable, waiting, held and parked count rows of the queue, by phase. completed, failed and
 -- cancelled count all that ended; purging does not lower them. pass: position of the lane in the stride of the scheduler; NULL = it was
 -- never served.
