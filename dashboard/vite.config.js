@@ -31,7 +31,8 @@ const finish = {
   },
   // Each text file of the repository ends with a new line.
   writeBundle({ dir }, bundle) {
-    for (const name of ['app.js', 'embed.js', 'app.css', 'embed.css']) if (name in bundle) appendFileSync(`${dir}/${name}`, '\n');
+    for (const name of ['app.js', 'embed.js', 'app.css', 'embed.css'])
+      if (name in bundle) appendFileSync(`${dir}/${name}`, '\n');
   },
 };
 
@@ -51,7 +52,8 @@ export default defineConfig({
       input: isBox ? { embed: 'src/embed.tsx' } : { app: 'src/main.tsx' },
       output: {
         entryFileNames: '[name].js',
-        assetFileNames: ({ names: [name] }) => (name?.endsWith('.css') ? (isBox ? 'embed.css' : 'app.css') : (names[name] ?? name)),
+        assetFileNames: ({ names: [name] }) =>
+          name?.endsWith('.css') ? (isBox ? 'embed.css' : 'app.css') : (names[name] ?? name),
       },
     },
   },
