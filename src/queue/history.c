@@ -91,8 +91,10 @@ static bool merge_workspaces(struct history_point *into, const struct history_po
         const struct history_workspace *other = b < later->workspace_count ? &later->workspaces[b] : NULL;
         bool has_one = one != NULL && (other == NULL || one->id <= other->id);
         bool has_other = other != NULL && (one == NULL || other->id <= one->id);
+        const struct history_workspace *newest = has_other ? other : one; /* the limit is the later one */
         struct history_workspace *workspace = &merged[count++];
-        *workspace = has_other ? *other : *one; /* the limit is the later one */
+        INVARIANT(newest != NULL);
+        *workspace = *newest;
         if (has_one && has_other) {
             workspace->slots_used = larger(one->slots_used, other->slots_used);
             workspace->pending = larger(one->pending, other->pending);
