@@ -354,17 +354,17 @@ def _write_history(weir, at_us, facts):
 
 
 def the_history_is_shown_for_the_queue_and_for_a_workspace(weir):
-    """The bytes are those of src/queue/history.h: counts, waits by phase, and the first workspace, which is acme."""
+    """The bytes are those of src/queue/history.h: counts, totals, waits by phase, the first workspace (acme)."""
     listener = _start(weir)
     now_us = time.time_ns() // 1000
     waits = bytes([0, 1, 4, 0, 1, 4, 0, 1, 4, 10, 1, 4])  # four starts after 23 to 32 ms in the queue, of the last phase
-    _write_history(weir, now_us - 120_000_000, bytes([1, 4, 3, 1, 0]) + waits + bytes([1, 2 * 1 + 1, 5, 2, 7]))
-    _write_history(weir, now_us - 60_000_000, bytes([1, 0, 0, 0, 0] + [54, 0] * 4 + [0]))
+    _write_history(weir, now_us - 120_000_000, bytes([1, 4, 3, 1, 0, 3, 8]) + waits + bytes([1, 2 * 1 + 1, 5, 2, 7]))
+    _write_history(weir, now_us - 60_000_000, bytes([1, 0, 0, 0, 0, 0, 0] + [54, 0] * 4 + [0]))
     _write_history(weir, now_us - 50_000_000, b'damaged')
     first, second = listener.get('/v1/history')['items']
     assert first['at'] < second['at'] and first['span_us'] == 60_000_000, first
     assert [first[name] for name in ('starts', 'completed', 'failed', 'cancelled', 'slots_used', 'pending')] == \
-        [4, 3, 1, 0, 2, 7], first
+        [4, 3, 1, 0, 3, 8], first
     assert first['wait_p95_us'] == 1000 and 22_627 < first['dispatch_wait_p95_us'] <= 32_000, first
     assert second['starts'] == 0 and second['wait_p50_us'] is None, second
     assert len(listener.get('/v1/history?since=90s')['items']) == 1
