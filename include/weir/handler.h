@@ -130,9 +130,9 @@ void weir_give_back(struct weir_call *call);
  * weir_call_step() returns the name of the state. weir_call_attempt() is the number of the action: it grows over all states
  * of the execution.
  *
- * What a handler sets and starts is saved with its answer, in one transaction with the change of state. Without an answer,
- * and when the node has lost the execution, none of it is. Variables are saved with every answer, children only with
- * weir_next...(), weir_next_on...() and weir_done(). */
+ * A handler sets variables and names children. The store saves them with its answer, in one transaction with the change of
+ * state. It saves none of them without an answer, or when the node has lost the execution. It saves variables with every
+ * answer, and children only with weir_next...(), weir_next_on...() and weir_done(). */
 
 /* The present state; NULL: the workflow has steps. */
 const char *weir_call_state(const struct weir_call *call);

@@ -142,8 +142,7 @@ static const struct command commands[] = {
                " those that can change in a running node take effect, and the log names the others. The store must"
                " exist and be migrated. The node refuses steps that run programs unless exec.allow or --allow-exec"
                " allows them.\n"
-               "A list `nodes` in weir.yaml makes one process several nodes, each with an executor group and an"
-               " engine"
+               "A list `nodes` in weir.yaml makes one process several nodes, each with an executor group and an engine"
                " of its own.",
     .flags = {
         {.name = "node", .type = VALUE_TEXT, .value = "NAME", .help = "name of this node; host and process by default",
@@ -168,30 +167,21 @@ static const struct command commands[] = {
                "weir enqueue -w acme report --run-at +10m --idempotency-key report-2026-11\n"
                "weir enqueue - < executions.jsonl\n",
     .details = "Prints the id. With \"-\" it reads JSON lines from stdin, each {\"workspace\", \"workflow\", \"params\","
-               " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\", \"traceparent\","
-               " \"business_key\","
+               " \"idempotency_key\", \"priority\", \"run_at\", \"executor_group\", \"traceparent\", \"business_key\","
                " \"labels\", \"key_mode\", \"debounce\", \"debounce_max\"}; only the first two keys are required."
                " --workspace, --priority, --run-at,"
                " --executor-group and --traceparent give the values"
-               " that a line leaves out. Ids are printed in the order of the lines. For a refused line, its number"
-               " and the"
+               " that a line leaves out. Ids are printed in the order of the lines. For a refused line, its number and the"
                " reason go to stderr; the other lines are enqueued, and the exit code is 1.\n"
-               "Without --executor-group the execution goes to the nodes of the workflow's executor_group, or else"
-               " of the"
+               "Without --executor-group the execution goes to the nodes of the workflow's executor_group, or else of the"
                " setting executor.group.\n"
-               "A second request with the same idempotency key prints the id of the first execution and changes"
-               " nothing.\n"
-               "--key-mode gives such a request another effect. replace: an execution of the key that has not"
-               " started is"
-               " cancelled, and the new one takes its place. debounce: the same, and the new one starts when no"
-               " request of"
-               " the key has come for the time of --debounce, at the latest --debounce-max after the first; if the"
-               " debounce is due"
-               " and waits for a slot, it keeps its place. An execution that was replaced has the error_code"
-               " replaced. one_active: the"
-               " id of the last execution of the key while that has not ended, else a new one.\n"
-               "Without --traceparent the execution belongs to the trace of the variable TRACEPARENT, if that is"
-               " set.",
+               "A second request with the same idempotency key prints the id of the first execution and changes nothing.\n"
+               "--key-mode gives such a request another effect. replace: an execution of the key that has not started is"
+               " cancelled, and the new one takes its place. debounce: the same, and the new one starts when no request of"
+               " the key has come for the time of --debounce, at the latest --debounce-max after the first; if the debounce"
+               " is due and waits for a slot, it keeps its place. An execution that was replaced has the error_code"
+               " replaced. one_active: the id of the last execution of the key while that has not ended, else a new one.\n"
+               "Without --traceparent the execution belongs to the trace of the variable TRACEPARENT, if that is set.",
     .arguments = {{.name = "WORKFLOW", .help = "name of the workflow; \"-\" reads JSON lines"}},
     .flags = {
         FLAG_WORKSPACE,
@@ -222,10 +212,8 @@ static const struct command commands[] = {
     .summary = "List executions, newest first",
     .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
     .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, waiting_for, parent,"
-               " error_code, idempotency_key, retried, dismissed and stuck (yes or no), since, until,"
-               " finished_before,"
-               " business_key, business_key_prefix, label.NAME, node, version, longer_than, shorter_than,"
-               " error_text. For"
+               " error_code, idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before,"
+               " business_key, business_key_prefix, label.NAME, node, version, longer_than, shorter_than, error_text. For"
                " the next page, give --cursor with the cursor that the last page printed.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
@@ -268,10 +256,8 @@ static const struct command commands[] = {
     .summary = "Print what the steps of an execution wrote",
     .example = "weir logs 0198c2f1-7a3b-7c01\nweir logs --last -f\nweir logs 0198c2f1-7a3b-7c01 --step report --raw\n",
     .details = "Prints stdout and stderr of programs and the log lines of handlers, of every attempt, also while it runs:"
-               " output arrives about a second after it was written. Each line has its time and its stream. Of an"
-               " attempt"
-               " the store keeps `logs.attempt_bytes` bytes, one half the beginning and one half the end; a line"
-               " says how"
+               " output arrives about a second after it was written. Each line has its time and its stream. Of an attempt"
+               " the store keeps `logs.attempt_bytes` bytes, one half the beginning and one half the end; a line says how"
                " much is left out between them.",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters", .optional = true}},
     .flags = {{.name = "follow", .letter = 'f', .help = "print lines as they come, until the execution ends"},
@@ -303,8 +289,7 @@ static const struct command commands[] = {
     .summary = "Show a workflow's versions",
     .example = "weir workflow show onboard-customer\nweir workflow show onboard-customer --source > workflow.yaml\n",
     .details = "A version that was published as YAML is shown as its author wrote it, with the comments; --json has its"
-               " canonical definition, too. Files that differ in comments or layout are the same version, and it"
-               " keeps the"
+               " canonical definition, too. Files that differ in comments or layout are the same version, and it keeps the"
                " first file.",
     .arguments = {{.name = "NAME", .help = "name of the workflow"}},
     .flags = {FLAG_WORKSPACE, {.name = "source", .help = "print only the YAML of the version that was published last"}},
@@ -464,8 +449,7 @@ static const struct command commands[] = {
     .example = "weir audit\nweir audit --since 1d --act workspace --subject acme\nweir audit --actor ada --json\n",
     .details = "An act is a change that a person or a program has ordered: pause, plan, workspace, workflow, hook,"
                " schedule, node, lock, cancel, retry, release, dismiss, purge, signal, complete, migration. It is"
-               " recorded in its own transaction, with the user, the value before and after it, --reason, and the"
-               " number of"
+               " recorded in its own transaction, with the user, the value before and after it, --reason, and the number of"
                " executions."
                " Newest first.",
     .flags = {
@@ -619,14 +603,10 @@ static const struct command commands[] = {
     .details = "Without --apply (or --yes) it only counts: for each type and state of the source how many rows would be"
                " enqueued, and which rows stay or would be refused, with the reason. The source is only read, in one"
                " transaction.\n"
-               "A row becomes an execution with the idempotency key import:SYSTEM:ID, so a command that was"
-               " interrupted"
-               " is repeated and enqueues only the rest. Rows that have ended, run, have begun or wait for"
-               " something else"
-               " stay in the other system. The guides \"Coming from nFlow\" and \"Coming from Riven\" have the"
-               " details.\n"
-               "The tables are those of the schema public; ?schema=NAME in the URL names another one. A password"
-               " belongs in"
+               "A row becomes an execution with the idempotency key import:SYSTEM:ID, so a command that was interrupted"
+               " is repeated and enqueues only the rest. Rows that have ended, run, have begun or wait for something else"
+               " stay in the other system. The guides \"Coming from nFlow\" and \"Coming from Riven\" have the details.\n"
+               "The tables are those of the schema public; ?schema=NAME in the URL names another one. A password belongs in"
                " ~/.pgpass or PGPASSWORD. --timeout is the time of each read of the source, 60s by default.",
     .arguments = {{.name = "SYSTEM", .help = "nflow or riven"}},
     .flags = {
