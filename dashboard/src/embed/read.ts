@@ -1,5 +1,6 @@
 // Reads of the box. The token is in the fragment of the address, which no browser sends to a server: so it is in no log. The
 // page around it may give another one by a change of the fragment, without a reload.
+import { fillPage } from '../fill.ts';
 import { noteServerTime } from '../format.ts';
 import type { Execution, Page, Why, Workspace } from '../model.ts';
 import { texts } from '../texts.ts';
@@ -73,20 +74,12 @@ export async function checkToken(workspace: string, token: string, signal: Abort
 }
 
 export async function readView(workspace: string, token: string, signal: AbortSignal): Promise<View> {
-  // A request looks at the newest executions of all workspaces: the ones of a calm one may come with a later page.
-  const list = async (status: string) => {
-    const until = Date.now() + SEARCH_MS;
-    const query = new URLSearchParams({ workspace, status, limit: String(ROWS_MOST) });
-    const page = await ask<Page<Execution>>(`executions?${query}`, token, signal);
-    while (page.next_cursor !== null && page.items.length < ROWS_MOST && Date.now() < until) {
-      query.set('cursor', page.next_cursor);
-      query.set('limit', String(ROWS_MOST - page.items.length));
-      const next = await ask<Page<Execution>>(`executions?${query}`, token, signal);
-      page.items.push(...next.items);
-      page.next_cursor = next.next_cursor;
-    }
-    return page;
-  };
+  const list = (status: string) =>
+    fillPage(ROWS_MOST, SEARCH_MS, (cursor, limit) => {
+      const query = new URLSearchParams({ workspace, status, limit: String(limit) });
+      if (cursor !== null) query.set('cursor', cursor);
+      return ask<Page<Execution>>(`executions?${query}`, token, signal);
+    });
   const [shown, running, waiting] = await Promise.all([
     ask<Workspace>(`workspaces/${encodeURIComponent(workspace)}`, token, signal),
     list('CLAIMED,DISPATCHED'),
