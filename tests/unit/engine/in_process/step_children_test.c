@@ -182,9 +182,9 @@ static void data_of_the_store_that_is_no_json_fails_the_step(void **state)
 /* The store reads the plan of each tenant, so a plan has the bounds of an input. */
 static void params_with_too_many_values_fail_the_step(void **state)
 {
-#define MANY "${[range(65000) | []]}"
+#define MANY "${[range(6500) | []]}"
     (void)state;
-    expect_failure(DEFINITION("{\"workflow\":\"c\",\"for_each\":\"${[range(5)]}\",\"params\":{\"a\":\"" MANY
+    expect_failure(DEFINITION("{\"workflow\":\"c\",\"for_each\":\"${[range(50)]}\",\"params\":{\"a\":\"" MANY
                               "\",\"b\":\"" MANY "\",\"c\":\"" MANY "\"}}"),
                    "{}", "children_too_large");
 #undef MANY
