@@ -58,7 +58,7 @@ OBJECTS = {
     'SignalRequest': 'name data~ key?',
     'DecisionRequest': 'step~ comment~',
     'Decision': 'id act step',
-    'UpdateRequest': 'state~ variables~',
+    'UpdateRequest': 'state~ variables~ if_state~',
     'Update': 'id state seq',
     'CallbackResult': 'callback output~',
     'CallbackFailure': 'callback error_code~ error~ retry~',

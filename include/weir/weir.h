@@ -442,11 +442,12 @@ struct weir_update {
     const char *state;     /* that follows now; NULL: it stays */
     const char *variables; /* a JSON object of values; NULL = none */
     const char *reason;    /* goes on record; NULL = none */
+    const char *if_state;  /* only while this is the present state, so that a repeated update is refused; NULL = any */
 };
 /* Moves an execution whose workflow has states to another state, and sets variables, while no node holds it. `ret_action`
  * (may be NULL): the number of the update in the history of actions. Errors: WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE
- * (it has ended, or its workflow has no states), WEIR_CONFLICT (a node holds it), WEIR_INVALID_ARGUMENT (state, variable,
- * type). */
+ * (it has ended, or its workflow has no states), WEIR_CONFLICT (a node holds it, or it is in another state than
+ * `if_state`), WEIR_INVALID_ARGUMENT (state, variable, type). */
 WEIR_MUST_CHECK enum weir_status weir_update_execution(struct weir *weir, const char *id, const struct weir_update *update,
                                                        int *ret_action, struct weir_error *error);
 

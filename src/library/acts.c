@@ -169,7 +169,8 @@ enum weir_status weir_update_execution(struct weir *weir, const char *id, const 
     if (id == NULL || update == NULL) {
         return error_set(error, WEIR_MISUSE, "weir_update_execution needs an id and an update");
     }
-    const struct state_update change = {.state = update->state, .variables = update->variables};
+    const struct state_update change = {
+        .state = update->state, .variables = update->variables, .if_state = update->if_state};
     enum weir_status status = handle_borrow_to_act(weir, update->reason, &handle, error);
     if (status == WEIR_OK) {
         status = store_update_state(handle, id, &change, &updated, error);

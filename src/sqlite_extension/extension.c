@@ -167,8 +167,8 @@ static void decide(sqlite3_context *context, int count, sqlite3_value **values, 
     }
 }
 
-/* weir_update(execution_id, state, variables, reason): the number of the update. The store checks states, names and types,
- * as for every other caller. Without a state only the variables change. */
+/* weir_update(execution_id, state, variables, reason, if_state): the number of the update. The store checks states, names
+ * and types, as for every other caller. Without a state only the variables change. */
 static void update_state(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct state_update update = {.state = NULL};
@@ -188,6 +188,9 @@ static void update_state(sqlite3_context *context, int count, sqlite3_value **va
     }
     if (status == WEIR_OK) {
         status = take_reason(store, count, values, 3, &error);
+    }
+    if (status == WEIR_OK) {
+        status = sql_take_text(count, values, 4, "if_state", &update.if_state, &error);
     }
     if (status == WEIR_OK) {
         status = store_update_state(store, id, &update, &updated, &error);
@@ -418,7 +421,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_wake", 1, 3, wake},
         {"weir_migrate", 2, 3, sql_migrate},
         {"weir_approve", 1, 4, approve_one},
-        {"weir_update", 1, 4, update_state},
+        {"weir_update", 1, 5, update_state},
         {"weir_reject", 1, 4, reject_one},
         {"weir_pause_workspace", 1, 2, sql_pause_workspace},
         {"weir_resume_workspace", 1, 2, sql_resume_workspace},

@@ -202,6 +202,12 @@ enum weir_status refusal_of_update(const char *id, const struct update_refusal *
         error_hint(error, "repeat it when the execution is WAITING or PENDING");
         return WEIR_CONFLICT;
     }
+    if (strcmp(outcome, "other_state") == 0) {
+        error_set(error, WEIR_CONFLICT, "execution %s is in the state \"%.64s\", and the update is for another", id,
+                  refusal->name);
+        error_hint(error, "look at it (weir show); it may have been updated already");
+        return WEIR_CONFLICT;
+    }
     if (strcmp(outcome, "no_states") == 0) {
         return error_set(error, WEIR_ILLEGAL_STATE, "the workflow of execution %s has no states", id);
     }

@@ -33,6 +33,9 @@ enum weir_status store_update_state(struct store *store, const char *id, const s
     if (update->state != NULL && !name_is_valid(update->state)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "\"%.80s\" is not the name of a state", update->state);
     }
+    if (update->if_state != NULL && !name_is_valid(update->if_state)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "\"%.80s\" is not the name of a state", update->if_state);
+    }
     if (update->variables != NULL && strlen(update->variables) > UPDATE_BYTES_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the variables are longer than %d bytes", STATE_VARIABLES_BYTES_MAX);
     }
@@ -53,7 +56,7 @@ enum weir_status store_update_state(struct store *store, const char *id, const s
         return status;
     }
     struct sent_signal sent = {.seq = 0};
-    const struct state_update own = {.state = update->state, .variables = compact};
+    const struct state_update own = {.state = update->state, .variables = compact, .if_state = update->if_state};
     const struct signal_request request = {.id = id, .update = &own};
     struct call call = call_begin(store, "update_state", error);
     status = store->driver->signal(store, &request, &sent, &call.own);
@@ -246,7 +249,10 @@ enum weir_status state_update_apply(const struct machine_row *row, const struct 
         machine = new_machine(definition);
         status = machine == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
-    if (status == WEIR_OK && machine != NULL && update->variables != NULL) {
+    const char *present = json_string_value(json_object_get(machine, "state"));
+    if (machine != NULL && update->if_state != NULL && (present == NULL || strcmp(update->if_state, present) != 0)) {
+        set_update_refusal(ret_refusal, "other_state", present == NULL ? "" : present);
+    } else if (status == WEIR_OK && machine != NULL && update->variables != NULL) {
         status = json_read(update->variables, strlen(update->variables), &changes, error);
     }
     if (status == WEIR_OK && changes != NULL) {

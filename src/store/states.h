@@ -17,6 +17,7 @@ struct store;
 struct state_update {
     const char *state;     /* that follows now; NULL: the execution stays as it is, but for the variables */
     const char *variables; /* a JSON object of values, which replace those of the same names; NULL = none */
+    const char *if_state;  /* the update is of the execution in this state alone; NULL = any */
 };
 
 struct updated_state {
@@ -30,7 +31,8 @@ struct updated_state {
  * Errors:
  *   - WEIR_EXECUTION_NOT_FOUND
  *   - WEIR_ILLEGAL_STATE: it has ended, or its workflow has no states
- *   - WEIR_CONFLICT: a node holds it; once it is parked or put back the update may be repeated
+ *   - WEIR_CONFLICT: a node holds it; once it is parked or put back the update may be repeated. Or it is in another state
+ * than `if_state`
  *   - WEIR_INVALID_ARGUMENT: the definition does not have the state or a variable, a value has another type, or the
  * variables are too long */
 WEIR_MUST_CHECK enum weir_status store_update_state(struct store *store, const char *id, const struct state_update *update,
@@ -55,8 +57,8 @@ struct updated_machine {
     bool is_manual;
     bool has_timeout; /* the execution, so the time until which it is parked is known to a node alone */
 };
-/* `outcome` of a refusal: "no_states", "unknown_state", "unknown_variable", "wrong_type" or "too_large", with the name that
- * it is about; "" = the update is applied. WEIR_OUT_OF_MEMORY. */
+/* `outcome` of a refusal: "no_states", "unknown_state", "other_state", "unknown_variable", "wrong_type" or "too_large",
+ * with the name that it is about; "" = the update is applied. WEIR_OUT_OF_MEMORY. */
 struct update_refusal {
     const char *outcome;
     char name[STATE_VARIABLE_NAME_MAX + 1];

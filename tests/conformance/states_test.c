@@ -489,6 +489,26 @@ static void an_update_before_the_first_claim_counts(void **state)
     assert_int_equal(item.steps[0].attempt, 2);
 }
 
+/* Two persons decide, or one request is sent twice. */
+static void an_update_of_another_state_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_credit(scene);
+    struct updated_state updated = {.action = 0};
+    const struct state_update first = {.state = "grant", .variables = "{\"limit\":7}", .if_state = "request"};
+    const struct state_update odd = {.state = "grant", .if_state = "No State"};
+    scene_ok(scene, store_update_state(scene->store, id, &first, &updated, &scene->error));
+    assert_int_equal(store_update_state(scene->store, id, &first, &updated, &scene->error), WEIR_CONFLICT);
+    assert_non_null(strstr(scene->error.message, "is in the state \"grant\""));
+    assert_int_equal(store_update_state(scene->store, id, &odd, &updated, &scene->error), WEIR_INVALID_ARGUMENT);
+    const struct state_update values = {.variables = "{\"limit\":8}", .if_state = "grant"};
+    scene_ok(scene, store_update_state(scene->store, id, &values, &updated, &scene->error));
+    json_t *shown = show(scene, id);
+    assert_json(json_object_get(shown, "variables"), "{\"limit\":8}");
+    json_decref(shown);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_actions"), 2);
+}
+
 static void a_held_execution_is_left_to_its_handler(void **state)
 {
     struct scene *scene = *state;
@@ -704,6 +724,7 @@ int main(void)
         STATES_TEST(variables_alone_leave_the_wait),
         STATES_TEST(a_manual_state_keeps_it_parked),
         STATES_TEST(an_update_before_the_first_claim_counts),
+        STATES_TEST(an_update_of_another_state_is_refused),
         STATES_TEST(a_held_execution_is_left_to_its_handler),
         STATES_TEST(an_update_has_the_names_and_types_of_the_definition),
         STATES_TEST(variables_are_bounded),

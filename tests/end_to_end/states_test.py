@@ -203,18 +203,20 @@ def every_surface_moves_it_alike(weir):
     problem(update({}), 400, 'invalid_argument')
     sent = update({'state': 'second', 'variables': {'n': 1, 'text': 'ä "q" \\ \n'}})
     assert (sent.status, sent.json()) == (200, {'id': id, 'state': 'second', 'seq': 2}), sent
+    problem(update({'state': 'second', 'if_state': 'first'}), 409, 'conflict')
     page = listener.ask(path + '/actions?limit=1', authorization='Bearer ' + secret['operate']).json()
     assert [row['next_state'] for row in page['items']] == ['second'] and page['next_cursor'] is None, page
     assert page['items'][0]['actor'].startswith('token:operate'), page
     through = {**weir.environment, 'WEIR_STORE': f'http://127.0.0.1:{listener.port}', 'WEIR_TOKEN': secret['operate']}
-    said = subprocess.run([weir.binary, 'update', id, '--state', 'first', '--var', 'n=2', '--json'], env=through,
-                          cwd=weir.folder, capture_output=True, text=True, check=False)
+    said = subprocess.run([weir.binary, 'update', id, '--state', 'first', '--var', 'n=2', '--if-state', 'second', '--json'],
+                          env=through, cwd=weir.folder, capture_output=True, text=True, check=False)
     assert said.returncode == 0 and json.loads(said.stdout)['state'] == 'first', said
     if POSTGRES:
         database = weir.environment['WEIR_STORE'].rpartition('/')[2]
-        assert SERVER.sql(f"SELECT weir.update('{id}', 'second', '{{\"n\": 3}}')", database) == '4'
+        assert SERVER.sql(f"SELECT weir.update('{id}', 'second', '{{\"n\": 3}}', if_state => 'first')", database) == '4'
     shown = weir.show(id)
     assert shown['variables'] == {'n': 3 if POSTGRES else 2, 'text': 'ä "q" \\ \n'}, shown
+    assert_error(weir.run('update', id, '--state', 'done', '--if-state', 'third'), 4, 'conflict', 'is in the state')
     weir.good('update', id, '--state', 'done', '-q')
     assert weir.ended(id)['steps'][0]['output'] == shown['variables']
     problem(update({'state': 'first'}), 409, 'illegal_state')

@@ -136,7 +136,10 @@ def test_a_class_goes_through_its_states(weir_store, weir_worker):
     assert shown['variables'] == {'amount': 7, 'limit': 0, 'parts': [2, 4]}
     with pytest.raises(weir.Error):
         store.update(id, 'nowhere')
-    assert store.update(id, 'accept', variables={'limit': 5}, reason='by phone') > 0
+    with pytest.raises(weir.Error) as refused:
+        store.update(id, 'accept', if_state='create')
+    assert refused.value.status == 'conflict'
+    assert store.update(id, 'accept', variables={'limit': 5}, reason='by phone', if_state='preview') > 0
     wait_until(lambda: store.show(id)['state'] == 'problem', 'the problem')
     _waits(store, id, 'manual')
     store.update(id, 'close')

@@ -390,12 +390,14 @@ static enum weir_status run_call_back(struct task *task)
     return weir_call_back(task->store->weir, &callback, task->id, &task->error);
 }
 
-/* Arguments: id, state, variables, reason. */
+/* Arguments: id, state, variables, reason, if_state. */
 static enum weir_status run_update(struct task *task)
 {
     const struct argument *arguments = task->arguments;
-    const struct weir_update update = {
-        .state = arguments[1].text, .variables = arguments[2].text, .reason = arguments[3].text};
+    const struct weir_update update = {.state = arguments[1].text,
+                                       .variables = arguments[2].text,
+                                       .reason = arguments[3].text,
+                                       .if_state = arguments[4].text};
     int action = 0;
     enum weir_status status = weir_update_execution(task->store->weir, arguments[0].text, &update, &action, &task->error);
     task->number = action;
@@ -551,7 +553,7 @@ const struct method store_methods[] = {
     OF_STORE("wake", "szz", run_wake, NULL),
     OF_STORE("migrateExecution", "siz", run_migrate_execution, NULL),
     OF_STORE("callBack", "szzzi", run_call_back, finish_retry),
-    OF_STORE("update", "szzz", run_update, finish_number),
+    OF_STORE("update", "szzzz", run_update, finish_number),
     OF_STORE("signal", "sszzz", run_signal, finish_number),
     OF_STORE("complete", "sizzzzi", run_complete, NULL),
     OF_STORE("publish", "ss", run_publish, finish_publish),

@@ -86,6 +86,7 @@ export interface Native {
     state: string | null,
     variables: string | null,
     reason: string | null,
+    ifState: string | null,
   ): Promise<number>;
   wake(store: StoreHandle, id: string, waitingFor: string | null, reason: string | null): Promise<void>;
   migrateExecution(store: StoreHandle, id: string, version: number, reason: string | null): Promise<void>;

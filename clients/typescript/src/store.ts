@@ -322,15 +322,16 @@ export class Store {
 
   /**
    * Moves an execution with states to another state, and sets variables, while no worker has it. Gives the number of the
-   * update in its history of actions.
+   * update in its history of actions. `ifState`: only while this is its present state; the same update twice is
+   * then refused (`conflict`).
    */
   async update(
     id: string,
-    change: { state?: string; variables?: Record<string, unknown>; reason?: string },
+    change: { state?: string; variables?: Record<string, unknown>; reason?: string; ifState?: string },
   ): Promise<number> {
-    const { state, reason } = change;
+    const { state, reason, ifState } = change;
     const variables = change.variables === undefined ? null : dumpJson(change.variables);
-    return this.#call((store) => native.update(store, id, state ?? null, variables, reason ?? null));
+    return this.#call((store) => native.update(store, id, state ?? null, variables, reason ?? null, ifState ?? null));
   }
 
   /**

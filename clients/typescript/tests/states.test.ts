@@ -129,6 +129,7 @@ test('a class goes through its states', async (context) => {
   assert.equal(shown.state, 'preview');
   assert.deepEqual(shown.variables, { amount: 7, limit: 0, parts: [2, 4] });
   await assert.rejects(store.update(id, { state: 'nowhere' }), WeirError);
+  await assert.rejects(store.update(id, { state: 'accept', ifState: 'create' }), { status: 'conflict' });
   assert.ok((await store.update(id, { state: 'accept', variables: { limit: 5 }, reason: 'by phone' })) > 0);
   await waitUntil(async () => (await store.show(id)).state === 'problem');
   await waits(store, id, 'manual');

@@ -76,11 +76,13 @@
     .example = "weir update 0198c2f1-7a3b-7c01 --state granted --var limit=5000 --reason 'by phone'\n",
     .details = "For workflows with `states`, if no node holds the execution: `weir list --where waiting_for=manual` lists"
                " those that wait for a person. A value is JSON, or a text where it is none. Without --state only the"
-               " variables change.\n",
+               " variables change. With --if-state the same update twice is refused.\n",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters"}},
     .flags = {{.name = "state", .type = VALUE_TEXT, .value = "STATE", .help = "the state that follows now"},
               {.name = "var", .type = VALUE_TEXT, .value = "NAME=VALUE", .many = true,
-               .help = "the value of a variable; may be repeated"}, FLAG_REASON},
+               .help = "the value of a variable; may be repeated"},
+              {.name = "if-state", .type = VALUE_TEXT, .value = "STATE", .help = "only while it is in this state"},
+              FLAG_REASON},
 },
 {
     .name = "complete", .section = "Executions", .run = verb_complete, .marks = COMMAND_CHANGES,

@@ -74,7 +74,9 @@ enum weir_status verb_update(struct invocation *invocation, struct weir_error *e
     char whole[UUID_TEXT_MAX];
     bool is_dry_run = invocation_is_dry_run(invocation);
     enum weir_status status = read_variable_flags(invocation, &variables, error);
-    const struct state_update update = {.state = invocation_text(invocation, "state"), .variables = variables.data};
+    const struct state_update update = {.state = invocation_text(invocation, "state"),
+                                        .variables = variables.data,
+                                        .if_state = invocation_text(invocation, "if-state")};
     if (status == WEIR_OK) {
         status = verb_open_store(invocation, is_dry_run ? STORE_READ : STORE_CHANGE, &store, error);
     }

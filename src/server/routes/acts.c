@@ -380,14 +380,15 @@ void answer_update_execution(struct api *api, struct store *store, struct http_r
     struct updated_state updated = {.action = 0};
     const json_t *variables = NULL;
     const struct body_member members[] = {{.name = "state", .kind = BODY_TEXT, .to = &update.state},
-                                          {.name = "variables", .kind = BODY_VALUE, .to = &variables}};
+                                          {.name = "variables", .kind = BODY_VALUE, .to = &variables},
+                                          {.name = "if_state", .kind = BODY_TEXT, .to = &update.if_state}};
     struct text text = {.max = PARAMS_BYTES_MAX};
     char id[UUID_TEXT_MAX];
     const char *at_fault = NULL;
     json_t *body = NULL;
     json_t *execution = NULL;
     (void)api;
-    enum weir_status status = body_read(request, members, 2, &body, &at_fault, &error);
+    enum weir_status status = body_read(request, members, 3, &body, &at_fault, &error);
     if (status == WEIR_OK && variables != NULL) {
         status = json_write(variables, &text, &error);
         update.variables = text.data;

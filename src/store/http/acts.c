@@ -159,6 +159,22 @@ static enum weir_status report_to_server(struct store *store, const struct callb
     return status;
 }
 
+/* `text` is JSON. */
+static void add_member(struct remote_client *client, const char *name, const char *text, bool is_json, int *count)
+{
+    if (text != NULL) {
+        remote_client_add_body(client, *count == 0 ? "{\"" : ",\"", 2);
+        remote_client_add_body(client, name, strlen(name));
+        remote_client_add_body(client, "\":", 2);
+        *count += 1;
+    }
+    if (text != NULL && is_json) {
+        remote_client_add_body(client, text, strlen(text));
+    } else if (text != NULL) {
+        remote_client_add_body_text(client, text);
+    }
+}
+
 /* A second update is another action, so a lost answer must not be repeated. The variables are JSON already, and go into the
  * body as they are. */
 static enum weir_status update_on_server(struct store *store, const struct signal_request *request,
@@ -168,16 +184,10 @@ static enum weir_status update_on_server(struct store *store, const struct signa
     const struct state_update *update = request->update;
     json_t *answer = NULL;
     remote_client_target(client, "/v1/executions/{}/update", (const char *const[]){request->id});
-    remote_client_add_body(client, "{", 1);
-    if (update->variables != NULL) {
-        remote_client_add_body(client, "\"variables\":", strlen("\"variables\":"));
-        remote_client_add_body(client, update->variables, strlen(update->variables));
-    }
-    if (update->state != NULL) {
-        const char *key = update->variables != NULL ? ",\"state\":" : "\"state\":";
-        remote_client_add_body(client, key, strlen(key));
-        remote_client_add_body_text(client, update->state);
-    }
+    int count = 0;
+    add_member(client, "state", update->state, false, &count);
+    add_member(client, "if_state", update->if_state, false, &count);
+    add_member(client, "variables", update->variables, true, &count);
     remote_client_add_body(client, "}", 1);
     enum weir_status status = remote_change_as(store, "POST", "application/json", &answer, error);
     if (status == WEIR_OK) {

@@ -68,8 +68,9 @@ static enum weir_status postgres_update(struct store *store, const struct state_
                                         struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = link_write(link_of(store), error, &result, QUERY_UPDATE_STATE, "utttt", sent->id,
-                                         update->state, update->variables, store_actor(store), store_reason(store));
+    enum weir_status status =
+        link_write(link_of(store), error, &result, QUERY_UPDATE_STATE, "uttttt", sent->id, update->state, update->variables,
+                   update->if_state, store_actor(store), store_reason(store));
     if (status == WEIR_OK) {
         struct update_refusal refusal = {.outcome = result_text(result, 0, 0)};
         const char *state = result_text(result, 0, 2);

@@ -239,6 +239,8 @@ static void acts_belong_to_the_transaction_too(void **state)
     refused("SELECT weir_update(id, 'done', '{\"n\":1}', 'why') FROM executions WHERE retry_of IS NOT NULL",
             "illegal_state");
     refused("SELECT weir_update(id) FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
+    refused("SELECT weir_update(id, 'done', NULL, NULL, 'No') FROM executions WHERE retry_of IS NOT NULL",
+            "invalid_argument");
     refused("SELECT weir_wake(id, 'nap') FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");
     refused("SELECT weir_migrate(id, 1, 'why') FROM executions WHERE retry_of IS NOT NULL", "illegal_state");
     refused("SELECT weir_migrate(id, '2') FROM executions WHERE retry_of IS NOT NULL", "invalid_argument");

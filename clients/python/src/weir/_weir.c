@@ -495,7 +495,7 @@ static PyObject *store_update(struct store *self, PyObject *args)
     int action = 0;
     struct weir_update update = {.state = NULL};
     struct weir_error error = {.status = WEIR_OK};
-    if (!PyArg_ParseTuple(args, "szzz:update", &id, &update.state, &update.variables, &update.reason)) {
+    if (!PyArg_ParseTuple(args, "szzzz:update", &id, &update.state, &update.variables, &update.reason, &update.if_state)) {
         return NULL;
     }
     enum weir_status status;

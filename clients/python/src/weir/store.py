@@ -368,13 +368,20 @@ class Store:
         return self.native().call_back(token, text, failed, error, final)
 
     def update(
-        self, id: str, state: str | None = None, *, variables: Mapping[str, Any] | None = None, reason: str | None = None
+        self,
+        id: str,
+        state: str | None = None,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        if_state: str | None = None,
     ) -> int:
         """Moves an execution with states to another state, and sets variables, while no worker has it.
 
-        Returns the number of the update in its history of actions."""
+        `if_state`: only while this is its present state; the same update twice is then refused (`conflict`). Returns the
+        number of the update in its history of actions."""
         text = None if variables is None else json.dumps(variables, allow_nan=False, separators=(',', ':'))
-        return int(self.native().update(id, state, text, reason))
+        return int(self.native().update(id, state, text, reason, if_state))
 
     def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:
         """Ends the waits of an execution before their time: sleeps are finished, and next attempts begin. `waiting_for`:

@@ -1,8 +1,9 @@
 -- For callers in SQL: moves an execution whose workflow has states to another state, and sets variables, while no node holds it.
--- state: NULL = it stays. variables: a JSON object, NULL = none. Returns the number of the update in the history of actions.
--- Raises execution_not_found, illegal_state, conflict (a node holds it), invalid_argument. Locks: those of update_state().
+-- state: NULL = it stays. variables: a JSON object, NULL = none. if_state: only while this is the present state.
+-- Returns the number of the update in the history of actions.
+-- Raises execution_not_found, illegal_state, conflict (a node holds it, another state), invalid_argument. Locks: those of update_state().
 CREATE OR REPLACE FUNCTION :schema.update(execution_id uuid, state text DEFAULT NULL, variables jsonb DEFAULT NULL,
-                                          reason text DEFAULT NULL) RETURNS integer
+                                          reason text DEFAULT NULL, if_state text DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -19,7 +20,7 @@ BEGIN
     IF problem IS NOT NULL THEN
         PERFORM :schema.refuse('invalid_argument', 'the variables are ' || problem, NULL);
     END IF;
-    SELECT * INTO done FROM :schema.update_state(execution_id, state, variables::text, :schema.actor(), reason);
+    SELECT * INTO done FROM :schema.update_state(execution_id, state, variables::text, if_state, :schema.actor(), reason);
     IF done.outcome = 'held' THEN
         PERFORM :schema.refuse('conflict', format('a node holds execution %s, and its handler decides about the state', execution_id),
                                'repeat it when the execution is WAITING or PENDING');
@@ -28,6 +29,9 @@ BEGIN
     ELSIF done.outcome = 'unknown_state' THEN
         PERFORM :schema.refuse('invalid_argument', format('the workflow of execution %s has no state "%s"', execution_id, done.name),
                                'its states are: ' || left(done.names, 200));
+    ELSIF done.outcome = 'other_state' THEN
+        PERFORM :schema.refuse('conflict', format('execution %s is in the state "%s", and the update is for another', execution_id,
+                                                  done.name), 'it may have been updated already');
     ELSIF done.outcome = 'unknown_variable' THEN
         PERFORM :schema.refuse('invalid_argument', format('the workflow of execution %s has no variable "%s"', execution_id, done.name),
                                CASE WHEN done.names IS NULL THEN 'it has none' ELSE 'its variables are: ' || left(done.names, 200) END);
@@ -42,4 +46,4 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION :schema.update(uuid, text, jsonb, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION :schema.update(uuid, text, jsonb, text, text) FROM PUBLIC;

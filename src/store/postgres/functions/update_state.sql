@@ -1,13 +1,15 @@
 -- Moves an execution that no node holds to another state, and sets variables (store/states.h). wanted: the state; NULL = it stays.
--- changes: a JSON object, NULL = none. The rules are those of store/state_update.c. Returns the outcome:
+-- changes: a JSON object, NULL = none. if_state: the state that it must be in; NULL = any. The rules are those of store/state_update.c.
+-- Returns the outcome:
 --   'updated'   `state` is the present one, `action` the number of the update
 --   'held'      a node has it
 --   'no_states', 'unknown_state', 'unknown_variable', 'wrong_type', 'too_large'
---               `name` is at fault; `names` has those of the definition, or the type
+--               `name` is at fault. `names` has those of the definition, or the type.
+--   'other_state' `name` is the present one.
 --   a state     of an ended execution; 'gone' = there is none
 -- Locks: the item. Callers: update(), update_state (queries/states.sql).
-CREATE OR REPLACE FUNCTION :schema.update_state(item uuid, wanted text, changes text, actor text, why text, OUT outcome text,
-                                                OUT action integer, OUT state text, OUT name text, OUT names text)
+CREATE OR REPLACE FUNCTION :schema.update_state(item uuid, wanted text, changes text, if_state text, actor text, why text,
+                                                OUT outcome text, OUT action integer, OUT state text, OUT name text, OUT names text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off AS $$
 #variable_conflict use_variable
@@ -30,18 +32,10 @@ BEGIN
         RETURN;
     END IF;
     SELECT d.definition::json INTO definition FROM :schema.workflow_definitions d WHERE d.id = held.definition_id;
-    IF definition -> 'states' IS NULL THEN
-        outcome := 'no_states';
-        RETURN;
-    ELSIF wanted IS NOT NULL AND definition -> 'states' -> wanted IS NULL THEN
-        outcome := 'unknown_state';
-        name := left(wanted, 64);
-        names := (SELECT string_agg(s.key, ', ') FROM json_each(definition -> 'states') s);
-        RETURN;
-    END IF;
     SELECT convert_from(s.variables, 'UTF8')::json, s.attempt INTO machine, action FROM :schema.workflow_node_executions s
     WHERE s.execution_id = item AND s.step = 'state' AND s.finished_at IS NULL;
-    SELECT p.* INTO outcome, name, names FROM :schema.update_problem(definition, changes::json) p;
+    before := coalesce(machine ->> 'state', definition ->> 'initial');
+    SELECT p.* INTO outcome, name, names FROM :schema.update_problem(definition, wanted, if_state, before, changes::json) p;
     IF outcome IS NOT NULL THEN
         RETURN;
     END IF;
@@ -53,7 +47,6 @@ BEGIN
         outcome := 'held';
         RETURN;
     END IF;
-    before := coalesce(machine ->> 'state', definition ->> 'initial');
     state := coalesce(wanted, before);
     action := coalesce(action, 0) + held.interruptions - held.interruptions_at_park + 1;
     is_manual := coalesce(definition #>> ARRAY['states', state, 'type'] = 'manual', false);

@@ -1,8 +1,8 @@
 -- The states of workflows.
 
--- $1 execution, $2 state or NULL, $3 variables as JSON or NULL, $4 actor, $5 reason
+-- $1 execution, $2 state or NULL, $3 variables as JSON or NULL, $4 the state that it must be in or NULL, $5 actor, $6 reason
 -- name: update_state
-SELECT u.outcome, u.action, u.state, u.name, u.names FROM :schema.update_state($1, $2, $3, $4, $5) u;
+SELECT u.outcome, u.action, u.state, u.name, u.names FROM :schema.update_state($1, $2, $3, $4, $5, $6) u;
 
 -- Behind the action $2, at most $3.
 -- name: read_action_rows
