@@ -346,6 +346,12 @@ struct weir_list_options {
  * repeats a row when others are inserted meanwhile. Errors: WEIR_INVALID_ARGUMENT (kind, limit, cursor, a condition). */
 WEIR_MUST_CHECK enum weir_status weir_list(struct weir *weir, const struct weir_list_options *options, char **ret_json,
                                            struct weir_error *error);
+/* The FAILED executions that nobody has retried or dismissed and that meet the conditions (NULL = all), in groups of error
+ * code, workflow and workspace, as JSON text, the largest first: {"items": [{"error_code", "workflow", "workspace",
+ * "count", "first_at", "last_at", "sample_id", "sample_error"}], "executions_read", "is_whole"}. The newest 10,000 are
+ * read; "is_whole" is false where there are more. Errors: WEIR_INVALID_ARGUMENT (a condition). */
+WEIR_MUST_CHECK enum weir_status weir_failures(struct weir *weir, const struct weir_filter *filter, char **ret_json,
+                                               struct weir_error *error);
 /* The row of one workspace as WEIR_LIST_WORKSPACES has it: its cap, slots in use, PENDING and WAITING ones. Errors:
  * WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret_json,

@@ -266,8 +266,8 @@ bool variable_accepts(enum variable_type type, const json_t *value)
     return false;
 }
 
-/* A fixed value of the right type, as JSON text. */
-/* The tree of templates is read and dropped: it gives the place of a fault within the value. */
+/* A fixed value of the right type, as JSON text. The tree of templates is read and dropped: it gives the place of a fault
+ * within the value. The store keeps the value itself, and each node reads it anew; there "$${" would be an expression. */
 static enum weir_status read_initial(struct definition_reader *reader, const struct yaml_node *node,
                                      struct state_variable *variable)
 {
@@ -286,6 +286,8 @@ static enum weir_status read_initial(struct definition_reader *reader, const str
                       variable_names[variable->type]);
     } else if (status == WEIR_OK && json_write(value, &text, NULL) != WEIR_OK) {
         status = FAIL(reader, node, "\"initial\" is longer than %d bytes", STATE_VARIABLE_BYTES_MAX);
+    } else if (status == WEIR_OK && strstr(text.data, "${") != NULL) {
+        status = FAIL(reader, node, "\"initial\" may not have ${ in a text; the handler of the first state can set it");
     }
     if (status == WEIR_OK) {
         variable->initial = arena_copy(reader->arena, text.data, text.length);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "library/library.h"
 #include "queue/name.h"
+#include "store/failure_groups.h"
 
 _Static_assert((int)WEIR_FILTER_LABELS_MAX == (int)LABEL_CONDITIONS_MAX, "labels of the public filter");
 _Static_assert(WEIR_STATE_PENDING == 1 << ITEM_PENDING && WEIR_STATE_CLAIMED == 1 << ITEM_CLAIMED &&
@@ -106,6 +107,28 @@ enum weir_status weir_list(struct weir *weir, const struct weir_list_options *op
     enum weir_status status = filter_of(&options->filter, &list.filter, error);
     if (status == WEIR_OK) {
         status = read_list_page(weir, &list, &page, error);
+    }
+    return status == WEIR_OK ? library_give_json(page, ret_json, error) : status;
+}
+
+/* The groups are those of the command line and of the HTTP API: one function of the store counts for all three. Without a
+ * filter it takes the newest failed executions of all workspaces. */
+enum weir_status weir_failures(struct weir *weir, const struct weir_filter *filter, char **ret_json,
+                               struct weir_error *error)
+{
+    struct execution_filter chosen = {.id = NULL};
+    struct store *handle = NULL;
+    json_t *page = NULL;
+    if (ret_json == NULL) {
+        return error_set(error, WEIR_MISUSE, "weir_failures needs a place for the groups");
+    }
+    enum weir_status status = filter == NULL ? WEIR_OK : filter_of(filter, &chosen, error);
+    if (status == WEIR_OK) {
+        status = handle_borrow(weir, &handle, error);
+    }
+    if (status == WEIR_OK) {
+        status = failure_groups_read(handle, &chosen, &page, error);
+        handle_give_back(weir, handle);
     }
     return status == WEIR_OK ? library_give_json(page, ret_json, error) : status;
 }

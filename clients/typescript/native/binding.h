@@ -6,6 +6,7 @@
  * value.c    JavaScript values from and to C
  * task.c     a blocking call of the library in a thread of libuv's pool, and its promise
  * store.c    stores and their calls
+ * lists.c    lists, and acts on all executions that meet conditions
  * node.c     nodes, and the delivery of their calls to the event loop
  * module.c   the table of functions
  */
@@ -71,13 +72,14 @@ struct task {
     struct store *store;
     struct node *node;
     struct argument arguments[ARGUMENTS_MAX];
-    struct argument *rows; /* of enqueueMany(): ARGUMENTS_MAX for each request */
+    struct argument *rows; /* ARGUMENTS_MAX for each request of enqueueMany(), or for each row of conditions */
     size_t row_count;
     struct weir_result *results; /* one for each request */
     char *text;                  /* from the library, released with weir_free() */
     char id[WEIR_ID_SIZE];
     int64_t number;
     int64_t second_number;
+    int64_t third_number;
     bool flag;
     void *opened;
     enum weir_status status;
@@ -103,8 +105,17 @@ struct store {
 
 extern const struct method store_methods[];
 extern const size_t store_method_count;
+/* How a call of an open store begins and ends (struct method), and its answer where that is a text. */
+bool enter_store(napi_env env, struct task *task, const napi_value *unused);
+void leave_store(napi_env env, struct task *task);
+napi_value finish_text(napi_env env, struct task *task);
 /* createStore(onEvent | null): an external, to be opened with openStore(). */
 napi_value create_store(napi_env env, napi_callback_info info);
+
+/* --- lists.c --- */
+
+extern const struct method list_methods[];
+extern const size_t list_method_count;
 
 /* --- node.c --- */
 

@@ -48,6 +48,9 @@ NAPI_MODULE_INIT()
     for (size_t i = 0; i < store_method_count; i++) {
         add_function(env, exports, store_methods[i].name, start_task, &store_methods[i]);
     }
+    for (size_t i = 0; i < list_method_count; i++) {
+        add_function(env, exports, list_methods[i].name, start_task, &list_methods[i]);
+    }
     for (size_t i = 0; i < node_method_count; i++) {
         add_function(env, exports, node_methods[i].name, start_task, &node_methods[i]);
     }

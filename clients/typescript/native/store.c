@@ -130,7 +130,7 @@ napi_value create_store(napi_env env, napi_callback_info info)
     return value;
 }
 
-static bool enter_store(napi_env env, struct task *task, const napi_value *unused)
+bool enter_store(napi_env env, struct task *task, const napi_value *unused)
 {
     (void)env;
     (void)unused;
@@ -141,7 +141,7 @@ static bool enter_store(napi_env env, struct task *task, const napi_value *unuse
     return true;
 }
 
-static void leave_store(napi_env env, struct task *task)
+void leave_store(napi_env env, struct task *task)
 {
     (void)env;
     task->store->users--;
@@ -327,7 +327,7 @@ static enum weir_status run_metrics(struct task *task)
     return weir_metrics(task->store->weir, &task->text, &task->error);
 }
 
-static napi_value finish_text(napi_env env, struct task *task)
+napi_value finish_text(napi_env env, struct task *task)
 {
     return make_text(env, task->text);
 }

@@ -33,6 +33,8 @@ export {
   WorkflowNotFound,
   WorkspaceNotFound,
 } from './errors';
+export type { ExecutionState, Filter } from './filter';
+export type { Acted } from './native';
 export { Cancelled, Fail, Outcome, Retry, type RetryOptions } from './outcome';
 export type { SqliteDatabase } from './sqlite';
 export {
@@ -52,6 +54,7 @@ export {
   workflowOf,
 } from './states';
 export {
+  type Act,
   type CompleteOptions,
   configure,
   defaultStore,
@@ -61,6 +64,7 @@ export {
   type ExecutionId,
   type KeyMode,
   type Request,
+  type Row,
   Store,
   type StoreEvent,
   type StoreOptions,

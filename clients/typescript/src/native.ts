@@ -27,6 +27,8 @@ export type RequestArguments = [
   number,
   number,
 ];
+/** The conditions of a filter, and a row with the name and the value of each label (native/lists.c). */
+export type ConditionRows = (string | number | null)[][];
 export type EventFunction = (level: number, name: string, message: string, ...fields: (string | number | null)[]) => void;
 /** With the number alone it reports that the call is cancelled. */
 export type DeliverFunction = (
@@ -42,6 +44,13 @@ export type DeliverFunction = (
   traceparent: string | null,
 ) => void;
 
+/** How many executions an act matched, changed, and found in a state that does not allow it. */
+export interface Acted {
+  matched: number;
+  changed: number;
+  refused: number;
+}
+
 export interface Native {
   version(): string;
   migrate(url: string): Promise<number>;
@@ -54,6 +63,17 @@ export interface Native {
   why(store: StoreHandle, id: string): Promise<string>;
   wait(store: StoreHandle, id: string, timeoutUs: number): Promise<string>;
   metrics(store: StoreHandle): Promise<string>;
+  list(
+    store: StoreHandle,
+    kind: number,
+    cursor: string | null,
+    limit: number,
+    count: number,
+    conditions: ConditionRows,
+  ): Promise<string>;
+  failures(store: StoreHandle, conditions: ConditionRows): Promise<string>;
+  usage(store: StoreHandle, workspace: string): Promise<string>;
+  act(store: StoreHandle, act: number, reason: string | null, conditions: ConditionRows): Promise<Acted>;
   cancel(store: StoreHandle, id: string, reason: string | null): Promise<void>;
   retry(
     store: StoreHandle,

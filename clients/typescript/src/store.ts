@@ -2,8 +2,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EnqueueManyError, isFailure, Misuse, TimedOut, toError, WeirError } from './errors';
+import { conditionRows, type Filter } from './filter';
 import { dumpJson, dumpParams } from './json';
-import { call, KEY_MODES, native, type RequestArguments, type StoreHandle } from './native';
+import { type Acted, type ConditionRows, call, KEY_MODES, native, type RequestArguments, type StoreHandle } from './native';
 import { noteStoreClosed, noteStoreOpened, refuseGiven } from './sqlite';
 import { type Duration, microseconds, moment } from './time';
 
@@ -17,6 +18,22 @@ const POLL_MOST_MS = 500;
 /** The id of an execution; its type knows the type of the result. */
 export type ExecutionId<Result = unknown> = string & { readonly __result?: Result };
 
+/** In the order of enum weir_list_kind. */
+const KINDS = [
+  'executions',
+  'events',
+  'steps',
+  'workspaces',
+  'plans',
+  'workflows',
+  'nodes',
+  'locks',
+  'groups',
+  'actions',
+] as const;
+/** In the order of enum weir_act. */
+const ACTS = ['cancel', 'retry', 'release', 'purge', 'wake', 'dismiss'] as const;
+
 /** One execution, as `weir show --json` prints it. */
 export interface Execution {
   id: string;
@@ -25,6 +42,20 @@ export interface Execution {
   status: 'PENDING' | 'CLAIMED' | 'DISPATCHED' | 'WAITING' | 'COMPLETED' | 'FAILED' | 'CANCELLED';
   // biome-ignore lint/suspicious/noExplicitAny: the keys are those of the view `executions`
   [key: string]: any;
+}
+
+/** One row of a list; the keys are those of the view of that name. */
+// biome-ignore lint/suspicious/noExplicitAny: the keys are those of the view
+export type Row = Record<string, any>;
+
+export type Act = (typeof ACTS)[number];
+
+type Kind = (typeof KINDS)[number];
+
+interface Page {
+  items: Row[];
+  next_cursor: string | null;
+  count?: number;
 }
 
 export interface StoreEvent {
@@ -376,6 +407,69 @@ export class Store {
     await this.#call((store) => native.complete(store, id, end, result, failed ?? null, error ?? null, runId, fence ?? 0));
   }
 
+  // --- lists, and acts on executions ---
+
+  /** The executions that meet the conditions, newest first, page by page as you go on. */
+  executions(filter: Filter = {}): AsyncGenerator<Execution> {
+    return this.#rows('executions', conditionRows(filter)) as AsyncGenerator<Execution>;
+  }
+
+  /** How many meet the conditions; at most 100,000 are counted. */
+  async count(filter: Filter = {}): Promise<number> {
+    return (await this.#page('executions', conditionRows(filter), null, 1, 1)).count as number;
+  }
+
+  steps(id: string): AsyncGenerator<Row> {
+    return this.#rows('steps', conditionRows({}, id));
+  }
+
+  events(id: string): AsyncGenerator<Row> {
+    return this.#rows('events', conditionRows({}, id));
+  }
+
+  /** The history of an execution with states, oldest first. */
+  actions(id: string): AsyncGenerator<Row> {
+    return this.#rows('actions', conditionRows({}, id));
+  }
+
+  workspaces(): AsyncGenerator<Row> {
+    return this.#rows('workspaces');
+  }
+
+  plans(): AsyncGenerator<Row> {
+    return this.#rows('plans');
+  }
+
+  workflows(): AsyncGenerator<Row> {
+    return this.#rows('workflows');
+  }
+
+  /** Workers and other nodes, also stopped and dead ones: see the key `state`. */
+  nodes(): AsyncGenerator<Row> {
+    return this.#rows('nodes');
+  }
+
+  /** Plan, cap, slots in use and waiting executions of a workspace. */
+  async usage(workspace: string): Promise<Row> {
+    return JSON.parse(await this.#call((store) => native.usage(store, workspace)));
+  }
+
+  /** Failed executions that nobody has retried or dismissed, grouped by code, workflow and workspace, the largest first. */
+  async failures(filter: Filter = {}): Promise<Row[]> {
+    const rows = conditionRows(filter);
+    return JSON.parse(await this.#call((store) => native.failures(store, rows))).items;
+  }
+
+  /** Does it to all executions that meet the conditions; one is needed. */
+  async act(act: Act, filter: Filter, options: { because?: string } = {}): Promise<Acted> {
+    const number = ACTS.indexOf(act);
+    if (number < 0) {
+      throw new Misuse(`${act} is no act`, { hint: `there are ${ACTS.join(', ')}` });
+    }
+    const rows = conditionRows(filter);
+    return this.#call((store) => native.act(store, number, options.because ?? null, rows));
+  }
+
   /** The metrics of the store and of this process as Prometheus text. */
   metrics(): Promise<string> {
     return this.#call((store) => native.metrics(store));
@@ -487,6 +581,19 @@ export class Store {
     } finally {
       this.#pending.delete(pending);
     }
+  }
+
+  async #page(kind: Kind, rows: ConditionRows, cursor: string | null, limit = 0, count = 0): Promise<Page> {
+    return JSON.parse(await this.#call((store) => native.list(store, KINDS.indexOf(kind), cursor, limit, count, rows)));
+  }
+
+  async *#rows(kind: Kind, rows: ConditionRows = conditionRows({})): AsyncGenerator<Row> {
+    let cursor: string | null = null;
+    do {
+      const page: Page = await this.#page(kind, rows, cursor);
+      yield* page.items;
+      cursor = page.next_cursor;
+    } while (cursor !== null);
   }
 
   async #waitPart(id: string, partUs: number): Promise<string> {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { Store, WeirError } from 'weir';
+import { type Act, Fail, type Filter, Misuse, Store, WeirError, Worker, workflow } from 'weir';
 import { cleanUp, makeFolder } from './support';
 
 const DEFINITION = 'name: nap\nsteps:\n  only: {sleep: 10ms}\n';
@@ -83,4 +83,86 @@ test('what waits is decided and woken', async (t) => {
   await assert.rejects(store.wake(id), hasStatus('illegal_state'));
   await assert.rejects(store.migrateExecution(id, 1), /has version 1 already/);
   await assert.rejects(store.wake(id, { waitingFor: 'approval' }), hasStatus('invalid_argument'));
+});
+
+async function all<Item>(rows: AsyncIterable<Item>): Promise<Item[]> {
+  const items: Item[] = [];
+  for await (const row of rows) {
+    items.push(row);
+  }
+  return items;
+}
+
+test('executions are listed and counted by conditions, page by page', async (t) => {
+  const store = await openStore(t);
+  const labels = { tier: 'gold', area: 'eu' };
+  const runAt = new Date(Date.now() + 3_600_000);
+  const requests = Array.from({ length: 120 }, () => ({ workspace: 'acme', workflow: 'nap', runAt }));
+  const ids = await store.enqueueMany(requests);
+  const gold = await store.enqueue({ workspace: 'acme', workflow: 'nap', labels, businessKey: 'order-17', runAt });
+  const found = (await all(store.executions({ workspace: 'acme' }))).map((row) => row.id);
+  assert.deepEqual(found.sort(), [...ids, gold].sort());
+  assert.equal(await store.count({ states: 'PENDING' }), 121);
+  assert.equal(await store.count({ states: ['COMPLETED', 'FAILED'] }), 0);
+  assert.equal(await store.count({ createdBefore: new Date(Date.now() - 3_600_000) }), 0);
+  for (const filter of [{ labels }, { businessKey: 'order-17' }, { businessKeyPrefix: 'order-', reason: 'scheduled' }]) {
+    assert.deepEqual(
+      (await all(store.executions(filter))).map((row) => row.id),
+      [gold],
+    );
+  }
+  assert.deepEqual(
+    (await all(store.events(gold))).map((row) => row.event),
+    ['enqueue'],
+  );
+  assert.deepEqual(await all(store.steps(gold)), []);
+  assert.deepEqual(await all(store.actions(gold)), []);
+  assert.deepEqual(
+    (await all(store.workspaces())).map((row) => row.name),
+    ['acme'],
+  );
+  assert.ok((await all(store.plans())).some((row) => row.name === 'pro'));
+  assert.deepEqual(
+    (await all(store.workflows())).map((row) => row.name),
+    ['nap'],
+  );
+  assert.deepEqual(await all(store.nodes()), []);
+  assert.equal((await store.usage('acme')).pending, 121);
+  await assert.rejects(store.usage('nobody'), hasStatus('workspace_not_found'));
+});
+
+test('an act is on all that meet the conditions, and a wrong one is refused', async (t) => {
+  const store = await openStore(t);
+  for (const key of ['a', 'b', 'c']) {
+    await store.enqueue({ workspace: 'acme', workflow: 'nap', key });
+  }
+  assert.deepEqual(await store.act('cancel', { key: 'a', workspace: 'acme' }), { matched: 1, changed: 1, refused: 0 });
+  const rest = await store.act('cancel', { workspace: 'acme', states: 'PENDING' }, { because: 'they left' });
+  assert.deepEqual(rest, { matched: 2, changed: 2, refused: 0 });
+  await assert.rejects(store.act('cancel', {}), hasStatus('invalid_argument'));
+  await assert.rejects(store.act('fire' as Act, { workspace: 'acme' }), Misuse);
+  assert.throws(() => store.executions({ workspce: 'acme' } as Filter), /workspce is no condition/);
+  assert.throws(() => store.executions({ states: 'OPEN' } as unknown as Filter), /OPEN is no state/);
+  assert.throws(() => store.executions({ createdSince: new Date('x') }), /createdSince/);
+  const labels = Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`l${i}`, 'x']));
+  await assert.rejects(store.count({ labels }), hasStatus('invalid_argument'));
+  await assert.rejects(store.count({ labels: { tier: 7 as unknown as string } }), TypeError);
+});
+
+test('failures are grouped until they are dealt with', async (t) => {
+  const store = await openStore(t);
+  const broken = workflow({ name: 'broken' }, async () => {
+    throw new Fail('no_money', 'the card is empty');
+  });
+  const worker = new Worker({ workflows: [broken], store });
+  cleanUp(t, () => worker.stop());
+  await worker.start();
+  for (let i = 0; i < 2; i++) {
+    await store.wait(await broken.enqueue({ workspace: 'acme', params: {}, store }));
+  }
+  const [group, ...more] = await store.failures();
+  assert.deepEqual([group?.error_code, group?.workflow, group?.count, more.length], ['no_money', 'broken', 2, 0]);
+  assert.deepEqual(await store.failures({ workflow: 'nap' }), []);
+  await store.act('dismiss', { errorCode: 'no_money' });
+  assert.deepEqual(await store.failures(), []);
 });

@@ -83,6 +83,8 @@ static void wrong_states_are_refused(void **state)
          "f.yaml:4:41: \"initial\" of the variable \"a\" must be of the type integer", NULL},
         {HEAD "  x: {handler: h}\nvariables: {a: {initial: \"${.input.a}\"}}\n",
          "f.yaml:4:26: \"initial\" must be a fixed value, without expressions", NULL},
+        {HEAD "  x: {handler: h}\nvariables: {a: {initial: [\"$${.input.a}\"]}}\n",
+         "f.yaml:4:26: \"initial\" may not have ${ in a text; the handler of the first state can set it", NULL},
         {HEAD "  x: {handler: h}\nvariables: {a: {initial: \"a\\u0000\"}}\n",
          "f.yaml:4:26: \"initial\" must not hold a NUL", NULL},
         {HEAD "  x: {handler: h}\nsignals: [go, go]\n", "f.yaml:4:15: the signal \"go\" is listed twice", NULL},

@@ -183,6 +183,29 @@ static void every_kind_of_list_is_there(void **state)
     }
 }
 
+static void failures_are_grouped(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char *json = NULL;
+    const struct weir_filter other = {.workspace = "globex"};
+    const struct weir_filter odd = {.states = WEIR_STATE_ALL + 1};
+    enqueue("bad", id);
+    start_node();
+    await(id, WEIR_END_FAILED);
+    assert_int_equal(weir_failures(weir, NULL, &json, &error), WEIR_OK);
+    assert_non_null(strstr(json, "\"workflow\":\"bad\""));
+    assert_non_null(strstr(json, "\"count\":1,"));
+    weir_free(json);
+    assert_int_equal(weir_failures(weir, &other, &json, &error), WEIR_OK);
+    assert_non_null(strstr(json, "\"items\":[]"));
+    weir_free(json);
+    json = NULL;
+    assert_int_equal(weir_failures(weir, &odd, &json, &error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(weir_failures(weir, NULL, NULL, &error), WEIR_MISUSE);
+    assert_null(json);
+}
+
 static void wrong_lists_are_refused(void **state)
 {
     (void)state;
@@ -411,6 +434,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_workflow_is_disabled_enabled_and_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(conditions_choose, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_kind_of_list_is_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(failures_are_grouped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_lists_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(usage_counts_the_workspace, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_result_is_that_of_a_completed_execution, set_up, tear_down),

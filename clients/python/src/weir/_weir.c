@@ -423,6 +423,22 @@ static PyObject *store_list(struct store *self, PyObject *args)
     return status == WEIR_OK ? take_text(json) : raise_error(status, &error);
 }
 
+static PyObject *store_failures(struct store *self, PyObject *args)
+{
+    char *json = NULL;
+    PyObject *labels = NULL;
+    struct weir_label filled[WEIR_FILTER_LABELS_MAX + 1];
+    struct weir_filter filter = {.id = NULL};
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, FILTER_FORMAT ":failures", FILTER_FIELDS(filter)) ||
+        fill_filter_labels(labels, filled, &filter) != 0) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_failures(weir, &filter, &json, &error));
+    return status == WEIR_OK ? take_text(json) : raise_error(status, &error);
+}
+
 static PyObject *store_act(struct store *self, PyObject *args)
 {
     int act;
@@ -658,6 +674,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("metrics", store_metrics, METH_NOARGS),
                                       METHOD("usage", store_usage, METH_VARARGS),
                                       METHOD("list", store_list, METH_VARARGS),
+                                      METHOD("failures", store_failures, METH_VARARGS),
                                       METHOD("act", store_act, METH_VARARGS),
                                       METHOD("retry", store_retry, METH_VARARGS),
                                       METHOD("update", store_update, METH_VARARGS),

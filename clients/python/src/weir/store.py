@@ -84,7 +84,7 @@ class Acted(NamedTuple):
     refused: int
 
 
-_KINDS = ('executions', 'events', 'steps', 'workspaces', 'plans', 'workflows', 'nodes', 'locks', 'groups')
+_KINDS = ('executions', 'events', 'steps', 'workspaces', 'plans', 'workflows', 'nodes', 'locks', 'groups', 'actions')
 _STATES = ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED')
 _ACTS = ('cancel', 'retry', 'release', 'purge', 'wake', 'dismiss')  # in the order of enum weir_act
 
@@ -107,9 +107,6 @@ class Filter(NamedTuple):
     business_key: str | None = None
     business_key_prefix: str | None = None
     labels: Mapping[str, str] | None = None
-    key_mode: str | None = None
-    debounce: Duration | None = None
-    debounce_max: Duration | None = None
 
     def _as_arguments(self) -> _weir._Filter:
         states = [self.states] if isinstance(self.states, str) else self.states
@@ -316,6 +313,10 @@ class Store:
     def events(self, id: str) -> list[dict[str, Any]]:
         return list(self._rows('events', Filter(id)))
 
+    def actions(self, id: str) -> list[dict[str, Any]]:
+        """The history of an execution with states, oldest first."""
+        return list(self._rows('actions', Filter(id)))
+
     def workspaces(self) -> Iterator[dict[str, Any]]:
         return self._rows('workspaces')
 
@@ -332,6 +333,11 @@ class Store:
     def usage(self, workspace: str) -> dict[str, Any]:
         """Plan, cap, slots in use and waiting executions of a workspace."""
         return _object(self.native().usage(workspace))
+
+    def failures(self, **conditions: Any) -> list[dict[str, Any]]:
+        """Failed executions that nobody has retried or dismissed, grouped by code, workflow and workspace, the largest
+        first."""
+        return list(_object(self.native().failures(Filter(**conditions)._as_arguments()))['items'])
 
     def retry(
         self, id: str, reason: str | None = None, *, keep_finished: bool = False, from_step: str | None = None
