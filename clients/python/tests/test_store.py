@@ -144,16 +144,16 @@ def test_executions_are_chosen_by_what_they_wait_for(store):
 
 
 def test_failures_are_grouped_until_they_are_dealt_with(store):
-    @weir.workflow(name='broken')
-    def broken(*, ctx):
+    @weir.workflow(name='poor')
+    def poor(*, ctx):
         raise weir.Fail('no_money', 'the card is empty')
 
-    with weir.Worker([broken], store=store):
-        ids = [broken.enqueue(workspace=name, using=store) for name in ('acme', 'acme', 'globex')]
+    with weir.Worker([poor], store=store):
+        ids = [store.enqueue(name, 'poor') for name in ('acme', 'acme', 'globex')]
         for id in ids:
             store.wait(id, 60)
     found = [(row['error_code'], row['workflow'], row['workspace'], row['count']) for row in store.failures()]
-    assert found == [('no_money', 'broken', 'acme', 2), ('no_money', 'broken', 'globex', 1)]
+    assert found == [('no_money', 'poor', 'acme', 2), ('no_money', 'poor', 'globex', 1)]
     assert store.act('dismiss', workspace='acme', error_code='no_money') == weir.Acted(2, 2, 0)
     assert [row['workspace'] for row in store.failures()] == ['globex']
     assert store.failures(workspace='acme') == []
