@@ -2,15 +2,18 @@
 """Mutation score: does a test fail when a line of the queue, of the dispatcher or of the stores' SQL is changed?
 
 A mutant is one small change of one line: a condition is negated, a boundary moved, a statement dropped, a lock clause
-taken away. Each is built in a copy of the tree, and the tests that are nearest to its file run first, until one fails
-(killed) or all have passed (survived). A failure counts when the test fails a second time with the change and has
-passed without it. A change that does not compile is no mutant and is not counted. No free() is dropped: leaks are what
-the sanitizers find.
+taken away. All of a draw are in one build of a copy of the tree, and WEIR_MUTANT=NUMBER chooses one when a program
+starts (mutant_schemata.py). Each test program of the core suite runs once without a mutant; it leaves its time and the
+points that it reached. A mutant then meets the programs that reach it, fast and related ones first, until one fails
+(killed) or all have passed (survived). A failure counts when the program fails a second time, or has no end. A change
+that does not compile is no mutant and is not counted; one that compiles only alone, as in a table, is left out. No
+free() is dropped: leaks are what the sanitizers find.
 
   mutants.py [--count N] [--seed S]   N mutants, drawn by the seed from all
              [--only TEXT]            of files whose path contains TEXT
              [--minutes M]            begin no more after M minutes
              [--folder FOLDER]        the copy, its build and the results (build-mutants); a run is taken up where it ended
+             [--again]                those that survived before, without explanation
              [--list]                 print what would be tried
              [--id ID]                this one alone, with the output of the test that kills it
   mutants.py --self-test
@@ -22,21 +25,28 @@ text of the line and the change, so that they stay when other lines move.
 import argparse
 import collections
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
 
+import mutant_schemata as schemata
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXPLAINED = 'tests/mutants/explained.md'
-SECONDS_LEAST = 60  # for a test that takes no time; a busy machine must kill no mutant
-SECONDS_UNKNOWN = 600  # for a test of which no passed run is known yet
-TIMES = 8  # what a test may take, in times of what it took when it passed
+SECONDS_LEAST = 15  # more than this and TIMES what it took is no end; a busy machine must kill no mutant
+SECONDS_UNKNOWN = 300  # for a program of which no passed run is known yet
+SECONDS_MOST = 90  # programs that take longer judge nothing
+SECONDS_EACH = (6, 40, 100000)  # what a mutant gets in each round, so that those that are soon killed come before survivors
+TIMES_POSTGRES = 3  # what it gets of them, for a server begins with each program
+TIMES = 4
 
 Mutant = collections.namedtuple('Mutant', 'id file line operator old new begin end')
 
@@ -153,6 +163,11 @@ def read(path):
         return file.read()
 
 
+def read_bytes(path):
+    with open(path, 'rb') as file:
+        return file.read()
+
+
 def write(path, text):
     with open(path, 'w', encoding='utf-8') as file:
         file.write(text)
@@ -175,6 +190,13 @@ def draw(found, seed, count):
     return sorted(found, key=lambda mutant: hashlib.sha256(f'{seed} {mutant.id}'.encode()).digest())[:count]
 
 
+def draw_of(options, found=None):
+    """All of one draw are in the tree, also when one of them is wanted, so that nothing is built anew for it."""
+    found = found or all_mutants(options.only)
+    drawn = draw(found, options.seed, options.count)
+    return drawn + [mutant for mutant in found if mutant.id == options.id and mutant not in drawn]
+
+
 # --- the copy and its build ---
 
 class Copy:
@@ -182,30 +204,25 @@ class Copy:
         self.folder = os.path.abspath(folder)
         self.tree = os.path.join(self.folder, 'tree')
         self.build = os.path.join(self.folder, 'build')
-        self.template = self.digest = None
+        self.template = None
 
-    def refresh(self):
-        """Writes only what differs, so that little is built anew; each test is built when it is first needed."""
+    def refresh(self, replaced=None):
+        """Writes only what differs, so that little is built anew; `replaced` has texts beside those of the tree."""
+        replaced = {file: text.encode() for file, text in (replaced or {}).items()}
         os.makedirs(self.tree, exist_ok=True)
-        digest = hashlib.sha256()
-        for file in sorted(files_of_tree()):
-            path = os.path.join(self.tree, file)
-            with open(os.path.join(ROOT, file), 'rb') as source:
-                data = source.read()
-            if file.startswith(('src/', 'include/', 'tests/')) and file != EXPLAINED:
-                digest.update(f'{file} {len(data)} '.encode() + data)
-            if os.path.isfile(path):
-                with open(path, 'rb') as old:
-                    if old.read() == data:
-                        continue
+        for file in sorted({*files_of_tree(), *replaced}):
+            path, source = os.path.join(self.tree, file), os.path.join(ROOT, file)
+            data = replaced[file] if file in replaced else read_bytes(source)
+            if os.path.isfile(path) and read_bytes(path) == data:
+                continue
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, 'wb') as target:
                 target.write(data)
-            os.chmod(path, os.stat(os.path.join(ROOT, file)).st_mode & 0o777)
+            if os.path.isfile(source):
+                os.chmod(path, os.stat(source).st_mode & 0o777)
         if not os.path.isfile(os.path.join(self.build, 'build.ninja')):
             self.run(['meson', 'setup', self.build, self.tree, '-Dtests=true', '-Dbench=false', '-Dwerror=false',
                       '-Doptimization=1', '-Ddebug=false'])
-        self.digest = digest.hexdigest()
 
     def run(self, words):
         answer = subprocess.run(words, capture_output=True, text=True)
@@ -238,12 +255,12 @@ class Copy:
         finally:
             subprocess.run(['rm', '-rf', folder], check=False)
 
-    def call(self, test, seconds, until_failure=True):
-        """(passed, seconds that it took, output)"""
+    def call(self, test, seconds, until_failure=True, more=None):
+        """(passed, seconds that it took, output); `more` is put into the environment"""
         words = list(test['cmd'])
         if test['name'] == 'simulation':
             words[words.index('--seeds') + 1] = '40'
-        environment = {**os.environ, **test['env']}
+        environment = {**os.environ, **test['env'], **(more or {})}
         if self.template:
             environment['WEIR_POSTGRES_TEMPLATE'] = self.template
         began = time.monotonic()
@@ -281,111 +298,242 @@ def kill_group(process):
         pass
 
 
+# --- one tree of all mutants ---
+
+def compile_commands(build):
+    """How each source file of the library is compiled: {file in the tree: words}"""
+    found = {}
+    for entry in json.loads(read(os.path.join(build, 'compile_commands.json'))):
+        if 'libweir_internal' in entry['output']:
+            words = shlex.split(entry['command'])
+            at = words.index('-o')
+            found[os.path.abspath(os.path.join(entry['directory'], entry['file']))] = words[:at] + words[at + 2:]
+    return found
+
+
+class MutantTree:
+    """The copy with all mutants in it; `numbers` has those that are, `left_out` those that are not, with the reason."""
+
+    def __init__(self, copy, wanted):
+        self.copy, self.numbers, self.left_out, self.rows = copy, {}, {}, {}
+        numbered = list(enumerate(wanted, 1))
+        replaced = self.of_sql([pair for pair in numbered if pair[1].file.endswith('.sql')])
+        by_file = collections.defaultdict(list)
+        for number, mutant in numbered:
+            if mutant.file.endswith('.c'):
+                by_file[mutant.file].append((number, mutant))
+        # Files of C stay as an earlier run left them, until it is known what they will be.
+        paths = {file: os.path.join(copy.tree, file) for file in by_file}
+        copy.refresh({**replaced, **{file: read(path) for file, path in paths.items() if os.path.isfile(path)}})
+        headers = [name for target in json.loads(copy.run(['meson', 'introspect', '--targets', copy.build]))
+                   for name in target['filename'] if name.endswith('.h')]
+        copy.run(['ninja', '-C', copy.build, '--quiet', *(os.path.relpath(name, copy.build) for name in headers)])
+        self.commands = compile_commands(copy.build)
+        self.known_path = os.path.join(copy.folder, 'left_out.json')
+        self.known = json.loads(read(self.known_path)) if os.path.isfile(self.known_path) else {}
+        for file, pairs in by_file.items():
+            replaced[file] = self.of_c(file, pairs)
+        write(self.known_path, json.dumps(self.known))
+        copy.refresh(replaced)
+
+    def compiles(self, file, text):
+        path = os.path.join(self.copy.tree, file)
+        words = [*self.commands[path], '-fsyntax-only', '-w', '-x', 'c', '-iquote', os.path.dirname(path), '-']
+        return subprocess.run([word for word in words if not word.endswith(os.path.basename(file))], cwd=self.copy.build,
+                              input=text.encode(), capture_output=True, check=False).returncode == 0
+
+    def of_c(self, file, pairs):
+        text = read(os.path.join(ROOT, file))
+        blank = blank_c(text)
+
+        def of(pairs):
+            return schemata.with_include(schemata.with_switches(text, blank, pairs))
+        key = hashlib.sha256(of(pairs).encode()).hexdigest()
+        if key not in self.known:
+            self.known[key] = {}
+            if not self.compiles(file, of(pairs)):
+                for pair in pairs:
+                    if not self.compiles(file, of([pair])):
+                        self.known[key][pair[1].id] = self.compiles(file, changed(text, pair[1]))
+        for number, mutant in pairs:
+            if mutant.id not in self.known[key]:
+                self.numbers[mutant.id] = number
+            elif self.known[key][mutant.id]:
+                self.left_out[mutant.id] = 'left out'
+            else:
+                self.left_out[mutant.id] = 'no mutant'
+        return of([pair for pair in pairs if pair[1].id in self.numbers])
+
+    def of_sql(self, numbered):
+        texts = {}
+        for number, mutant in numbered:
+            row = schemata.changed_row(mutant.file, read(os.path.join(ROOT, mutant.file)), mutant)
+            if row is None:
+                self.left_out[mutant.id] = 'left out'
+            else:
+                self.numbers[mutant.id], self.rows[mutant.id], texts[number] = number, row[:2], row
+        replaced = {f'tests/{schemata.TEXTS}': schemata.texts_header(texts)}
+        for file in files_of_tree():
+            if re.match(r'(src|tests/unit)/store/\w.*\.c$', file):
+                text = read(os.path.join(ROOT, file))
+                if schemata.with_texts(text) != text:
+                    replaced[file] = schemata.with_texts(text)
+        return replaced
+
+
 # --- which tests ---
 
-RUN_DEFINITIONS = ('evaluator_process', 'execution', 'stages', 'step_inputs', 'step_run', 'step_secrets', 'step_signal',
-                   'waiting')
+def queries_of(build, store):
+    """The names of the queries of a store, in the order of their numbers."""
+    header = read(os.path.join(build, f'src/store/{store}_queries.h'))
+    return [name.lower() for name in re.findall(r'^    QUERY_(\w+),$', header, re.M)]
 
 
-def distance(file, name):
-    """How near a test is to a file: less is nearer; None = it cannot reach it."""
-    area = re.match(r'src/(store/\w+|\w+)', file).group(1)
-    stem = os.path.splitext(os.path.basename(file))[0]
-    if name == 'mutants' or name.startswith(('end_to_end', 'interop', 'docs', 'cli', 'library', 'base', 'observe')):
-        return None
-    if name == f'{area}/{stem}_test':
-        return 0
-    if area == 'queue':
-        reach = ('queue/', 'dispatch/', 'engine/evaluator')
-    elif area == 'dispatch':
-        reach = ('dispatch/', 'simulation')
-    elif area == 'definition':
-        reach = ('definition/', *(f'engine/in_process/{name}_test' for name in RUN_DEFINITIONS))
-    else:
-        store = area.split('/')[1]
-        reach = (f'conformance/{store}/', f'store/{store}/') + (
-            ('dispatch/', 'simulation') if store == 'sqlite' else ('simulation_postgres',))
-    if area == 'queue' and stem.startswith(('scheduler', 'item', 'retry', 'breaker')):
-        reach += ('simulation',)
-    if not name.startswith(reach):
-        return None
-    if name == 'simulation_postgres' and area != 'store/postgres':
-        return None
-    words = [word.rstrip('s') for word in stem.split('_') if len(word) > 3]
-    return (1 if any(word in name for word in words) else 2) + (2 if name.startswith('simulation') else 0) + next(
-        (rank for rank, start in enumerate(reach) if name.startswith(start)), 1)
+def calls_of_postgres():
+    """What each query and function of PostgreSQL can reach of the functions; '' is what the schema itself names."""
+    texts, folder = {'': ''}, os.path.join(ROOT, 'src/store/postgres')
+    for kind in ('functions', 'views', 'queries', 'schema'):
+        for file in sorted(os.listdir(os.path.join(folder, kind))):
+            text = read(os.path.join(folder, kind, file))
+            if kind == 'schema':
+                texts[''] += text
+            elif kind == 'queries':
+                rows = schemata.rows_of(f'src/store/postgres/queries/{file}', text)
+                texts.update({f'{name}?': sql for name, sql in rows.items()})
+            else:
+                texts[file[:-len('.sql')]] = text
+    return schemata.calls_of(texts)
 
 
 class Judge:
-    def __init__(self, copy):
-        self.copy, self.tests, self.kills = copy, copy.tests(), collections.Counter()
-        # Seconds of each test on the unchanged tree, None where it fails there; kept for the same tree.
-        self.took_path = os.path.join(copy.folder, 'took.json')
-        kept = json.loads(read(self.took_path)) if os.path.isfile(self.took_path) else {}
-        self.took = kept['took'] if kept.get('digest') == copy.digest else {}
+    def __init__(self, copy, tree):
+        self.copy, self.tree, self.kills = copy, tree, collections.Counter()
+        self.tests = {name: test for name, test in copy.tests().items() if is_judge(test)}
+        self.queries = {store: queries_of(copy.build, store) for store in schemata.FIRST_POINT}
+        self.calls = calls_of_postgres()
+        # Of each program on the unchanged tree the seconds that it took, None where it fails, and the points that it
+        # reached; kept for as long as its file is the same.
+        self.runs_path = os.path.join(copy.folder, 'runs.json')
+        self.runs = json.loads(read(self.runs_path)) if os.path.isfile(self.runs_path) else {}
+        self.recorded = set()
+        # Of mutants without a verdict the programs that they have met, with the digest of the program's file.
+        self.passed_path = os.path.join(copy.folder, 'passed.json')
+        self.passed = json.loads(read(self.passed_path)) if os.path.isfile(self.passed_path) else {}
 
-    def nearest(self, file):
-        names = [(distance(file, name), -self.kills[file, name], self.took.get(name) or SECONDS_LEAST, name)
-                 for name in self.tests if self.took.get(name, 0) is not None]
-        return [name for near, *_, name in sorted(names, key=lambda row: (row[0] is None, row)) if near is not None]
-
-    def keep(self, name, seconds):
-        self.took[name] = seconds
-        with open(self.took_path, 'w', encoding='utf-8') as file:
-            json.dump({'digest': self.copy.digest, 'took': self.took}, file)
-
-    def call(self, name):
-        known = self.took.get(name)
-        seconds = SECONDS_UNKNOWN if known is None else SECONDS_LEAST + TIMES * known
-        passed, took, output = self.copy.call(self.tests[name], seconds)
-        if passed and known is None:
-            self.keep(name, took)
-        return passed, output
-
-    def passes_unchanged(self, name):
-        """A test that fails on the unchanged tree judges nothing. The tree is unchanged here."""
-        if self.took.get(name) is None:
-            self.copy.compile(self.tests[name]['targets'])
-            passed, output = self.call(name)
+    def record(self, is_postgres):
+        names = [name for name in self.tests if needs_postgres(name) == is_postgres and name not in self.recorded]
+        self.recorded.update(names)
+        if names:
+            targets = {target for name in names for target in self.tests[name]['targets']}
+            self.copy.run(['ninja', '-C', self.copy.build, '--quiet', *sorted(targets)])
+        for name in names:
+            test = self.tests[name]
+            digest = hashlib.sha256(b''.join(map(read_bytes, [os.path.join(self.copy.build, target)
+                                                               for target in test['targets']]))).hexdigest()
+            if self.runs.get(name, {}).get('digest') == digest:
+                continue
+            path = os.path.join(self.copy.folder, 'reached')
+            with open(path, 'wb') as file:
+                file.truncate(65536)
+            for _ in range(2):  # a busy machine may fail one
+                passed, took, output = self.copy.call(test, SECONDS_UNKNOWN, more={'WEIR_MUTANTS_REACHED': path})
+                if passed:
+                    break
             if not passed:
-                self.keep(name, None)
                 print(f'# {name} fails on the unchanged tree and judges nothing:\n{output[-1500:]}', flush=True)
-        return self.took.get(name) is not None
+            points = [point for point, reached in enumerate(read_bytes(path)) if reached]
+            self.runs[name] = {'digest': digest, 'took': took if passed else None, 'points': points}
+            write(self.runs_path, json.dumps(self.runs))
 
-    def fails(self, mutant, text, name):
-        """The output of a test that notices the change, else None."""
-        passed, output = self.call(name)
-        if not passed and self.took.get(name) is None:
-            write(self.path(mutant), text)
-            passed = not self.passes_unchanged(name)
-            write(self.path(mutant), changed(text, mutant))
-            self.copy.compile(self.tests[name]['targets'])
-        if not passed:
-            passed, output = self.call(name)
-        return None if passed else output
+    def reaches(self, mutant, name):
+        points = self.runs[name]['points']
+        if mutant.file.endswith('.c'):
+            return self.tree.numbers[mutant.id] in points
+        table, row = self.tree.rows[mutant.id]
+        store = table.split('_')[0]
+        first, queries = schemata.FIRST_POINT[store], self.queries[store]
+        used = [queries[point - first] for point in points if first <= point < first + len(queries)]
+        if table.endswith('queries'):
+            return row in used
+        if not used:
+            return False
+        return (row in self.calls[''] or any(row in self.calls[f'{query}?'] for query in used)
+                or any(row in self.calls[called] for called in self.called_by_text(name)))
 
-    def path(self, mutant):
-        return os.path.join(self.copy.tree, mutant.file)
+    @functools.lru_cache(maxsize=None)
+    def called_by_text(self, name):
+        """The functions of PostgreSQL that a program of tests calls by itself."""
+        text = read(self.source_of(name)) if self.source_of(name) else ''
+        return [called for called in re.findall(r'\bweir\.(\w+)', text) if called in self.calls]
 
-    def judge(self, mutant):
-        """(verdict, the test that killed it or why it is none, its output)"""
-        text = read(self.path(mutant))
-        assert text[mutant.begin:mutant.end] == mutant.old, mutant
-        try:
-            write(self.path(mutant), changed(text, mutant))
-            names = self.nearest(mutant.file)
-            for begin in range(0, len(names), 4):  # a mutant that the first ones kill needs no more
-                chunk = names[begin:begin + 4]
-                if not self.copy.compile(sorted({target for name in chunk for target in self.tests[name]['targets']})):
-                    return 'no mutant', 'it does not compile', ''
-                for name in chunk:
-                    output = self.fails(mutant, text, name)
-                    if output is not None:
-                        self.kills[mutant.file, name] += 1
-                        return 'killed', name, output
-            return 'survived', f'{len(names)} tests', ''
-        finally:
-            write(self.path(mutant), text)
+    def source_of(self, name):
+        stem = re.sub(r'^conformance/\w+/(\w+?)(_by_news)?$', r'conformance/\1_test', name)
+        path = os.path.join(ROOT, 'tests', stem if stem.startswith('conformance') else f'unit/{stem}') + '.c'
+        return path if os.path.isfile(path) else None
+
+    def costs(self, mutant, is_on_all=False):
+        """{program that reaches the mutant: its seconds}, less for one that killed a neighbour or whose name is alike."""
+        words = [word.rstrip('s') for word in
+                 re.split('[_/.]', f'{mutant.file}_{"_".join(self.tree.rows.get(mutant.id, ()))}') if len(word) > 4]
+        costs = {}
+        for name in self.tests:
+            took = self.runs[name]['took'] if name in self.recorded else None
+            is_on_its_store = is_on_all or needs_postgres(name) == needs_postgres(mutant.file)
+            if took is not None and took <= SECONDS_MOST and is_on_its_store and self.reaches(mutant, name):
+                is_related = self.kills[mutant.file, name] > 0 or any(word in name for word in words)
+                costs[name] = took * (0.2 if is_related else 1)
+        return costs
+
+    def judge(self, mutant, seconds_most):
+        """(verdict, the test that killed it or why it is none, its output); None when the seconds were not enough."""
+        if mutant.id not in self.tree.numbers:
+            verdict = self.tree.left_out[mutant.id]
+            return verdict, 'it compiles only alone' if verdict == 'left out' else 'it does not compile', ''
+        costs = self.costs(mutant)
+        if not costs:  # what only PostgreSQL reaches
+            if seconds_most == SECONDS_EACH[0] and not needs_postgres(mutant.file):
+                return None
+            self.record(True)
+            costs = self.costs(mutant, True)
+        if needs_postgres(mutant.file):
+            seconds_most *= TIMES_POSTGRES
+        more, is_left = {'WEIR_MUTANT': str(self.tree.numbers[mutant.id])}, False
+        passed_ones = self.passed.setdefault(mutant.id, {})
+        met = {name for name in costs if passed_ones.get(name) == self.runs[name]['digest']}
+        for name in sorted(set(costs) - met, key=costs.get):
+            if met and sum(self.runs[one]['took'] for one in (*met, name)) > seconds_most:
+                is_left = True
+                continue
+            seconds = SECONDS_LEAST + TIMES * self.runs[name]['took']
+            for _ in range(2):
+                passed, _, output = self.copy.call(self.tests[name], seconds, more=more)
+                if passed or '# no end in time' in output:
+                    break
+            if passed:
+                met.add(name)
+                passed_ones[name] = self.runs[name]['digest']
+                write(self.passed_path, json.dumps(self.passed))
+            else:
+                if mutant.file.endswith('.sql') and re.search(r'syntax error', output):
+                    return 'no mutant', 'it is no SQL', output
+                self.kills[mutant.file, name] += 1
+                return 'killed', name, output
+        return None if is_left else ('survived', f'{len(costs)} tests', '')
+
+
+def needs_postgres(name):
+    """Of a file or a program. What both stores use is judged on SQLite, which takes a tenth of the time."""
+    return 'postgres' in name
+
+
+# They test what is below or above the queue, definitions, dispatch and stores.
+OTHER_AREAS = ('base/', 'calendar/', 'cli/', 'docs/', 'grpc/', 'library/', 'observe/', 'server/', 'support/')
+
+
+def is_judge(test):
+    suites = {suite.split(':')[-1] for suite in test['suite']}
+    is_core = bool(suites & {'unit', 'conformance'}) and not suites & {'slow', 'long'}
+    return test['name'] == 'simulation' or is_core and not test['name'].startswith(OTHER_AREAS)
 
 
 # --- the run ---
@@ -421,7 +569,8 @@ def report(wanted, results, all_count):
     share = f' ({100 * verdicts["killed"] / counted:.1f} %)' if counted else ''
     print(f'# mutation score: {verdicts["killed"]} of {counted} killed{share},'
           f' {len(survivors) - len(open_ones)} survivors explained, {len(open_ones)} not;'
-          f' {verdicts["no mutant"]} did not compile; {len(done)} of {len(wanted)} tried, {all_count} exist')
+          f' {verdicts["no mutant"]} did not compile, {verdicts["left out"]} compile only alone;'
+          f' {len(done)} of {len(wanted)} tried, {all_count} exist')
     for mutant in open_ones:
         print(f'survived: {show(mutant)}')
     return open_ones, len(done)
@@ -429,7 +578,7 @@ def report(wanted, results, all_count):
 
 def run(options):
     found = all_mutants(options.only)
-    wanted = draw(found, options.seed, options.count)
+    wanted = draw_of(options, found)
     if options.id:
         wanted = [mutant for mutant in found if mutant.id == options.id]
         if not wanted:
@@ -442,6 +591,9 @@ def run(options):
     os.makedirs(options.folder, exist_ok=True)
     path = os.path.join(options.folder, 'results.jsonl')
     results = {} if options.id else load_results(path)
+    if options.again:
+        kept = explained_ids()
+        results = {id: result for id, result in results.items() if result['verdict'] != 'survived' or id in kept}
     if any(mutant.id not in results for mutant in wanted):
         judge_all(options, wanted, results, path)
     open_ones, done = report(wanted, results, len(found))
@@ -453,22 +605,31 @@ def run(options):
 def judge_all(options, wanted, results, path):
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
     copy = Copy(options.folder)
-    copy.refresh()
+    tree = MutantTree(copy, draw_of(options))
     with copy.with_template():
-        judge = Judge(copy)
+        judge = Judge(copy, tree)
         for mutant in wanted:
             if mutant.id in results:
-                continue
-            if until and time.monotonic() > until:
-                break
-            verdict, by, output = judge.judge(mutant)
-            results[mutant.id] = {'id': mutant.id, 'verdict': verdict, 'by': by}
-            if not options.id:
-                with open(path, 'a', encoding='utf-8') as file:
-                    file.write(json.dumps(results[mutant.id]) + '\n')
-            print(f'{verdict} ({by}): {show(mutant)}', flush=True)
-            if options.id:
-                print(output)
+                judge.kills[mutant.file, results[mutant.id]['by']] += 1
+        left = [mutant for mutant in wanted if mutant.id not in results]
+        for seconds_most in SECONDS_EACH:
+            for mutant in sorted(left, key=lambda mutant: (mutant.id in judge.passed, needs_postgres(mutant.file))):
+                if until and time.monotonic() > until:
+                    break
+                judge.record(needs_postgres(mutant.file))
+                found = None if mutant.id in results else judge.judge(mutant, seconds_most)
+                if found:
+                    results[mutant.id] = {'id': mutant.id, 'verdict': found[0], 'by': found[1]}
+                    keep(options, mutant, results[mutant.id], path, found[2])
+
+
+def keep(options, mutant, result, path, output):
+    print(f'{result["verdict"]} ({result["by"]}): {show(mutant)}', flush=True)
+    if options.id:
+        print(output)
+    else:
+        with open(path, 'a', encoding='utf-8') as file:
+            file.write(json.dumps(result) + '\n')
 
 
 # --- self-test ---
@@ -503,17 +664,21 @@ def self_test():
     one = next(iter(mutants_of('src/queue/x.c', '    a = b + c;\n')))
     other = next(iter(mutants_of('src/queue/x.c', '\n\n    a = b + c;\n')))
     assert one.id == other.id and one.line != other.line
-    assert distance('src/queue/retry.c', 'queue/retry_test') == 0
-    assert distance('src/queue/retry.c', 'end_to_end/cli_test') is None
-    assert distance('src/store/postgres/functions/inbox.sql', 'conformance/postgres/inbox') < \
-        distance('src/store/postgres/functions/inbox.sql', 'conformance/postgres/why')
-    assert distance('src/store/postgres/functions/inbox.sql', 'conformance/sqlite/inbox') is None
     found = all_mutants('')
     assert len(found) > 1000
-    for mutant in found:
-        distance(mutant.file, 'engine/in_process/stages_test')  # each file has its tests
+    test_schemata()
     print('mutants.py: ok')
     return 0
+
+
+def test_schemata():
+    text = 'int f(int a)\n{\n    int b = a < 3 ? a + g(1, a) : 2;\n    h(b + 1);\n    return a == b;\n}\n'
+    pairs = list(enumerate(mutants_of('src/queue/x.c', text), 1))
+    switched = schemata.with_switches(text, blank_c(text), pairs)
+    assert '(a <= 3) : (' in switched and '(a - g(1, a)) : (' in switched and 'return (mutant_is(' in switched, switched
+    assert re.search(r'if \(!mutant_is\(\d+\)\) \{ h\(\(mutant_is\(', switched), switched
+    assert switched.count('\n') == text.count('\n') and switched.count('mutant_is(') == len(pairs), switched
+    assert schemata.calls_of({'a': 'b(1)', 'b': 'c', 'c': 'x'}) == {'a': {'a', 'b', 'c'}, 'b': {'b', 'c'}, 'c': {'c'}}
 
 
 def main():
@@ -524,6 +689,7 @@ def main():
     parser.add_argument('--minutes', type=float)
     parser.add_argument('--folder', default=os.path.join(ROOT, 'build-mutants'))
     parser.add_argument('--list', action='store_true')
+    parser.add_argument('--again', action='store_true')
     parser.add_argument('--id')
     parser.add_argument('--self-test', action='store_true')
     options = parser.parse_args()

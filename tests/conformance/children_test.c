@@ -244,6 +244,12 @@ static void no_more_children_run_than_max_parallel(void **state)
     for (int left = 5; left > 0; left--) {
         (void)advance(scene);
         assert_int_equal(pending(scene), left > 2 ? 2 : left);
+        json_t *shown = NULL;
+        scene_ok(scene, store_show(scene->store, parent.id, &shown, &scene->error));
+        const json_t *row = json_array_get(json_object_get(shown, "children"), 0);
+        assert_int_equal(json_number_at(row, "open"), left > 2 ? 2 : left);
+        assert_int_equal(json_number_at(row, "not_started"), left > 2 ? left - 2 : 0);
+        json_decref(shown);
         end_children(scene, 1, RECORD_COMPLETED);
     }
     json_decref(claim_outcome(scene, &parent));

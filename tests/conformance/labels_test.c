@@ -345,6 +345,165 @@ static void a_parent_and_a_label_are_both_conditions(void **state)
     json_decref(scene_rows(scene, "DELETE FROM children"));
 }
 
+/* --- each condition in each walk --- */
+
+enum { TWIN_LIVING, TWIN_HELD, TWIN_FAILED, TWIN_COMPLETED, TWIN_KINDS };
+
+/* Two executions of one state that differ in all that a filter may ask for. */
+struct twins {
+    const char *ids[2];
+    const char *const *keys;
+    int64_t created_us[2], finished_us[2];
+};
+
+/* The first one ran for 10 seconds, the second one for 20. */
+static void run_twin(struct scene *scene, int kind, int which, int64_t node, struct twins *twins)
+{
+    struct claim_result claim = scene_claim_as(scene, node, which == 0 ? "batch" : "default", 1);
+    assert_int_equal(claim.count, 1);
+    assert_int_equal(scene_record_full(scene, node, scene_record_of(RECORD_DISPATCHED, &claim.items[0])), WEIR_OK);
+    if (kind != TWIN_HELD) {
+        scene_pass(scene, SECONDS(10 + 10 * which));
+        struct record end = scene_record_of(kind == TWIN_FAILED ? RECORD_FAILED : RECORD_COMPLETED, &claim.items[0]);
+        twins->finished_us[which] = scene_now(scene);
+        assert_int_equal(scene_record_full(scene, node, end), WEIR_OK);
+    }
+}
+
+static struct twins make_twins(struct scene *scene, int kind, int64_t other_node)
+{
+    static const char *const keys[][2] = {{"l-0", "l-1"}, {"h-0", "h-1"}, {"f-0", "f-1"}, {"c-0", "c-1"}};
+    struct twins twins = {.keys = keys[kind]};
+    for (int which = 0; which < 2; which++) {
+        twins.created_us[which] = scene_now(scene);
+        twins.ids[which] =
+            scene_enqueue_request(scene, &(struct enqueue_request){.workspace = which == 0 ? "free-co" : "pro-co",
+                                                                   .workflow = which == 0 ? "other" : "hello",
+                                                                   .group = which == 0 ? "batch" : "default",
+                                                                   .idempotency_key = keys[kind][which]});
+        if (kind != TWIN_LIVING) {
+            run_twin(scene, kind, which, which == 0 ? other_node : scene->node, &twins);
+        }
+        scene_pass(scene, SECONDS(1));
+    }
+    static const char *const changes[] = {
+        "workflow_execution_queue SET error_code = 'no_money', error = 'the bank said no'",
+        "workflow_executions SET error_code = 'no_money', error = 'the bank said no'",
+        "workflow_execution_queue SET stuck_at = claimed_at, stuck_fence = fence"};
+    for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
+        char sql[256];
+        (void)snprintf(sql, sizeof sql, "UPDATE %s WHERE id = '%s'", changes[i], twins.ids[0]);
+        json_decref(scene_rows(scene, sql));
+    }
+    if (kind == TWIN_FAILED || kind == TWIN_COMPLETED) {
+        char sql[256];
+        (void)snprintf(sql, sizeof sql, "UPDATE workflow_executions SET retry_of = '%s' WHERE id = '%s'", twins.ids[0],
+                       twins.ids[1]);
+        json_decref(scene_rows(scene, sql));
+    }
+    if (kind == TWIN_FAILED) {
+        struct bulk_result dismissed = {0};
+        struct execution_filter one = {.id = twins.ids[0]};
+        scene_ok(scene, store_bulk(scene->store, BULK_DISMISS, &one, "", 1, &dismissed, &scene->error));
+        assert_int_equal(dismissed.changed, 1);
+    }
+    return twins;
+}
+
+/* Newest first by a list, oldest first by an act that changes nothing: both find this one of the twins, and no other. */
+static void assert_finds(struct scene *scene, struct execution_filter filter, unsigned states, const char *parent,
+                         const char *id)
+{
+    struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 10, .count = true};
+    struct bulk_result result = {0};
+    json_t *page = NULL;
+    filter.states = states;
+    filter.parent = parent;
+    options.filter = filter;
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
+    assert_string_equal(json_text_at(json_array_get(json_object_get(page, "items"), 0), "id"), id);
+    json_decref(page);
+    scene_ok(scene, store_bulk(scene->store, BULK_WAKE, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.matched, 1);
+    assert_string_equal(result.last_id, id);
+}
+
+static void assert_each_condition(struct scene *scene, int kind, const struct twins *twins, unsigned states,
+                                  const char *parent)
+{
+    bool has_ended = kind == TWIN_FAILED || kind == TWIN_COMPLETED;
+    const struct {
+        struct execution_filter filter;
+        int found;
+        bool is_left_out;
+    } conditions[] = {
+        {{.id = twins->ids[1]}, 1, false},
+        {{.workspace = "free-co"}, 0, false},
+        {{.workflow = "other"}, 0, false},
+        {{.group = "batch"}, 0, false},
+        {{.idempotency_key = twins->keys[1]}, 1, false},
+        {{.error_code = "no_money"}, 0, false},
+        {{.error_text = "bank"}, 0, false},
+        {{.version = 1}, 0, false}, /* "hello" has two versions */
+        {{.created_since_us = twins->created_us[1]}, 1, false},
+        {{.created_before_us = twins->created_us[1]}, 0, false},
+        {{.retried = CONDITION_YES}, 0, !has_ended},
+        {{.retried = CONDITION_NO}, 1, !has_ended},
+        {{.dismissed = CONDITION_YES}, 0, kind != TWIN_FAILED},
+        {{.dismissed = CONDITION_NO}, 1, kind != TWIN_FAILED},
+        {{.stuck = CONDITION_YES}, 0, kind != TWIN_HELD},
+        {{.stuck = CONDITION_NO}, 1, kind != TWIN_HELD},
+        {{.node = "node-2"}, 0, kind == TWIN_LIVING},
+        {{.finished_before_us = twins->finished_us[1]}, 0, !has_ended},
+        {{.longer_than_us = SECONDS(10), .as_of_us = 1}, 1, !has_ended},
+        {{.shorter_than_us = SECONDS(20), .as_of_us = 1}, 0, !has_ended},
+        /* The first one began when it was made, the second one a second later. */
+        {{.longer_than_us = SECONDS(10), .as_of_us = twins->created_us[0] + SECONDS(11)}, 0, kind != TWIN_HELD},
+        {{.shorter_than_us = SECONDS(11), .as_of_us = twins->created_us[0] + SECONDS(11)}, 1, kind != TWIN_HELD},
+    };
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
+        if (!conditions[i].is_left_out) {
+            assert_finds(scene, conditions[i].filter, states, parent, twins->ids[conditions[i].found]);
+        }
+    }
+}
+
+static void each_condition_holds_in_each_walk(void **state)
+{
+    static const unsigned states[] = {1U << ITEM_PENDING, 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED, 1U << ITEM_FAILED,
+                                      1U << ITEM_COMPLETED};
+    struct scene *scene = *state;
+    scene_group(scene, "batch");
+    scene_publish(scene, "other", NULL);
+    static const char second[] = "{\"name\":\"hello\",\"steps\":{\"two\":{\"exec\":[\"true\"]}}}";
+    struct published published = {0};
+    scene_ok(scene, store_publish(scene->store, "hello", NULL, second, NULL, &published, &scene->error));
+    int64_t other_node = scene_add_node(scene, "node-2", "batch");
+    const char *parent = scene_enqueue(scene, "big-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &item), WEIR_OK);
+    for (int kind = TWIN_COMPLETED; kind >= TWIN_LIVING; kind--) { /* pending ones come last, or they would be claimed */
+        scene_beat(scene, scene->node);
+        scene_beat(scene, other_node);
+        struct twins twins = make_twins(scene, kind, other_node);
+        char sql[400];
+        (void)snprintf(
+            sql, sizeof sql,
+            "INSERT INTO children (parent_id, step, position, child_id) VALUES ('%s', 's', %d, '%s'), ('%s', 's',"
+            " %d, '%s')",
+            parent, 2 * kind + 1, twins.ids[0], parent, 2 * kind + 2, twins.ids[1]);
+        json_decref(scene_rows(scene, sql));
+        assert_each_condition(scene, kind, &twins, states[kind], NULL);
+        assert_each_condition(scene, kind, &twins, states[kind], parent);
+        if (kind == TWIN_HELD) { /* no item waits yet, so these are the same */
+            assert_each_condition(scene, kind, &twins, states[kind] | 1U << ITEM_PENDING, NULL);
+        }
+    }
+    json_decref(scene_rows(scene, "DELETE FROM children"));
+}
+
 /* --- a signal to many --- */
 
 static struct bulk_result broadcast(struct scene *scene, const struct act_order *order, const char *where)
@@ -434,6 +593,7 @@ int main(void)
         SCENE_TEST(wrong_labels_are_refused),
         SCENE_TEST(lists_by_node_version_duration_and_error),
         SCENE_TEST(a_parent_and_a_label_are_both_conditions),
+        SCENE_TEST(each_condition_holds_in_each_walk),
         SCENE_TEST(a_broadcast_reaches_each_execution_once),
         SCENE_TEST(a_broadcast_needs_a_name_and_a_key),
         SCENE_TEST(a_broadcast_is_one_act_on_record),

@@ -552,6 +552,9 @@ static void status_knows_age_pauses_nodes_and_pressure(void **state)
 {
     struct scene *scene = *state;
     json_t *status = NULL;
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene); /* a held one is not pending */
+    scene_pass(scene, SECONDS(10));
     scene_enqueue_many(scene, "free-co", 20);
     scene_enqueue_many(scene, "big-co", 2);
     scene_pass(scene, SECONDS(5));
@@ -567,14 +570,14 @@ static void status_knows_age_pauses_nodes_and_pressure(void **state)
     json_decref(status);
 }
 
-static json_int_t pending_of(const json_t *status, const char *workspace)
+static json_int_t number_of(const json_t *status, const char *workspace, const char *field)
 {
     size_t i;
     const json_t *row;
     json_array_foreach(json_object_get(status, "workspaces"), i, row)
     {
         if (strcmp(json_text_at(row, "name"), workspace) == 0) {
-            return json_number_at(row, "pending");
+            return json_number_at(row, field);
         }
     }
     fail_msg("status has no workspace %s", workspace);
@@ -585,6 +588,7 @@ static void status_counts_what_waits_by_its_reason(void **state)
 {
     struct scene *scene = *state;
     json_t *status = NULL;
+    scene_workspace(scene, "idle-co", "free");
     scene_enqueue_many(scene, "free-co", 4);
     struct claimed_item holder = scene_claim_one(scene);
     scene_enqueue_many(scene, "pro-co", 2);
@@ -608,7 +612,12 @@ static void status_counts_what_waits_by_its_reason(void **state)
     assert_int_equal(json_number_at(reasons, "workspace_paused"), 3);
     assert_int_equal(json_number_at(reasons, "scheduled"), 1);
     assert_int_equal(json_number_at(reasons, "ready"), 1);
-    assert_int_equal(pending_of(status, "pro-co"), 3); /* ready, scheduled and backing off */
+    assert_int_equal(number_of(status, "idle-co", "delayed"), 0);
+    assert_int_equal(number_of(status, "pro-co", "pending"), 3); /* ready, scheduled and backing off */
+    json_decref(status);
+    scene_ok(scene, store_set_paused(scene->store, NULL, true, &scene->error));
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    assert_int_equal(json_number_at(json_object_get(status, "pending_reasons"), "ready"), 0);
     json_decref(status);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &holder), WEIR_OK);
 }

@@ -479,6 +479,7 @@ static void an_update_before_the_first_claim_counts(void **state)
     struct scene *scene = *state;
     const char *id = enqueue_credit(scene);
     update_ok(scene, id, NULL, "{\"limit\":7}");
+    assert_int_equal(scene_number(scene, "SELECT fence FROM workflow_node_executions WHERE execution_id = '%s'", id), 0);
     update_ok(scene, id, "grant", NULL);
     json_t *shown = show(scene, id);
     assert_json(json_object_get(shown, "state"), "\"grant\"");

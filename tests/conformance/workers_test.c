@@ -203,6 +203,33 @@ static void an_item_that_another_node_can_run_is_tried_again_soon(void **state)
     assert_reason(scene, id, "backing_off");
 }
 
+/* It has the handlers, and takes no work. */
+static void a_node_that_takes_nothing_is_no_other_node(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_mail(scene);
+    int64_t worker = scene_add_node(scene, "worker-1", "default");
+    (void)offer(scene, worker, "[\"render\",\"send\"]");
+    static const char *const reasons[] = {"dead_at = 1", "stopped_at = 1", "desired_state = 'stop'",
+                                          "not_accepting = 'paused'", "expires_at = 1"};
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+        char sql[256];
+        int64_t expires_us = scene_number(scene, "SELECT expires_at FROM nodes WHERE id = %lld", (long long)worker);
+        (void)snprintf(sql, sizeof sql, "UPDATE nodes SET %s WHERE id = %lld", reasons[i], (long long)worker);
+        json_decref(scene_rows(scene, sql));
+        put_back(scene, SECONDS(600));
+        assert_true(wait_of(scene, id) > WORKER_ELSEWHERE_US);
+        assert_int_equal(count_of_reason(scene, "no_worker"), 1);
+        (void)snprintf(sql, sizeof sql,
+                       "UPDATE nodes SET dead_at = NULL, stopped_at = NULL, desired_state = 'run', not_accepting = NULL,"
+                       " expires_at = %lld WHERE id = %lld",
+                       (long long)expires_us, (long long)worker);
+        json_decref(scene_rows(scene, sql));
+        scene_ok(scene, store_bulk(scene->store, BULK_RELEASE, &(struct execution_filter){.id = id}, "", 1,
+                                   &(struct bulk_result){0}, &scene->error));
+    }
+}
+
 static void the_scheduler_learns_of_items_that_became_due(void **state)
 {
     struct scene *scene = *state;
@@ -365,6 +392,7 @@ int main(void)
         SCENE_TEST(a_node_with_the_handlers_makes_the_waiting_items_due),
         SCENE_TEST(an_item_that_backs_off_for_another_reason_keeps_its_delay),
         SCENE_TEST(an_item_that_another_node_can_run_is_tried_again_soon),
+        SCENE_TEST(a_node_that_takes_nothing_is_no_other_node),
         SCENE_TEST(the_scheduler_learns_of_items_that_became_due),
         SCENE_TEST(a_runnable_item_that_no_node_can_run_counts_as_no_worker),
         SCENE_TEST(an_item_is_assigned_to_the_node_with_its_handlers),

@@ -218,6 +218,8 @@ static void a_failing_expression_is_named(void **state)
     expect_failure("${ (empty) }", "${(empty)}: the expression gives no value");
     expect_failure("${.input.list[]}", "${.input.list[]}: the expression gives more than one value");
     expect_failure("${error(\"x\\ny\")}", "${error(\"x\\ny\")}: x y");
+    expect_failure("${.steps[\"my-step\"].output | error(\"x\")}",
+                   "${.steps[\"my-step\"].output | error(\"x\")}: x"); /* not because it is text */
     expect_failure(
         "${.steps[\"my-step\"].output.x}",
         "${.steps[\"my-step\"].output.x}: Cannot index string with string \"x\": the output of step \"my-step\" is"

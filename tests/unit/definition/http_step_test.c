@@ -71,6 +71,7 @@ static void wrong_http_steps_are_refused(void **state)
         {HTTP("url: http://a, headers: [x]"), "f.yaml:3:38: \"headers\" must be a map of at most 64 names and values",
          NULL},
         {HTTP("url: http://a, headers: {'A B': x}"), "f.yaml:3:39: \"A B\" is no name of a header", NULL},
+        {HTTP("url: http://a, headers: {'': x}"), "f.yaml:3:39: \"\" is no name of a header", NULL},
         {HTTP("url: http://a, headers: {\"A\\r\\nB\": x}"), "f.yaml:3:39: \"A  B\" is no name of a header", NULL},
         {HTTP("url: http://a, headers: {host: x}"), "f.yaml:3:39: the header host is set by weir itself", NULL},
         {HTTP("url: http://a, headers: {Content-Length: 1}"),

@@ -1,4 +1,4 @@
-/* `on_failure`, `finally`, `undo` and `continue_on_error`: read, written back, refused. */
+/* `labels`, and `on_failure`, `finally`, `undo` and `continue_on_error`: read, written back, refused. */
 #include "definition/definition.h"
 
 #include <stdio.h>
@@ -146,6 +146,56 @@ static void all_sections_share_the_limit_of_steps(void **state)
     expect_refusal(&(struct wrong){text, "f.yaml:104:3: more than 200 steps", NULL});
 }
 
+#define LABELLED(labels) "name: a\nlabels: " labels "\nsteps: {s: {exec: [x]}}\n"
+
+static void labels_keep_their_order(void **state)
+{
+    (void)state;
+    expect_canonical(
+        LABELLED("{tier: gold, area: \"a b\"}"),
+        "{\"name\":\"a\",\"labels\":{\"tier\":\"gold\",\"area\":\"a b\"},\"steps\":{\"s\":{\"exec\":[\"x\"]}}}");
+    expect_canonical(LABELLED("{}"), "{\"name\":\"a\",\"steps\":{\"s\":{\"exec\":[\"x\"]}}}");
+}
+
+static void wrong_labels_are_refused(void **state)
+{
+    static char text[LABEL_VALUE_MAX + 100];
+    char value[LABEL_VALUE_MAX + 2];
+    (void)state;
+    static const struct wrong table[] = {
+        {LABELLED("{tier: \"\"}"), "f.yaml:2:16: the label \"tier\" must have 1 to 255 bytes", NULL},
+        {LABELLED("{\"t t\": x}"), "f.yaml:2:10: \"t t\" is not the name of a label",
+         "a name has 1 to 64 of a-z, 0-9, _, - and ."},
+        {LABELLED("{tier: \"a\\nb\"}"), "f.yaml:2:16: the label \"tier\" must not hold a control character", NULL},
+        {LABELLED("{tier: \"${.input.x}\"}"), "f.yaml:2:16: the label \"tier\" has a fixed value, no expression",
+         "a label that depends on the params is given at the enqueue: --label tier=VALUE"},
+        {LABELLED("[tier]"), "f.yaml:2:9: \"labels\" must be a map from names to texts, not list", NULL},
+    };
+    REFUSE_ALL(table)
+    memset(value, 'v', sizeof value - 1);
+    value[LABEL_VALUE_MAX] = '\0';
+    (void)snprintf(text, sizeof text, LABELLED("{tier: %s}"), value);
+    definition_close(read_fine(text));
+    value[LABEL_VALUE_MAX] = 'v';
+    value[LABEL_VALUE_MAX + 1] = '\0';
+    (void)snprintf(text, sizeof text, LABELLED("{tier: %s}"), value);
+    expect_refusal(&(struct wrong){text, "f.yaml:2:16: the label \"tier\" must have 1 to 255 bytes", NULL});
+}
+
+/* A name that only begins like that of a variable which programs run is allowed. */
+static void limits_and_names_include_their_last_value(void **state)
+{
+    static char text[STEP_ARGUMENTS_MAX * 4 + 100];
+    size_t length = (size_t)snprintf(text, sizeof text, "name: a\nsteps:\n  s: {exec: [x");
+    (void)state;
+    for (int i = 1; i < STEP_ARGUMENTS_MAX; i++) {
+        length += (size_t)snprintf(text + length, sizeof text - length, ", a");
+    }
+    (void)snprintf(text + length, sizeof text - length, "]}\n");
+    definition_close(read_fine(text));
+    definition_close(read_fine("name: a\nsteps: {s: {exec: [x], env: {LDAP_URL: \"${.input.url}\"}}}\n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +204,9 @@ int main(void)
         cmocka_unit_test(faults_of_sections_are_named),
         cmocka_unit_test(an_id_is_short_enough_for_its_undo),
         cmocka_unit_test(all_sections_share_the_limit_of_steps),
+        cmocka_unit_test(limits_and_names_include_their_last_value),
+        cmocka_unit_test(labels_keep_their_order),
+        cmocka_unit_test(wrong_labels_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

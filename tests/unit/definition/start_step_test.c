@@ -7,7 +7,7 @@ static void a_start_step_is_read_and_written(void **state)
     static const char source[] =
         "name: a\nhold_slot: true\nsteps:\n  s: {start: child}\n"
         "  t:\n    needs: [s]\n    timeout: 120s\n    start:\n      workflow: child\n      for_each: ${.input.list}\n"
-        "      params: {n: \"${.item}\", i: \"${.index + 1}\"}\n      max_parallel: 3\n      wait: any\n"
+        "      params: {n: \"${.item}\", i: \"${.index + 1}\"}\n      max_parallel: 1\n      wait: any\n"
         "      on_parent_end: leave\n      executor_group: heavy\n      priority: -1\n"
         "  u: {start: {workflow: child, wait: none, on_parent_end: cancel}}\n";
     struct definition *definition = read_fine(source);
@@ -22,7 +22,7 @@ static void a_start_step_is_read_and_written(void **state)
         source,
         "{\"name\":\"a\",\"hold_slot\":true,\"steps\":{\"s\":{\"start\":{\"workflow\":\"child\"}},\"t\":{\"needs\":[\"s\"],"
         "\"timeout\":\"2m\",\"start\":{\"workflow\":\"child\",\"params\":{\"n\":\"${.item}\",\"i\":\"${.index + 1}\"},"
-        "\"for_each\":\"${.input.list}\",\"max_parallel\":3,\"wait\":1,\"on_parent_end\":\"leave\",\"executor_group\":"
+        "\"for_each\":\"${.input.list}\",\"max_parallel\":1,\"wait\":1,\"on_parent_end\":\"leave\",\"executor_group\":"
         "\"heavy\","
         "\"priority\":-1}},\"u\":{\"start\":{\"workflow\":\"child\",\"wait\":\"none\"}}}}");
 }

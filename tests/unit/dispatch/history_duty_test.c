@@ -57,6 +57,12 @@ static void each_minute_has_a_row_with_its_starts_waits_and_ends(void **state)
     char id[UUID_TEXT_MAX];
     start_node(bench);
     pass(bench, 5 * SECOND);
+    struct workspace_change pause = {.name = "solo", .paused = 1};
+    struct bulk_result cancelled = {0};
+    assert_int_equal(store_set_workspace(bench->store, &pause, NULL), WEIR_OK);
+    enqueue(bench, "solo", id);
+    struct execution_filter one = {.id = id};
+    assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &one, "", 1, &cancelled, NULL), WEIR_OK);
     for (int i = 0; i < 3; i++) {
         enqueue(bench, "many", id);
     }
@@ -68,6 +74,7 @@ static void each_minute_has_a_row_with_its_starts_waits_and_ends(void **state)
     assert_int_equal(point.starts, 3);
     assert_int_equal(point.completed, 3);
     assert_int_equal(point.failed, 0);
+    assert_int_equal(point.cancelled, 1);
     assert_in_range(history_percentile(point.waits[HISTORY_WAIT], 950), 0, 2 * SECOND);
     assert_int_equal(history_percentile(point.waits[HISTORY_CAPACITY], 950), 1000);
     assert_int_equal(point.workspace_count, 0); /* all have ended */

@@ -197,6 +197,23 @@ static void the_first_purge_leaves_time_for_the_settlement_of_enqueues(void **st
     assert_int_equal(store_why(bench->store, id, &answer, NULL), WEIR_EXECUTION_NOT_FOUND);
 }
 
+static void by_default_the_ended_stay_for_two_weeks(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    json_t *answer = NULL;
+    lost_items = 1; /* all items arrive */
+    start_node(bench);
+    enqueue(bench, "solo", id);
+    pass(bench, 30 * SECOND);
+    bench->now_us += RETENTION_US - 20 * MINUTE;
+    pass(bench, 6 * MINUTE);
+    assert_string_equal(text_of(bench, id, "status"), "COMPLETED");
+    bench->now_us += 20 * MINUTE;
+    pass(bench, 6 * MINUTE);
+    assert_int_equal(store_why(bench->store, id, &answer, NULL), WEIR_EXECUTION_NOT_FOUND);
+}
+
 static struct stream_batch read_changes(struct bench *bench, struct stream_position after)
 {
     struct stream_batch batch = {.count = 0};
@@ -340,6 +357,7 @@ int main(void)
         TEST(a_shorter_interval_counts_while_the_node_runs),
         TEST(a_purge_that_is_too_long_for_a_call_gets_shorter),
         TEST(the_first_purge_leaves_time_for_the_settlement_of_enqueues),
+        TEST(by_default_the_ended_stay_for_two_weeks),
         TEST(changes_that_are_older_than_the_stream_keeps_are_removed),
         TEST(superfluous_events_are_dropped_in_one_step),
         TEST(each_hook_that_is_refused_is_reported),

@@ -42,6 +42,7 @@ static void waits_fall_into_buckets_with_fixed_bounds(void **state)
     assert_int_equal(history_bucket(0), 0);
     assert_int_equal(history_bucket(1000), 0);
     assert_int_equal(history_bucket(1001), 1);
+    assert_int_equal(history_bucket(1414), 1);
     assert_int_equal(history_bucket(1415), 2);
     assert_int_equal(history_bucket(2000), 2);
     assert_int_equal(history_bucket(2001), 3);
@@ -145,12 +146,15 @@ static void a_sum_adds_counts_and_keeps_the_highest_slots(void **state)
                                   .workspace_count = 2};
     sum.waits[HISTORY_PAUSE][3] = 1;
     later.waits[HISTORY_PAUSE][3] = UINT32_MAX;
+    sum.waits[HISTORY_WAIT][5] = 3;
+    later.waits[HISTORY_WAIT][5] = 4;
     assert_true(history_merge(&sum, &later, &arena));
     assert_int_equal(sum.at_us, 180);
     assert_int_equal(sum.span_us, 120);
     assert_int_equal(sum.starts, 3);
     assert_int_equal(sum.failed, 1);
     assert_int_equal(sum.waits[HISTORY_PAUSE][3], UINT32_MAX);
+    assert_int_equal(sum.waits[HISTORY_WAIT][5], 7);
     assert_int_equal(sum.slots_used, 20); /* not the sum of the highest of each */
     assert_int_equal(sum.pending, 9);
     assert_int_equal(sum.workspace_count, 3);
