@@ -39,6 +39,12 @@ enum weir_status postgres_token_create(struct store *store, const struct token_r
         return status;
     }
     struct link *link = link_of(store);
+    if (request->is_session) { /* what is over is no part of the act, so it needs no transaction with it */
+        status = link_run(link, error, NULL, QUERY_DROP_ENDED_TOKEN, "t", request->name);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
     status =
         link_write(link, error, &result, QUERY_CREATE_TOKEN, "tbtToidtt", request->name, (const char *)request->hash,
                    (size_t)TOKEN_HASH_BYTES, token_role_name(request->role), request->workspaces,

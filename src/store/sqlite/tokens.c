@@ -95,7 +95,12 @@ enum weir_status sqlite_token_create(struct store *store, const struct token_req
     if (status != WEIR_OK) {
         return status;
     }
-    status = find_token(&write, request, &id, error);
+    if (request->is_session) {
+        status = connection_run(write.connection, error, NULL, QUERY_DROP_ENDED_TOKEN, "ti", request->name, write.now_us);
+    }
+    if (status == WEIR_OK) {
+        status = find_token(&write, request, &id, error);
+    }
     bool is_repeated = status == WEIR_OK && id != 0;
     if (status == WEIR_OK && !is_repeated) {
         status = act_begin(&write, "token create", "token", request->name, NULL, error);

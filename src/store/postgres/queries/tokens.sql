@@ -5,6 +5,10 @@
 SELECT c.status, c.id, c.unknown
 FROM :schema.create_token($1, $2, $3, CASE WHEN NOT $5 THEN $4::text[] END, $6, $7, $8, $9) c;
 
+-- $1 name of a session
+-- name: drop_ended_token
+DELETE FROM :schema.tokens t WHERE t.name = $1 AND (t.revoked_at IS NOT NULL OR t.expires_at <= (SELECT :schema.store_time()));
+
 -- $1 name or id, $2 actor, $3 reason
 -- name: revoke_token
 SELECT :schema.revoke_token($1, $2, $3);

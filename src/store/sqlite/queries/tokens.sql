@@ -14,6 +14,10 @@ SELECT EXISTS (SELECT 1 FROM tokens);
 INSERT INTO tokens (name, hash, role, workspaces, created_at, created_by, expires_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, 0)) RETURNING id;
 
+-- ?1 name of a session, ?2 time
+-- name: drop_ended_token
+DELETE FROM tokens WHERE name = ?1 AND (revoked_at IS NOT NULL OR expires_at <= ?2);
+
 -- The name of the token to revoke. ?1 name, or id in digits
 -- name: find_token_name
 SELECT t.name FROM tokens t WHERE t.revoked_at IS NULL AND (t.name = ?1 OR CAST(t.id AS TEXT) = ?1);
