@@ -1,4 +1,8 @@
 /* The session of the dashboard: the rights of the token that asks, and the cookie that keeps it (session_cookie.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "server/routes/routes.h"
 #include "server/session_cookie.h"
 #include "weir/weir.h"
@@ -55,12 +59,37 @@ void answer_begin_session(struct api *api, struct store *store, struct http_requ
     }
 }
 
+/* The token of a person's session was made for this browser alone, so it ends with the cookie. Without the store it stays
+ * until the session would have ended; the cookie is removed all the same. */
+static void end_person_session(struct api *api, struct store *store, struct http_request *request)
+{
+    struct weir_error ignored = {.status = WEIR_OK};
+    struct principal *principal = arena_allocate(&request->arena, sizeof *principal);
+    const char *secret = NULL;
+    char id[24];
+    int retry_after_s = 0;
+    if (principal == NULL || session_secret(request, &secret) != WEIR_OK || secret == NULL) {
+        return;
+    }
+    enum access_answer found = access_find(api->access, secret, &request->arena, principal, &retry_after_s);
+    if (found == ACCESS_UNKNOWN && access_refresh_after_miss(api->access, store)) {
+        found = access_find(api->access, secret, &request->arena, principal, &retry_after_s);
+    }
+    if (found != ACCESS_GRANTED || strncmp(principal->name, TOKEN_PERSON, strlen(TOKEN_PERSON)) != 0) {
+        return;
+    }
+    request->principal = principal;
+    (void)snprintf(id, sizeof id, "%" PRId64, principal->token_id);
+    if (api_set_actor(store, request, &ignored) == WEIR_OK && store_token_revoke(store, id, &ignored) == WEIR_OK) {
+        (void)(access_refresh(api->access, store, &ignored) == WEIR_OK);
+    }
+}
+
 /* Open to everybody: a browser must be able to remove the cookie of a revoked token, too, and also while the tokens cannot
  * be read. A page of another origin is refused before (exchange.c). */
 void answer_end_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    (void)api;
-    (void)store;
+    end_person_session(api, store, request);
     if (set_cookie(request, answer, NULL)) {
         respond_json(answer, 200, json_pack("{s:b}", "ended", 1));
     }
