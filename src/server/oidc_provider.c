@@ -415,7 +415,11 @@ static enum weir_status read_token(struct oidc_provider *provider, const char *t
                      ? id_token_read(token, json_object_get(provider->keys, "keys"), &expected, ret_claims, error)
                      : status;
     }
-    return status == WEIR_NOT_FOUND ? WEIR_INVALID_ARGUMENT : status;
+    if (status == WEIR_NOT_FOUND) {
+        status = WEIR_INVALID_ARGUMENT;
+        error->status = status;
+    }
+    return status;
 }
 
 enum weir_status oidc_provider_redeem(struct oidc_provider *provider, const char *code, const char *verifier,

@@ -29,10 +29,12 @@ enum {
 
 /* --- pages --- */
 
+/* A sentence: messages and hints begin with a small letter elsewhere. */
 static enum weir_status add_html(struct text *page, const char *text)
 {
-    enum weir_status status = WEIR_OK;
-    for (; *text != '\0' && status == WEIR_OK; text++) {
+    char first = (char)(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
+    enum weir_status status = first == text[0] ? WEIR_OK : text_add(page, &first, 1);
+    for (text += first == text[0] ? 0 : 1; *text != '\0' && status == WEIR_OK; text++) {
         switch (*text) {
         case '<':
             status = text_add_string(page, "&lt;");
@@ -81,7 +83,9 @@ static void respond_sign_in_page(const struct api *api, struct http_request *req
 static void respond_sign_in_error(const struct api *api, struct http_request *request, struct http_answer *answer,
                                   const struct weir_error *error)
 {
-    int status = error->status == WEIR_INVALID_CONFIG ? 500 : weir_status_http(error->status);
+    /* The browser has asked for nothing that is missing: the settings of the node are wrong. */
+    bool is_of_node = error->status == WEIR_INVALID_CONFIG || error->status == WEIR_WORKSPACE_NOT_FOUND;
+    int status = is_of_node ? 500 : weir_status_http(error->status);
     respond_sign_in_page(api, request, answer, status, error->message,
                          error->hint[0] == '\0' ? "Sign in again; if that does not help, ask an operator of this node"
                                                 : error->hint);
@@ -289,6 +293,9 @@ static enum weir_status begin_person_session(const struct api *api, struct store
     if (status == WEIR_OK) {
         token.expires_at_us = now_us + oidc_session_us(api->oidc);
         status = create_session(store, person, &token, error);
+    }
+    if (status == WEIR_WORKSPACE_NOT_FOUND) {
+        error_prefix(error, "the setting http.oidc.groups");
     }
     if (status == WEIR_OK) { /* so that the first request of the page finds it */
         status = access_refresh(api->access, store, error);
