@@ -10,7 +10,8 @@
 
 /* Writes BASE64URL_BYTES(length) bytes. */
 void base64url_encode(const unsigned char *bytes, size_t length, char *to);
-/* Reads `length` letters; `to` has `most` bytes. False: another letter, a length that no bytes have, or more than `most`. */
+/* Reads `length` letters; `to` has `most` bytes. False: another letter, a length that no bytes have, or more than `most`.
+ */
 bool base64url_decode(const char *text, size_t length, unsigned char *to, size_t most, size_t *ret_length);
 
 #endif

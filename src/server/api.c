@@ -267,8 +267,9 @@ static bool check_workspace(struct store *store, struct http_request *request, s
     return false;
 }
 
-/* The actor of the record of acts: "token:NAME", or "user:PERSON" of a session; without a token the person whom the client names, as the command line does
- * for its own process. That must not look like a token: the record would show an act of a token that has done nothing. */
+/* The actor of the record of acts: "token:NAME", or "user:PERSON" of a session; without a token the person whom the client
+ * names, as the command line does for its own process. That must not look like a token: the record would show an act of a
+ * token that has done nothing. */
 enum weir_status api_set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
 {
     INVARIANT(store != NULL && request != NULL);
@@ -277,8 +278,8 @@ enum weir_status api_set_actor(struct store *store, const struct http_request *r
     static const char person[] = TOKEN_PERSON;
     char token[sizeof prefix + TOKEN_NAME_MAX];
     const char *actor = named != NULL ? named : "http";
-    if (request->principal == NULL && (strncasecmp(actor, prefix, sizeof prefix - 1) == 0 ||
-                                       strncasecmp(actor, person, sizeof person - 1) == 0)) {
+    if (request->principal == NULL &&
+        (strncasecmp(actor, prefix, sizeof prefix - 1) == 0 || strncasecmp(actor, person, sizeof person - 1) == 0)) {
         error_set(error, WEIR_INVALID_ARGUMENT,
                   "the field Weir-Actor names a token or a person who has signed in, and the request has no token");
         error_hint(error, "name a person or a program, or send the token");

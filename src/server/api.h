@@ -38,7 +38,7 @@ struct api {
     struct access *access;
     struct bulk_jobs *bulk;
     struct stream_hub *streams;
-    struct oidc *oidc; /* NULL = no provider is set */
+    struct oidc *oidc;                         /* NULL = no provider is set */
     bool has_dashboard;                        /* the pages of the dashboard are served */
     char embed_policy[EMBED_POLICY_BYTES_MAX]; /* of the box for pages of other sites; "" = none may frame it */
     api_signal *signal;

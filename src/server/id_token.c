@@ -143,8 +143,8 @@ static bool read_seconds(const json_t *claims, const char *name, int64_t *ret_se
 
 static enum weir_status refuse_time(const char *how, int64_t seconds, struct weir_error *error)
 {
-    error_set(error, WEIR_INVALID_ARGUMENT, "the ID token %s by the clock of this node, which differs by %" PRId64 " s", how,
-              seconds);
+    error_set(error, WEIR_INVALID_ARGUMENT, "the ID token %s by the clock of this node, which differs by %" PRId64 " s",
+              how, seconds);
     error_hint(error, "compare the clocks of this node and of the provider (NTP); at most %d s are allowed",
                ID_TOKEN_LEEWAY_S);
     return WEIR_INVALID_ARGUMENT;
@@ -178,7 +178,8 @@ static enum weir_status check_claims(const json_t *claims, const struct id_token
     size_t length = strlen(expected->nonce);
     if (!claim_is(claims, "iss", expected->issuer)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "the ID token is of another issuer than `http.oidc.issuer`");
-        error_hint(error, "set `http.oidc.issuer` to the `issuer` of the provider's openid-configuration, letter by letter");
+        error_hint(error,
+                   "set `http.oidc.issuer` to the `issuer` of the provider's openid-configuration, letter by letter");
         return WEIR_INVALID_ARGUMENT;
     }
     if (!is_for_client(claims, expected->client_id)) {

@@ -49,8 +49,8 @@ static size_t read_number(const json_t *key, const char *member, unsigned char *
 {
     const json_t *text = json_object_get(key, member);
     size_t length = 0;
-    bool is_read = json_is_string(text) &&
-                   base64url_decode(json_string_value(text), json_string_length(text), to, most, &length);
+    bool is_read =
+        json_is_string(text) && base64url_decode(json_string_value(text), json_string_length(text), to, most, &length);
     return is_read ? length : 0;
 }
 

@@ -151,10 +151,9 @@ static enum weir_status check_oidc_options(const struct oidc_options *options, s
                               error);
     }
     if (!oidc_url_is_safe(options->redirect_url) || !ends_with(options->redirect_url, OIDC_CALLBACK_PATH)) {
-        return refuse_setting("redirect_url", "is no address with https:// that ends with " OIDC_CALLBACK_PATH,
-                              "for example https://weir.example.com" OIDC_CALLBACK_PATH
-                              ", as the provider has registered it",
-                              error);
+        return refuse_setting(
+            "redirect_url", "is no address with https:// that ends with " OIDC_CALLBACK_PATH,
+            "for example https://weir.example.com" OIDC_CALLBACK_PATH ", as the provider has registered it", error);
     }
     if (options->client_secret_file[0] != '\0') {
         bool is_read = bearer_token_read(options->client_secret_file, secret, sizeof secret);
@@ -169,9 +168,9 @@ static enum weir_status check_oidc_options(const struct oidc_options *options, s
 static bool keep_options(struct oidc *oidc)
 {
     struct oidc_options *options = &oidc->options;
-    const char **texts[] = {&options->issuer,       &options->client_id,    &options->client_secret_file,
-                            &options->redirect_url, &options->scopes,       &options->groups_claim,
-                            &options->groups,       &options->name,         &options->ca_file};
+    const char **texts[] = {&options->issuer,       &options->client_id, &options->client_secret_file,
+                            &options->redirect_url, &options->scopes,    &options->groups_claim,
+                            &options->groups,       &options->name,      &options->ca_file};
     bool is_kept = true;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         is_kept = is_kept && arena_keep_text(&oidc->arena, texts[i]);

@@ -25,7 +25,7 @@
 struct http_request;
 
 enum {
-    OIDC_WAITING_MAX = 32,   /* sign-ins that wait for the thread */
+    OIDC_WAITING_MAX = 32,    /* sign-ins that wait for the thread */
     SIGN_IN_PROOF_BYTES = 44, /* 43 letters of base64url hold 256 random bits */
     OIDC_ADDRESS_BYTES_MAX = 8 * 1024,
     OIDC_CODE_BYTES_MAX = 4 * 1024

@@ -333,13 +333,14 @@ static enum weir_status refuse_code(const json_t *answer, long number, struct we
 {
     const char *code = json_string_value(json_object_get(answer, "error"));
     size_t length = code == NULL ? 0 : strspn(code, "abcdefghijklmnopqrstuvwxyz_");
-    bool is_client = length > 0 && (strncmp(code, "invalid_client", length) == 0 ||
-                                    strncmp(code, "unauthorized_client", length) == 0);
+    bool is_client =
+        length > 0 && (strncmp(code, "invalid_client", length) == 0 || strncmp(code, "unauthorized_client", length) == 0);
     error_set(error, WEIR_INVALID_ARGUMENT, "the provider refused the sign-in: %.*s (status %ld)",
               (int)(length < SHOWN_CODE_MAX ? length : SHOWN_CODE_MAX), length == 0 ? "" : code, number);
     error_hint(error, "%s",
-               is_client ? "compare `http.oidc.client_id` and the secret in `http.oidc.client_secret_file` with the provider"
-                         : "sign in again: a code is valid once and for a short time");
+               is_client
+                   ? "compare `http.oidc.client_id` and the secret in `http.oidc.client_secret_file` with the provider"
+                   : "sign in again: a code is valid once and for a short time");
     return WEIR_INVALID_ARGUMENT;
 }
 

@@ -1,4 +1,5 @@
-/* The cookies of the dashboard. That of a session holds the secret of a token for the pages of the dashboard, where no script can read it.
+/* The cookies of the dashboard. That of a session holds the secret of a token for the pages of the dashboard, where no
+ * script can read it.
  *
  * The server keeps nothing of a session, so every node answers it, and a revoked token ends it. That of a sign-in by a
  * provider (oidc.h) holds what its second request needs, so another node may answer that. Pure; any thread.

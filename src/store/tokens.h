@@ -57,8 +57,8 @@ struct token_request {
     bool is_session;       /* of a person: tokens of this name that are over are deleted, so that sessions do not pile up */
 };
 /* The same request again has the same answer. WEIR_CONFLICT: a live token has the name. WEIR_WORKSPACE_NOT_FOUND.
- * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, an expiry that is over, or a
- * name that begins with TOKEN_PERSON without a session. */
+ * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, an expiry that is over, or
+ * a name that begins with TOKEN_PERSON without a session. */
 WEIR_MUST_CHECK enum weir_status store_token_create(struct store *store, const struct token_request *request,
                                                     int64_t *ret_id, struct weir_error *error);
 /* By its name, or by its id in digits. WEIR_NOT_FOUND: no token that is not revoked has it. */

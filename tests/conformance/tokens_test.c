@@ -165,6 +165,30 @@ static void an_expired_token_is_read_no_more(void **state)
     json_decref(row);
 }
 
+/* The sessions of a person take turns with their names, so that their rows do not pile up. */
+static void a_session_replaces_those_of_its_name_that_are_over(void **state)
+{
+    struct scene *scene = *state;
+    int64_t id = 0;
+    struct token_request other = request_of("ended", 9);
+    struct token_request first = request_of("user:ada/1", 1);
+    struct token_request second = request_of("user:ada/1", 2);
+    (void)create(scene, &other);
+    scene_ok(scene, store_token_revoke(scene->store, "ended", &scene->error));
+    assert_int_equal(store_token_create(scene->store, &first, &id, &scene->error), WEIR_INVALID_ARGUMENT);
+    first.is_session = second.is_session = true;
+    first.expires_at_us = scene_now(scene) + SECONDS(5);
+    (void)create(scene, &first);
+    assert_int_equal(store_token_create(scene->store, &second, &id, &scene->error), WEIR_CONFLICT);
+    scene_pass(scene, SECONDS(6));
+    (void)create(scene, &second);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens WHERE name = 'user:ada/1'"), 1);
+    scene_ok(scene, store_token_revoke(scene->store, "user:ada/1", &scene->error));
+    first.expires_at_us = scene_now(scene) + SECONDS(5);
+    (void)create(scene, &first); /* that its own first token is over is no repetition */
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 2);
+}
+
 static void a_later_workspace_of_the_name_is_not_open_to_a_token(void **state)
 {
     struct scene *scene = *state;
@@ -296,6 +320,7 @@ int main(void)
         SCENE_TEST(wrong_requests_are_refused),
         SCENE_TEST(a_revoked_token_is_read_no_more),
         SCENE_TEST(an_expired_token_is_read_no_more),
+        SCENE_TEST(a_session_replaces_those_of_its_name_that_are_over),
         SCENE_TEST(a_later_workspace_of_the_name_is_not_open_to_a_token),
         SCENE_TEST(a_list_never_has_a_hash),
         SCENE_TEST(a_use_is_noted_once_a_minute),

@@ -449,10 +449,10 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     for kid in ('second', 'third'):
         attempt(400, 'the ID token', {'alg': 'RS256', 'kid': kid})
     provider.keys = [rsa_key(kid='new')]
-    assert _Browser().sign_in(provider, listener, listener, {'alg': 'RS256', 'kid': 'new'}).status == 303  # it reads them again
+    head = {'alg': 'RS256', 'kid': 'new'}
+    assert _Browser().sign_in(provider, listener, listener, head).status == 303  # the keys are read again
 
     browser, other = _Browser(), _Browser()
-    head = {'alg': 'RS256', 'kid': 'new'}
     code, asked = provider.allow(browser.begin(listener), head)
     path = f'/v1/oidc_callback?code={code}&state={asked["state"]}'
     _refused(other.get(listener, path), 400, 'has begun no sign-in')

@@ -1,4 +1,5 @@
-"""An OpenID provider for tests: its configuration, its keys and the exchange of codes, with tokens as wrong as a test wants.
+"""An OpenID provider for tests: its configuration, its keys and the exchange of codes. Its tokens are as wrong as a test
+wants.
 
 Signatures are computed here, with numbers alone, so that no other program or package is needed. The keys guard nothing.
 """
@@ -128,7 +129,8 @@ class Provider:
                     self.send_header('Content-Length', '0')
                     self.end_headers()
                     return
-                documents = {'/.well-known/openid-configuration': provider.configuration(), '/keys': {'keys': provider.keys}}
+                documents = {'/.well-known/openid-configuration': provider.configuration(),
+                             '/keys': {'keys': provider.keys}}
                 self._answer(200 if self.path in documents else 404, documents.get(self.path, {}))
 
             def do_POST(self):
@@ -140,6 +142,7 @@ class Provider:
 
         self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
         self.server.daemon_threads = True
+        self.server.handle_error = lambda *_: None  # a node that stops reads no answer
         self.issuer = f'http://127.0.0.1:{self.server.server_port}'
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 

@@ -155,8 +155,7 @@ void answer_begin_oidc(struct api *api, struct store *store, struct http_request
         submit_sign_in(api, request, answer);
         return;
     }
-    const char *address =
-        sign_in->status == WEIR_OK ? arena_copy_string(&request->arena, sign_in->address.data) : NULL;
+    const char *address = sign_in->status == WEIR_OK ? arena_copy_string(&request->arena, sign_in->address.data) : NULL;
     text_close(&sign_in->address);
     if (sign_in->status != WEIR_OK || address == NULL) {
         (void)(sign_in->status == WEIR_OK ? error_out_of_memory(&sign_in->error) : sign_in->status);
@@ -220,7 +219,8 @@ static void refuse_groups(const struct api *api, struct http_request *request, s
 /* --- the session --- */
 
 /* Revokes the session of the person that would end first. *ret_number: its name has it. */
-static enum weir_status end_first_session(struct store *store, const char *person, int *ret_number, struct weir_error *error)
+static enum weir_status end_first_session(struct store *store, const char *person, int *ret_number,
+                                          struct weir_error *error)
 {
     char name[TOKEN_NAME_MAX + 1];
     char first[TIME_TEXT_MAX] = "";
@@ -324,8 +324,7 @@ static void admit_person(const struct api *api, struct store *store, struct http
         return;
     }
     redirect(answer, "../");
-    answer->cookie =
-        session_cookie_for(request, secret, is_secure, oidc_session_us(api->oidc) / MICROSECONDS_PER_SECOND);
+    answer->cookie = session_cookie_for(request, secret, is_secure, oidc_session_us(api->oidc) / MICROSECONDS_PER_SECOND);
     answer->cookie_2 = sign_in_cookie_of(request, NULL, is_secure);
     OPENSSL_cleanse(secret, sizeof secret);
 }
