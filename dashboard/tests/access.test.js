@@ -222,8 +222,9 @@ async function startProvider(redirect) {
     const url = new URL(request.url, 'http://localhost');
     const issuer = `http://localhost:${server.address().port}`;
     const seconds = Math.floor(Date.now() / 1000);
+    const person = { email: 'ada@example.com', email_verified: true, groups: ['support'] };
     const claims = { iss: issuer, aud: 'weir', sub: '7', exp: seconds + 60, iat: seconds, nonce };
-    const text = `${letters({ alg: 'ES256' })}.${letters({ ...claims, email: 'ada@example.com', groups: ['support'] })}`;
+    const text = `${letters({ alg: 'ES256' })}.${letters({ ...claims, ...person })}`;
     const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' });
     const answers = {
       '/.well-known/openid-configuration': {

@@ -206,6 +206,7 @@ static enum weir_status open_runner_oidc(struct node_runner *runner, struct weir
         .scopes = settings_text(settings, SETTING_HTTP_OIDC_SCOPES),
         .groups_claim = settings_text(settings, SETTING_HTTP_OIDC_GROUPS_CLAIM),
         .groups = settings_text(settings, SETTING_HTTP_OIDC_GROUPS),
+        .person_claim = settings_text(settings, SETTING_HTTP_OIDC_PERSON_CLAIM),
         .name = settings_text(settings, SETTING_HTTP_OIDC_NAME),
         .ca_file = settings_text(settings, SETTING_HTTP_OIDC_CA_FILE),
         .session_us = settings_number(settings, SETTING_HTTP_OIDC_SESSION),

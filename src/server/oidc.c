@@ -168,9 +168,9 @@ static enum weir_status check_oidc_options(const struct oidc_options *options, s
 static bool keep_options(struct oidc *oidc)
 {
     struct oidc_options *options = &oidc->options;
-    const char **texts[] = {&options->issuer,       &options->client_id, &options->client_secret_file,
-                            &options->redirect_url, &options->scopes,    &options->groups_claim,
-                            &options->groups,       &options->name,      &options->ca_file};
+    const char **texts[] = {&options->issuer, &options->client_id,    &options->client_secret_file, &options->redirect_url,
+                            &options->scopes, &options->groups_claim, &options->person_claim,       &options->groups,
+                            &options->name,   &options->ca_file};
     bool is_kept = true;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         is_kept = is_kept && arena_keep_text(&oidc->arena, texts[i]);
@@ -279,6 +279,12 @@ const char *oidc_issuer(const struct oidc *oidc)
 {
     INVARIANT(oidc != NULL);
     return oidc->options.issuer;
+}
+
+const char *oidc_person_claim(const struct oidc *oidc)
+{
+    INVARIANT(oidc != NULL);
+    return oidc->options.person_claim;
 }
 
 /* The whole name first: a claim may have dots in its name, as those that begin with an address. */

@@ -43,6 +43,7 @@ struct oidc_options {
     const char *redirect_url;
     const char *scopes;
     const char *groups_claim;
+    const char *person_claim;
     const char *groups;
     const char *name;
     const char *ca_file;
@@ -84,6 +85,7 @@ const char *oidc_name(const struct oidc *oidc);
 bool oidc_has_tls(const struct oidc *oidc);
 int64_t oidc_session_us(const struct oidc *oidc);
 const char *oidc_issuer(const struct oidc *oidc);
+const char *oidc_person_claim(const struct oidc *oidc);
 /* The groups in the claims: the claim itself, or, as "realm_access.roles", one in an object. NULL: there is none. */
 const json_t *oidc_groups_of(const struct oidc *oidc, const json_t *claims);
 /* The rights of a person; false: oidc_groups_choose(). */

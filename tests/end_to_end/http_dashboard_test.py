@@ -404,6 +404,11 @@ def a_person_signs_in_by_a_provider_on_any_node(weir):
 
     again = weir.run('token', 'create', 'user:eve/1', '--role', 'read', '--all-workspaces', code=2)
     assert 'must not begin with user:' in again.err, again
+    # An address that the provider does not vouch for is no name.
+    for claims, name in (({'email_verified': False}, 'sub:1234'), ({'email_verified': None}, 'sub:1234'),
+                         ({'email': 'a' * 300}, 'a' * 40 + '~'), ({'email': 'ada@example.com(x'}, 'ada@example.com~')):
+        assert _Browser().sign_in(provider, first, second, **claims).status == 303
+        assert weir.items('token', 'list')[-1]['name'].startswith(f'user:{name}'), weir.items('token', 'list')
     for listener in (first, second):
         listener.stop()
     for name in ('first.out', 'first.err', 'second.out', 'second.err', 'weir.db'):

@@ -167,7 +167,7 @@ class Provider:
             return 400, {'error': 'invalid_grant', 'error_description': f'wrong: {form.get("code")}'}
         now = int(time.time())
         whole = {'iss': self.issuer, 'aud': CLIENT, 'sub': '1234', 'exp': now + 300, 'iat': now, 'nonce': asked['nonce'],
-                 'email': 'ada@example.com', 'groups': ['support', 'acme-team'], **claims}
+                 'email': 'ada@example.com', 'email_verified': True, 'groups': ['support', 'acme-team'], **claims}
         whole = {name: value for name, value in whole.items() if value is not None}
         forged = None if self.forged_claims is None else {**whole, **self.forged_claims}
         return 200, {'token_type': 'Bearer', 'access_token': 'x', 'id_token': sign(head, whole, forged)}

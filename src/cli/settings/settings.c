@@ -167,6 +167,10 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "http.oidc.groups_claim", .type = SETTING_TEXT, .default_text = "groups",
     .environment = "WEIR_HTTP_OIDC_GROUPS_CLAIM", .of_process = true,
     .help = "the claim of the ID token with the groups of a person; a dot leads into an object"},
+[SETTING_HTTP_OIDC_PERSON_CLAIM] = {
+    .key = "http.oidc.person_claim", .type = SETTING_TEXT, .default_text = "email",
+    .environment = "WEIR_HTTP_OIDC_PERSON_CLAIM", .of_process = true,
+    .help = "the claim by which the record of acts names a person; an email that is not verified does not count"},
 [SETTING_HTTP_OIDC_GROUPS] = {
     .key = "http.oidc.groups", .type = SETTING_TEXT, .default_text = "",
     .environment = "WEIR_HTTP_OIDC_GROUPS", .of_process = true,

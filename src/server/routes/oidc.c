@@ -168,24 +168,32 @@ void answer_begin_oidc(struct api *api, struct store *store, struct http_request
 
 /* --- the person --- */
 
-/* The address of the person where the provider vouches for it, else its own name for the person. A long one is cut, and a
- * hash of the whole follows. */
-static bool write_person(const json_t *claims, char to[TOKEN_NAME_MAX])
+/* The claim of the setting. An address counts only if the provider vouches for it: it is the name that approvals and the
+ * record of acts go by, and many providers let people type it. Else it is the provider's own name for the person, marked
+ * as such, so that it never equals an address. A long name is cut, and a hash of the whole follows. So is one before a blank or
+ * "(", because `by` of an approval means the part of an actor before these. */
+static bool write_person(const struct api *api, const json_t *claims, char to[TOKEN_NAME_MAX])
 {
-    const char *email = json_string_value(json_object_get(claims, "email"));
-    bool is_doubtful = json_is_false(json_object_get(claims, "email_verified"));
-    const char *person =
-        email != NULL && email[0] != '\0' && !is_doubtful ? email : json_string_value(json_object_get(claims, "sub"));
+    char subject[512];
+    const char *claim = oidc_person_claim(api->oidc);
+    const char *person = json_string_value(json_object_get(claims, claim));
+    bool is_address = strcmp(claim, "email") == 0;
+    if (person == NULL || person[0] == '\0' || (is_address && !json_is_true(json_object_get(claims, "email_verified")))) {
+        const char *own = json_string_value(json_object_get(claims, "sub"));
+        (void)snprintf(subject, sizeof subject, "sub:%s", own == NULL ? "" : own);
+        person = own == NULL || own[0] == '\0' || strlen(own) + sizeof "sub:" > sizeof subject ? NULL : subject;
+    }
     unsigned char hash[EVP_MAX_MD_SIZE];
     char letters[BASE64URL_BYTES(PERSON_HASH_BYTES)];
-    if (person == NULL || person[0] == '\0') {
+    if (person == NULL) {
         return false;
     }
-    if (strlen(person) <= PERSON_BYTES_MAX) {
+    size_t plain = strcspn(person, "( ");
+    if (strlen(person) <= PERSON_BYTES_MAX && person[plain] == '\0') {
         text_copy(to, TOKEN_NAME_MAX, person);
         return true;
     }
-    size_t kept = PERSON_BYTES_KEPT;
+    size_t kept = plain < PERSON_BYTES_KEPT ? plain : PERSON_BYTES_KEPT;
     while (kept > 0 && ((unsigned char)person[kept] & 0xC0) == 0x80) { /* within a character */
         kept--;
     }
@@ -297,8 +305,9 @@ static enum weir_status begin_person_session(const struct api *api, struct store
     if (status == WEIR_WORKSPACE_NOT_FOUND) {
         error_prefix(error, "the setting http.oidc.groups");
     }
-    if (status == WEIR_OK) { /* so that the first request of the page finds it */
-        status = access_refresh(api->access, store, error);
+    if (status == WEIR_OK) { /* so that the first request of the page finds it; else that reads the tokens */
+        struct weir_error ignored;
+        (void)(access_refresh(api->access, store, &ignored) == WEIR_OK);
     }
     return status;
 }
@@ -311,7 +320,7 @@ static void admit_person(const struct api *api, struct store *store, struct http
     struct weir_error error = {.status = WEIR_OK};
     struct oidc_right right;
     bool is_secure = oidc_has_tls(api->oidc);
-    if (!write_person(claims, person)) {
+    if (!write_person(api, claims, person)) {
         respond_sign_in_page(api, request, answer, 400, "The ID token names nobody", "Let the provider set the claim sub");
         return;
     }
