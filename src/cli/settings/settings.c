@@ -142,7 +142,9 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "http.embed_origins", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_HTTP_EMBED_ORIGINS",
     .of_process = true,
     .help = "sites whose pages may show the box of a workspace: https://app.example.com; several with commas"},
-/* Sign-in by a provider: server/oidc.h, which checks them when the listener opens. No setting holds the secret. */
+/* Sign-in by a provider. server/oidc.c checks them when the listener opens, so that a mistake ends the start and not the
+ * sign-in of a person. No setting holds the secret: `weir config show` prints all of them, and the environment of a
+ * process can be read by others of its user. The secret has a file, which is read for each sign-in. */
 [SETTING_HTTP_OIDC_ISSUER] = {
     .key = "http.oidc.issuer", .type = SETTING_TEXT, .default_text = "",
     .environment = "WEIR_HTTP_OIDC_ISSUER", .of_process = true,

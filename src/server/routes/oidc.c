@@ -170,8 +170,8 @@ void answer_begin_oidc(struct api *api, struct store *store, struct http_request
 
 /* The claim of the setting. An address counts only if the provider vouches for it: it is the name that approvals and the
  * record of acts go by, and many providers let people type it. Else it is the provider's own name for the person, marked
- * as such, so that it never equals an address. A long name is cut, and a hash of the whole follows. So is one before a blank or
- * "(", because `by` of an approval means the part of an actor before these. */
+ * as such, so that it never equals an address. A long name is cut, and a hash of the whole follows. So is one before a
+ * blank or "(", because `by` of an approval means the part of an actor before these. */
 static bool write_person(const struct api *api, const json_t *claims, char to[TOKEN_NAME_MAX])
 {
     char subject[512];
