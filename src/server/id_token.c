@@ -150,7 +150,7 @@ static enum weir_status refuse_time(const char *how, int64_t seconds, struct wei
     return WEIR_INVALID_ARGUMENT;
 }
 
-static enum weir_status check_times(const json_t *claims, int64_t now_s, struct weir_error *error)
+static enum weir_status id_token_check_times(const json_t *claims, int64_t now_s, struct weir_error *error)
 {
     int64_t expires_s = 0;
     int64_t issued_s = 0;
@@ -171,8 +171,8 @@ static enum weir_status check_times(const json_t *claims, int64_t now_s, struct 
 }
 
 /* Step 4. The nonce is compared in constant time, as all values that a client sends back. */
-static enum weir_status check_claims(const json_t *claims, const struct id_token_expected *expected,
-                                     struct weir_error *error)
+static enum weir_status id_token_check_claims(const json_t *claims, const struct id_token_expected *expected,
+                                              struct weir_error *error)
 {
     const char *nonce = json_string_value(json_object_get(claims, "nonce"));
     size_t length = strlen(expected->nonce);
@@ -192,7 +192,7 @@ static enum weir_status check_claims(const json_t *claims, const struct id_token
         error_hint(error, "sign in again");
         return WEIR_INVALID_ARGUMENT;
     }
-    return check_times(claims, expected->now_s, error);
+    return id_token_check_times(claims, expected->now_s, error);
 }
 
 enum weir_status id_token_read(const char *token, const json_t *keys, const struct id_token_expected *expected,
@@ -212,7 +212,7 @@ enum weir_status id_token_read(const char *token, const json_t *keys, const stru
         status = check_signature(token, &parts, head, keys, error);
     }
     if (status == WEIR_OK) {
-        status = check_claims(claims, expected, error);
+        status = id_token_check_claims(claims, expected, error);
     }
     json_decref(head);
     if (status != WEIR_OK) {

@@ -45,7 +45,7 @@ bool json_web_key_fits(const json_t *key, const char *algorithm, const char *id)
 }
 
 /* The bytes of a member; 0: it has none that are right. */
-static size_t read_number(const json_t *key, const char *member, unsigned char *to, size_t most)
+static size_t read_key_number(const json_t *key, const char *member, unsigned char *to, size_t most)
 {
     const json_t *text = json_object_get(key, member);
     size_t length = 0;
@@ -74,8 +74,8 @@ static EVP_PKEY *read_rsa_key(const json_t *key)
 {
     unsigned char modulus[NUMBER_BYTES_MAX];
     unsigned char exponent[NUMBER_BYTES_MAX];
-    size_t modulus_length = read_number(key, "n", modulus, sizeof modulus);
-    size_t exponent_length = read_number(key, "e", exponent, sizeof exponent);
+    size_t modulus_length = read_key_number(key, "n", modulus, sizeof modulus);
+    size_t exponent_length = read_key_number(key, "e", exponent, sizeof exponent);
     BIGNUM *n = BN_bin2bn(modulus, (int)modulus_length, NULL);
     BIGNUM *e = BN_bin2bn(exponent, (int)exponent_length, NULL);
     OSSL_PARAM_BLD *builder = OSSL_PARAM_BLD_new();
@@ -100,8 +100,8 @@ static EVP_PKEY *read_rsa_key(const json_t *key)
 static EVP_PKEY *read_ec_key(const json_t *key)
 {
     unsigned char point[1 + 2 * EC_NUMBER_BYTES] = {4};
-    size_t x = read_number(key, "x", point + 1, EC_NUMBER_BYTES);
-    size_t y = read_number(key, "y", point + 1 + EC_NUMBER_BYTES, EC_NUMBER_BYTES);
+    size_t x = read_key_number(key, "x", point + 1, EC_NUMBER_BYTES);
+    size_t y = read_key_number(key, "y", point + 1 + EC_NUMBER_BYTES, EC_NUMBER_BYTES);
     OSSL_PARAM_BLD *builder = x == EC_NUMBER_BYTES && y == EC_NUMBER_BYTES ? OSSL_PARAM_BLD_new() : NULL;
     if (builder == NULL || OSSL_PARAM_BLD_push_utf8_string(builder, OSSL_PKEY_PARAM_GROUP_NAME, "prime256v1", 0) != 1 ||
         OSSL_PARAM_BLD_push_octet_string(builder, OSSL_PKEY_PARAM_PUB_KEY, point, sizeof point) != 1) {

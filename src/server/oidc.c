@@ -132,7 +132,7 @@ static enum weir_status refuse_setting(const char *name, const char *fault, cons
     return WEIR_INVALID_CONFIG;
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool oidc_ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text);
     return length > strlen(end) && strcmp(text + length - strlen(end), end) == 0;
@@ -150,7 +150,7 @@ static enum weir_status check_oidc_options(const struct oidc_options *options, s
         return refuse_setting("client_id", "is missing", "register weir with the provider, and set the id of that client",
                               error);
     }
-    if (!oidc_url_is_safe(options->redirect_url) || !ends_with(options->redirect_url, OIDC_CALLBACK_PATH)) {
+    if (!oidc_url_is_safe(options->redirect_url) || !oidc_ends_with(options->redirect_url, OIDC_CALLBACK_PATH)) {
         return refuse_setting(
             "redirect_url", "is no address with https:// that ends with " OIDC_CALLBACK_PATH,
             "for example https://weir.example.com" OIDC_CALLBACK_PATH ", as the provider has registered it", error);

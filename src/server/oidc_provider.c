@@ -113,7 +113,7 @@ static bool set_provider_options(CURL *easy, struct provider_request *request, s
 }
 
 /* The list with one more field, or NULL: no memory. Takes the list over. */
-static struct curl_slist *add_field(struct curl_slist *fields, const char *field)
+static struct curl_slist *provider_add_field(struct curl_slist *fields, const char *field)
 {
     struct curl_slist *longer = curl_slist_append(fields, field);
     if (longer == NULL) {
@@ -127,9 +127,9 @@ static enum weir_status send_provider_request(struct provider_request *request, 
 {
     CURLcode code = CURLE_OUT_OF_MEMORY;
     CURL *easy = curl_easy_init();
-    struct curl_slist *fields = add_field(NULL, "Accept: application/json");
+    struct curl_slist *fields = provider_add_field(NULL, "Accept: application/json");
     if (fields != NULL && request->authorization != NULL) {
-        fields = add_field(fields, request->authorization);
+        fields = provider_add_field(fields, request->authorization);
     }
     request->answer = (struct text){.max = PROVIDER_ANSWER_BYTES_MAX, .wipes = true};
     if (easy != NULL && fields != NULL && set_provider_options(easy, request, fields)) {
@@ -249,7 +249,7 @@ static enum weir_status need_configuration(struct oidc_provider *provider, struc
     return WEIR_OK;
 }
 
-static enum weir_status read_keys(struct oidc_provider *provider, struct weir_error *error)
+static enum weir_status provider_read_keys(struct oidc_provider *provider, struct weir_error *error)
 {
     json_t *document = NULL;
     enum weir_status status = get_document(provider, endpoint_of(provider, "jwks_uri"), "its keys", &document, error);
@@ -295,7 +295,7 @@ static bool add_form_value(struct text *form, const char *name, const char *valu
 }
 
 /* Whether the provider takes the secret in the field Authorization, which is the rule where it names nothing. */
-static bool takes_basic(const struct oidc_provider *provider)
+static bool provider_takes_basic(const struct oidc_provider *provider)
 {
     const json_t *methods = json_object_get(provider->configuration, "token_endpoint_auth_methods_supported");
     bool takes = methods == NULL;
@@ -329,7 +329,7 @@ static bool write_basic(const struct oidc_provider *provider, const char *secret
 }
 
 /* The codes of OAuth have letters and underscores. What a provider adds may be anything, so it is not shown. */
-static enum weir_status refuse_code(const json_t *answer, long number, struct weir_error *error)
+static enum weir_status refuse_exchange(const json_t *answer, long number, struct weir_error *error)
 {
     const char *code = json_string_value(json_object_get(answer, "error"));
     size_t length = code == NULL ? 0 : strspn(code, "abcdefghijklmnopqrstuvwxyz_");
@@ -345,7 +345,8 @@ static enum weir_status refuse_code(const json_t *answer, long number, struct we
 }
 
 /* The ID token of the answer to the code; the caller wipes it. */
-static enum weir_status send_code(struct provider_request *request, struct text *ret_token, struct weir_error *error)
+static enum weir_status provider_send_code(struct provider_request *request, struct text *ret_token,
+                                           struct weir_error *error)
 {
     json_t *answer = NULL;
     enum weir_status status = send_provider_request(request, error);
@@ -355,7 +356,7 @@ static enum weir_status send_code(struct provider_request *request, struct text 
     text_close(&request->answer);
     const json_t *token = json_object_get(answer, "id_token");
     if (status == WEIR_OK && request->status != 200) {
-        status = refuse_code(answer, request->status, error);
+        status = refuse_exchange(answer, request->status, error);
     } else if (status == WEIR_OK && !json_is_string(token)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the provider gave no ID token");
         error_hint(error, "`http.oidc.scopes` must have openid");
@@ -378,7 +379,7 @@ static enum weir_status exchange_code(struct oidc_provider *provider, const char
         error_hint(error, "`http.oidc.client_secret_file` must name a file whose first line is the secret");
         return WEIR_INVALID_CONFIG;
     }
-    bool is_basic = has_secret && takes_basic(provider);
+    bool is_basic = has_secret && provider_takes_basic(provider);
     bool is_built = add_form_value(&form, "grant_type", "authorization_code") && add_form_value(&form, "code", code) &&
                     add_form_value(&form, "redirect_uri", provider->redirect_url) &&
                     add_form_value(&form, "code_verifier", verifier) &&
@@ -391,27 +392,27 @@ static enum weir_status exchange_code(struct oidc_provider *provider, const char
                                        .name = "a token",
                                        .form = &form,
                                        .authorization = is_basic ? field.data : NULL};
-    enum weir_status status = is_built ? send_code(&request, ret_token, error) : error_out_of_memory(error);
+    enum weir_status status = is_built ? provider_send_code(&request, ret_token, error) : error_out_of_memory(error);
     text_close(&form);
     text_close(&field);
     return status;
 }
 
 /* A token with a key that is not in memory: the provider has changed its keys. */
-static enum weir_status read_token(struct oidc_provider *provider, const char *token, const char *nonce,
-                                   json_t **ret_claims, struct weir_error *error)
+static enum weir_status provider_read_token(struct oidc_provider *provider, const char *token, const char *nonce,
+                                            json_t **ret_claims, struct weir_error *error)
 {
     struct id_token_expected expected = {.issuer = provider->issuer,
                                          .client_id = provider->client_id,
                                          .nonce = nonce,
                                          .now_s = clock_wall(clock_system()) / MICROSECONDS_PER_SECOND};
     bool was_read = is_fresh(provider->keys, provider->keys_us);
-    enum weir_status status = was_read ? WEIR_OK : read_keys(provider, error);
+    enum weir_status status = was_read ? WEIR_OK : provider_read_keys(provider, error);
     if (status == WEIR_OK) {
         status = id_token_read(token, json_object_get(provider->keys, "keys"), &expected, ret_claims, error);
     }
     if (status == WEIR_NOT_FOUND && was_read) {
-        status = read_keys(provider, error);
+        status = provider_read_keys(provider, error);
         status = status == WEIR_OK
                      ? id_token_read(token, json_object_get(provider->keys, "keys"), &expected, ret_claims, error)
                      : status;
@@ -433,7 +434,7 @@ enum weir_status oidc_provider_redeem(struct oidc_provider *provider, const char
         status = exchange_code(provider, code, verifier, &token, error);
     }
     if (status == WEIR_OK) {
-        status = read_token(provider, token.data, nonce, ret_claims, error);
+        status = provider_read_token(provider, token.data, nonce, ret_claims, error);
     }
     text_close(&token);
     return status;
