@@ -267,9 +267,9 @@ static bool check_workspace(struct store *store, struct http_request *request, s
     return false;
 }
 
-/* The actor of the record of acts: "token:NAME", or "user:PERSON" of a session; without a token the person whom the client
- * names, as the command line does for its own process. That must not look like a token: the record would show an act of a
- * token that has done nothing. */
+/* The actor of the record of acts: "token:NAME", or "user:PERSON" of a session. Without a token it is the person whom the
+ * client names, as the command line does for its own process. Such a name must not look like the other two: the record
+ * would show an act of a token that has done nothing. */
 enum weir_status api_set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
 {
     INVARIANT(store != NULL && request != NULL);

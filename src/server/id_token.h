@@ -1,7 +1,7 @@
 /* The ID token of an OpenID provider: a JSON object that the provider has signed (OpenID Connect Core 1.0, 3.1.3.7).
  *
- * Nothing in the token counts before its signature was verified, and nothing of it is in a message but what helps an
- * operator: the issuer, the audience and the difference of the clocks. Pure; any thread.
+ * No claim counts before the signature was verified. No message has a part of the token but its algorithm. Pure; any
+ * thread.
  */
 #ifndef WEIR_SERVER_ID_TOKEN_H
 #define WEIR_SERVER_ID_TOKEN_H

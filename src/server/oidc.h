@@ -50,7 +50,7 @@ struct oidc_options {
     int64_t session_us;
 };
 
-/* What both requests of a sign-in share, in the cookie of the browser: each is random and known to nobody else. */
+/* The part of a sign-in that both of its requests share, in the cookie of the browser. Each text is random. */
 struct sign_in_proof {
     char state[SIGN_IN_PROOF_BYTES];    /* comes back with the code */
     char nonce[SIGN_IN_PROOF_BYTES];    /* comes back in the ID token */

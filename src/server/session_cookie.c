@@ -12,9 +12,10 @@
  * it is sent first. Then the user would act with the token of another person. So a page with TLS has a name with the
  * prefix __Secure-, which browsers accept over TLS alone, and that name is read first.
  *
- * The cookie of a sign-in comes back with a request that the provider's page has led to, so it cannot be Strict, and no
+ * The cookie of a sign-in comes back with a request that the provider's page has led to. So it cannot be Strict, and no
  * page can send a field with that request. Its `state` must be that of the address instead. With TLS its name has the
- * prefix __Host-: no other host of the domain can set it, so nobody can end a sign-in of their own in another browser. */
+ * prefix __Host-, so no other host of the domain can set it. Else an attacker could end a sign-in of its own in another
+ * browser. */
 #include "server/session_cookie.h"
 
 #include <inttypes.h>

@@ -6,7 +6,7 @@
  *
  * The handler of each runs twice: it hands the sign-in to the thread of the provider, and is called again with the result.
  * No address of the request decides where the browser goes: to the provider, or to the page of this node. A failure is a
- * page without a script that says what to do. It never has the code, the token or the secret. */
+ * page without a script, with the remedy. It never has the code, the token or the secret. */
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -340,8 +340,8 @@ static void admit_person(const struct api *api, struct store *store, struct http
 
 /* --- the way back --- */
 
-/* Whether this browser has begun the sign-in whose answer this is; else a page says so. RFC 9207: an issuer in the address
- * must be the one of the setting. */
+/* Whether this browser has begun the sign-in whose answer this is; else a page is answered. RFC 9207: an issuer in the
+ * address must be the one of the setting. */
 static bool is_own_sign_in(const struct api *api, struct http_request *request, struct http_answer *answer,
                            struct sign_in_proof *proof)
 {
