@@ -188,9 +188,10 @@ static enum weir_status signal_for_api(const void *context, struct store *store,
 /* The set of tokens is read before the first request. */
 static enum weir_status open_runner_access(struct node_runner *runner, bool is_anonymous, struct weir_error *error)
 {
-    const struct access_options options = {.is_anonymous = is_anonymous ||
-                                                           settings_number(runner->settings, SETTING_HTTP_ANONYMOUS) != 0,
-                                           .rate = settings_number(runner->settings, SETTING_HTTP_RATE)};
+    const struct access_options options = {
+        .is_anonymous = is_anonymous || settings_number(runner->settings, SETTING_HTTP_ANONYMOUS) != 0,
+        .is_closed = settings_text(runner->settings, SETTING_HTTP_OIDC_ISSUER)[0] != '\0',
+        .rate = settings_number(runner->settings, SETTING_HTTP_RATE)};
     enum weir_status status = access_open(&options, &runner->api.access, error);
     return status == WEIR_OK ? access_start(runner->api.access, runner->store, error) : status;
 }

@@ -98,12 +98,12 @@ static enum weir_status check_signature(const char *token, const struct id_token
             return WEIR_OK;
         }
     }
-    error_set(error, tried == 0 ? WEIR_NOT_FOUND : WEIR_INVALID_ARGUMENT,
+    error_set(error, WEIR_NOT_FOUND,
               tried == 0 ? "the provider has no key that can have signed the ID token"
                          : "the signature of the ID token is wrong");
     error_hint(error, "sign in again; if that does not help, `http.oidc.issuer` names another provider than the one that "
                       "answers");
-    return tried == 0 ? WEIR_NOT_FOUND : WEIR_INVALID_ARGUMENT;
+    return WEIR_NOT_FOUND;
 }
 
 /* --- claims --- */

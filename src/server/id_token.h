@@ -27,8 +27,9 @@ struct id_token_expected {
     int64_t now_s; /* wall clock */
 };
 
-/* `keys`: the array of the provider's public keys. The caller releases *ret_claims. WEIR_NOT_FOUND: none of the keys can
- * have signed it; the provider may have others by now. WEIR_INVALID_ARGUMENT: the token must not be accepted. */
+/* `keys`: the array of the provider's public keys. The caller releases *ret_claims. WEIR_NOT_FOUND: none of the keys has
+ * signed it; the provider may have others by now, also under the same id. WEIR_INVALID_ARGUMENT: the token must not be
+ * accepted. */
 WEIR_MUST_CHECK enum weir_status id_token_read(const char *token, const json_t *keys,
                                                const struct id_token_expected *expected, json_t **ret_claims,
                                                struct weir_error *error);

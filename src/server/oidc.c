@@ -11,6 +11,7 @@
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,13 @@
 #include "server/oidc_provider.h"
 #include "server/request.h"
 
-enum { OIDC_MEMORY_MAX = 256 * 1024, SHA256_BYTES = 32, SECRET_CHECK_BYTES = 1024, CLAIM_NAME_MAX = 128 };
+enum {
+    OIDC_MEMORY_MAX = 256 * 1024,
+    SHA256_BYTES = 32,
+    SECRET_CHECK_BYTES = 1024,
+    CLAIM_NAME_MAX = 128,
+    SCOPES_BYTES_MAX = 500
+};
 
 struct oidc {
     struct arena arena; /* of the texts */
@@ -154,6 +161,11 @@ static enum weir_status check_oidc_options(const struct oidc_options *options, s
         return refuse_setting(
             "redirect_url", "is no address with https:// that ends with " OIDC_CALLBACK_PATH,
             "for example https://weir.example.com" OIDC_CALLBACK_PATH ", as the provider has registered it", error);
+    }
+    char scopes[512];
+    (void)snprintf(scopes, sizeof scopes, " %s ", options->scopes);
+    if (strstr(scopes, " openid ") == NULL || strlen(options->scopes) > SCOPES_BYTES_MAX) {
+        return refuse_setting("scopes", "lacks openid, or is too long", "for example openid email groups", error);
     }
     if (options->client_secret_file[0] != '\0') {
         bool is_read = bearer_token_read(options->client_secret_file, secret, sizeof secret);

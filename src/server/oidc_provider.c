@@ -355,11 +355,19 @@ static enum weir_status provider_send_code(struct provider_request *request, str
     }
     text_close(&request->answer);
     const json_t *token = json_object_get(answer, "id_token");
-    if (status == WEIR_OK && request->status != 200) {
+    bool is_busy = request->status == 429 || request->status >= 500;
+    if (status == WEIR_OK && is_busy) {
+        status = error_set(error, WEIR_ENGINE_UNREACHABLE, "the provider answered the request for a token with status %ld",
+                           request->status);
+        error_hint(error, "sign in again in a minute");
+    } else if (status == WEIR_OK && request->status != 200) {
         status = refuse_exchange(answer, request->status, error);
     } else if (status == WEIR_OK && !json_is_string(token)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the provider gave no ID token");
         error_hint(error, "`http.oidc.scopes` must have openid");
+    } else if (status == WEIR_OK && json_string_length(token) > ID_TOKEN_BYTES_MAX) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "the ID token has more than %d bytes", ID_TOKEN_BYTES_MAX);
+        error_hint(error, "let the provider put fewer groups into it");
     } else if (status == WEIR_OK && text_add_string(ret_token, json_string_value(token)) != WEIR_OK) {
         status = error_out_of_memory(error);
     }

@@ -26,7 +26,8 @@ enum {
     TOKEN_NAME_MAX = 64,         /* bytes of UTF-8 */
     TOKENS_MOST = 10000,         /* of a store, without the revoked ones */
     TOKEN_WORKSPACES_MOST = 100, /* of one token */
-    TOKENS_USED_MOST = 1000      /* of one call */
+    TOKENS_USED_MOST = 1000,     /* of one call */
+    SESSIONS_DROPPED_MOST = 100
 };
 /* Begins the name of a session. The part behind its last slash tells the sessions of a person apart. */
 #define TOKEN_PERSON "user:"
@@ -54,7 +55,9 @@ struct token_request {
     const char *const *workspaces;
     size_t workspace_count;
     int64_t expires_at_us; /* store time; 0 = never */
-    bool is_session;       /* of a person: tokens of this name that are over are deleted, so that sessions do not pile up */
+    /* Of a person. Its name is free again once the session of that name is over. Sessions of all people that are over are
+     * deleted, SESSIONS_DROPPED_MOST of them, so that they do not pile up. */
+    bool is_session;
 };
 /* The same request again has the same answer. WEIR_CONFLICT: a live token has the name. WEIR_WORKSPACE_NOT_FOUND.
  * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, an expiry that is over, or

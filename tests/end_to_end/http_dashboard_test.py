@@ -304,7 +304,7 @@ def a_stream_is_open_to_a_session_and_ends_with_its_token(weir):
 # --- sign-in by a provider ---
 
 CALLBACK = 'https://weir.example/v1/oidc_callback'
-GROUPS = 'roots=admin; acme-team=operate:acme; tiny-team=operate:tiny; support=read; lost=read:gone'
+GROUPS = 'roots=admin; acme-team=operate:acme; tiny-team=operate:tiny,gone; support=read; lost=read:gone'
 
 
 def _provide(weir, provider, **more):
@@ -365,7 +365,7 @@ def _refused(answer, status, text):
 def a_person_signs_in_by_a_provider_on_any_node(weir):
     provider = Provider()
     weir.make_store()
-    _provide(weir, provider)
+    _provide(weir, provider, **{'http.oidc.groups_claim': 'access.groups'})
     first, second = Listener(weir, output='first').ready(), Listener(weir, output='second').ready()
     assert first.ask('/v1/oidc', host='weir.example').json() == {'provider': 'Example <ID>'}
     browser = _Browser()
@@ -389,17 +389,28 @@ def a_person_signs_in_by_a_provider_on_any_node(weir):
     assert set(acts) == {'token create', 'workspace pause'}, acts
     assert {act['actor'] for act in acts.values()} == {'user:ada@example.com'}, acts
 
+    for groups, role, workspaces in ((['tiny-team', 'acme-team'], 'operate', ['acme', 'tiny']), (['roots'], 'admin', None)):
+        other = _Browser()
+        assert other.sign_in(provider, first, first, groups=groups, sub='5', email_verified=False).status == 303
+        session = json.loads(other.session(second).body)
+        assert (session['role'], session['workspaces'] and sorted(session['workspaces'])) == (role, workspaces), session
+
     # A person has some sessions at a time; further ones take the places of those that would end first.
     others = [_Browser() for _ in range(8)]
     for other in others:
         assert other.sign_in(provider, second, first, {'alg': 'ES256', 'kid': 'curve'}).status == 303
-    live = [row['name'] for row in weir.items('token', 'list') if row['state'] == 'live']
-    assert sorted(live) == [f'user:ada@example.com/{number}' for number in range(1, 9)], live
+    def live():
+        return [row['name'] for row in weir.items('token', 'list') if row['state'] == 'live' and '@' in row['name']]
+    assert sorted(live()) == [f'user:ada@example.com/{number}' for number in range(1, 9)], live()
     assert browser.session(first).status == 401
 
+    left = _Browser()
+    left.cookies = dict(others[0].cookies)
     ended = others[0].get(first, '/v1/session', 'DELETE', Weir_Session='1', Origin='https://weir.example')
     assert (ended.status, others[0].cookies) == (200, {}), ended.body
-    assert len([row for row in weir.items('token', 'list') if row['state'] == 'live']) == 7
+    assert len(live()) == 7 and json.loads(ended.body) == {'ended': True}, ended.body
+    assert left.session(first).status == 401
+    wait_for('the other node', lambda: left.session(second).status == 401, pause=SHORT)
     assert others[1].session(second).status == 200
 
     again = weir.run('token', 'create', 'user:eve/1', '--role', 'read', '--all-workspaces', code=2)
@@ -421,8 +432,9 @@ def a_person_signs_in_by_a_provider_on_any_node(weir):
 
 def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     provider = Provider()
+    provider.methods = ['client_secret_post', 'private_key_jwt']
     weir.make_store()
-    _provide(weir, provider)
+    _provide(weir, provider, **{'http.oidc.person_claim': 'preferred_username'})
     listener = Listener(weir).ready()
 
     def attempt(status, text, head=None, **claims):
@@ -437,6 +449,7 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     attempt(400, 'of another issuer', iss=provider.issuer + '/')
     attempt(400, 'has expired', exp=1_000_000_000)
     attempt(400, 'NTP', iat=now * 2, exp=now * 3)
+    attempt(400, 'of the future', nbf=now * 2)
     attempt(400, 'no time', exp=None)
     attempt(400, 'signed with &quot;none&quot;', {'alg': 'none'})
     attempt(400, 'signed with &quot;HS256&quot;', {'alg': 'HS256', 'kid': 'first'})
@@ -449,13 +462,22 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     attempt(400, 'no key', {'alg': 'RS256', 'kid': 'unknown'})
     attempt(403, 'groups in the token: &lt;b&gt;, other', groups=['<b>', 'other'])
     attempt(403, 'groups in the token: none', groups=None)
-    attempt(500, 'The setting http.oidc.groups: there is no workspace', groups='lost')
+    attempt(403, 'groups in the token: none', groups=[])
+    attempt(500, 'The workspaces of your groups do not exist', groups='lost')
+    for answer, status, text in (((302, {}), 400, 'status 302'), ((503, {}), 503, 'status 503'),
+                                 ((200, {'id_token': 'x' * 300_000}), 503, 'its answer is too long'),
+                                 ((200, {'id_token': 'x' * 100_000}), 400, 'more than 65536 bytes'), ((200, {}), 400, 'openid')):
+        provider.answer = answer
+        attempt(status, text)
+    provider.answer = None
+    assert '/elsewhere' not in provider.requests, provider.requests
     provider.keys = [rsa_key(kid='second', n='AQAB'), rsa_key(kid='third', use='enc'), 'x', {}, ec_key()]
     for kid in ('second', 'third'):
         attempt(400, 'the ID token', {'alg': 'RS256', 'kid': kid})
     provider.keys = [rsa_key(kid='new')]
     head = {'alg': 'RS256', 'kid': 'new'}
-    assert _Browser().sign_in(provider, listener, listener, head).status == 303  # the keys are read again
+    named = _Browser().sign_in(provider, listener, listener, head, preferred_username='sub:1234')
+    assert named.status == 303, named.body  # the keys are read again
 
     browser, other = _Browser(), _Browser()
     code, asked = provider.allow(browser.begin(listener), head)
@@ -476,7 +498,7 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     assert browser.get(listener, path).status == 303
     browser.cookies = kept
     _refused(browser.get(listener, path), 400, 'invalid_grant')  # a code that was used
-    assert {row['name'] for row in weir.items('token', 'list')} == {'user:ada@example.com/1', 'user:ada@example.com/2'}
+    assert [row['name'] for row in weir.items('token', 'list')] == ['user:preferred_username:sub:1234/1', 'user:sub:1234/1']
 
     # A provider that hangs delays nothing else, and no stop.
     browser = _Browser()
@@ -502,12 +524,17 @@ def wrong_settings_of_a_provider_are_refused_at_the_start(weir):
     weir.make_store()
     provider = Provider()
     for name, value in (('issuer', 'http://login.example.com'), ('issuer', 'http://127.0.0.1:1@evil.example'),
-                        ('client_id', ''), ('redirect_url', 'https://weir.example/'),
+                        ('client_id', ''), ('scopes', 'email'), ('redirect_url', 'https://weir.example/'),
                         ('redirect_url', 'http://weir.example/v1/oidc_callback'), ('client_secret_file', '/nowhere'),
                         ('groups', ''), ('groups', 'a=owner'), ('groups', 'a=read:'), ('groups', 'a')):
         _provide(weir, provider, **{f'http.oidc.{name}': value})
         refused = weir.run('serve', '--listen', '127.0.0.1:0', code=2)
         assert f'http.oidc.{name}' in refused.err, refused
+    # The first person to sign in would otherwise close an address that is open to programs of this machine.
+    _provide(weir, provider, **{'http.behind_proxy': False})
+    listener = Listener(weir)
+    problem(listener.ask('/v1/session'), 401, 'unauthorized')
+    listener.stop()
     provider.close()
 
 

@@ -102,6 +102,8 @@ class Provider:
     def __init__(self):
         self.codes, self.requests, self.keys = {}, [], [rsa_key(), ec_key()]
         self.forged_claims = None
+        self.answer = None  # to a request for a token: status and value, in the place of the right one
+        self.methods = None  # by which a client shows its secret
         self.hangs = threading.Event()  # set: a request for a token is not answered before `goes_on`
         self.goes_on = threading.Event()
         provider = self
@@ -117,6 +119,8 @@ class Provider:
                 self.send_response(status)
                 self.send_header('Content-Type', 'application/json')
                 self.send_header('Content-Length', str(len(body)))
+                if status == 302:
+                    self.send_header('Location', '/elsewhere')
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -147,8 +151,9 @@ class Provider:
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def configuration(self):
+        methods = {} if self.methods is None else {'token_endpoint_auth_methods_supported': self.methods}
         return {'issuer': self.issuer, 'authorization_endpoint': f'{self.issuer}/authorize?tenant=1',
-                'token_endpoint': f'{self.issuer}/token', 'jwks_uri': f'{self.issuer}/keys'}
+                'token_endpoint': f'{self.issuer}/token', 'jwks_uri': f'{self.issuer}/keys', **methods}
 
     def allow(self, location, head=None, **claims):
         """What the page of the provider does: a code for the address to which the browser was led."""
@@ -159,7 +164,11 @@ class Provider:
 
     def exchange(self, form, authorization):
         pair = f'{urllib.parse.quote(CLIENT, safe="")}:{urllib.parse.quote(SECRET, safe="")}'
-        if authorization != 'Basic ' + base64.b64encode(pair.encode()).decode():
+        if self.answer is not None:
+            return self.answer
+        is_basic = self.methods is None and authorization == 'Basic ' + base64.b64encode(pair.encode()).decode()
+        is_post = self.methods is not None and authorization is None and form.get('client_secret') == SECRET
+        if not is_basic and not is_post:
             return 401, {'error': 'invalid_client'}
         asked, head, claims = self.codes.pop(form.get('code'), ({}, None, None))
         proof = letters(hashlib.sha256(form.get('code_verifier', '').encode()).digest())
@@ -169,6 +178,7 @@ class Provider:
         whole = {'iss': self.issuer, 'aud': CLIENT, 'sub': '1234', 'exp': now + 300, 'iat': now, 'nonce': asked['nonce'],
                  'email': 'ada@example.com', 'email_verified': True, 'groups': ['support', 'acme-team'], **claims}
         whole = {name: value for name, value in whole.items() if value is not None}
+        whole.setdefault('access', {'groups': whole.get('groups')})
         forged = None if self.forged_claims is None else {**whole, **self.forged_claims}
         return 200, {'token_type': 'Bearer', 'access_token': 'x', 'id_token': sign(head, whole, forged)}
 

@@ -21,6 +21,7 @@
 #define POLICY_OF_PAGE "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 enum {
     SESSIONS_MOST = 8, /* of one person: another one ends the one that would end first */
+    SESSION_TRIES = 4, /* while other sign-ins of the person take each free number */
     PERSON_BYTES_MAX = TOKEN_NAME_MAX - (int)sizeof TOKEN_PERSON - 1,
     PERSON_BYTES_KEPT = 40,
     PERSON_HASH_BYTES = 9,
@@ -168,27 +169,31 @@ void answer_begin_oidc(struct api *api, struct store *store, struct http_request
 
 /* --- the person --- */
 
-/* The claim of the setting. An address counts only if the provider vouches for it: it is the name that approvals and the
- * record of acts go by, and many providers let people type it. Else it is the provider's own name for the person, marked
- * as such, so that it never equals an address. A long name is cut, and a hash of the whole follows. So is one before a
- * blank or "(", because `by` of an approval means the part of an actor before these. */
+/* The name by which approvals and the record of acts go: an address that the provider vouches for, since many providers let
+ * people type it. Each other claim has its name before it, as "sub:1234", so that it never equals an address or another
+ * claim. A long name is cut, and a hash of the whole follows. So is one before a blank or "(", because `by` of an approval
+ * means the part of an actor before these. */
 static bool write_person(const struct api *api, const json_t *claims, char to[TOKEN_NAME_MAX])
 {
-    char subject[512];
+    char marked[512];
     const char *claim = oidc_person_claim(api->oidc);
     const char *person = json_string_value(json_object_get(claims, claim));
     bool is_address = strcmp(claim, "email") == 0;
     if (person == NULL || person[0] == '\0' || (is_address && !json_is_true(json_object_get(claims, "email_verified")))) {
-        const char *own = json_string_value(json_object_get(claims, "sub"));
-        (void)snprintf(subject, sizeof subject, "sub:%s", own == NULL ? "" : own);
-        person = own == NULL || own[0] == '\0' || strlen(own) + sizeof "sub:" > sizeof subject ? NULL : subject;
+        claim = "sub";
+        is_address = false;
+        person = json_string_value(json_object_get(claims, claim));
+    }
+    if (person != NULL && !is_address) {
+        int length = snprintf(marked, sizeof marked, "%s:%s", claim, person);
+        person = person[0] == '\0' || length < 0 || (size_t)length >= sizeof marked ? NULL : marked;
     }
     unsigned char hash[EVP_MAX_MD_SIZE];
     char letters[BASE64URL_BYTES(PERSON_HASH_BYTES)];
     if (person == NULL) {
         return false;
     }
-    size_t plain = strcspn(person, "( ");
+    size_t plain = strcspn(person, "( ~");
     if (strlen(person) <= PERSON_BYTES_MAX && person[plain] == '\0') {
         text_copy(to, TOKEN_NAME_MAX, person);
         return true;
@@ -210,30 +215,32 @@ static void refuse_groups(const struct api *api, struct http_request *request, s
     char message[WEIR_ERROR_MESSAGE_MAX];
     char shown[256] = "";
     const json_t *groups = oidc_groups_of(api->oidc, claims);
+    bool has_some = json_is_string(groups) || json_array_size(groups) > 0;
+    text_copy(shown, sizeof shown, json_is_string(groups) ? json_string_value(groups) : "");
     for (size_t i = 0; i < json_array_size(groups) && i < GROUPS_SHOWN; i++) {
         const char *group = json_string_value(json_array_get(groups, i));
         size_t used = strlen(shown);
         (void)snprintf(shown + used, sizeof shown - used, "%s%s", i == 0 ? "" : ", ", group == NULL ? "-" : group);
     }
     (void)snprintf(message, sizeof message, "%s has no group that may use this node; the groups in the token: %s", person,
-                   groups == NULL ? "none" : shown);
+                   has_some ? shown : "none");
     text_make_safe(message);
     respond_sign_in_page(api, request, answer, 403, message,
-                         groups == NULL ? "Let the provider put the groups into the ID token (http.oidc.groups_claim and "
-                                          "http.oidc.scopes name them)"
-                                        : "Ask an operator to add one of them to http.oidc.groups");
+                         !has_some ? "Let the provider put the groups into the ID token (http.oidc.groups_claim and "
+                                     "http.oidc.scopes name them)"
+                                   : "Ask an operator to add one of them to http.oidc.groups");
 }
 
 /* --- the session --- */
 
-/* Revokes the session of the person that would end first. *ret_number: its name has it. */
-static enum weir_status end_first_session(struct store *store, const char *person, int *ret_number,
-                                          struct weir_error *error)
+/* Revokes the session of the person that would end first, by its id: its name may be that of a newer one by now. Another
+ * node may have revoked it. */
+static enum weir_status end_first_session(struct store *store, const char *person, struct weir_error *error)
 {
     char name[TOKEN_NAME_MAX + 1];
     char first[TIME_TEXT_MAX] = "";
+    char id[24] = "";
     enum weir_status status = WEIR_OK;
-    *ret_number = 1;
     for (int i = 1; i <= SESSIONS_MOST && status == WEIR_OK; i++) {
         json_t *page = NULL;
         (void)snprintf(name, sizeof name, TOKEN_PERSON "%s/%d", person, i);
@@ -243,43 +250,87 @@ static enum weir_status end_first_session(struct store *store, const char *perso
         for (size_t k = 0; k < json_array_size(items); k++) {
             const json_t *row = json_array_get(items, k);
             const char *expires = json_string_value(json_object_get(row, "expires_at"));
-            bool is_live = json_object_get(row, "revoked_at") == NULL || json_is_null(json_object_get(row, "revoked_at"));
-            if (is_live && expires != NULL && (first[0] == '\0' || strcmp(expires, first) < 0)) {
+            const char *state = json_string_value(json_object_get(row, "state"));
+            bool is_live = state != NULL && strcmp(state, "live") == 0 && expires != NULL;
+            if (is_live && (first[0] == '\0' || strcmp(expires, first) < 0)) {
                 text_copy(first, sizeof first, expires);
-                *ret_number = i;
+                (void)snprintf(id, sizeof id, "%" JSON_INTEGER_FORMAT, json_integer_value(json_object_get(row, "id")));
             }
         }
         json_decref(page);
     }
-    (void)snprintf(name, sizeof name, TOKEN_PERSON "%s/%d", person, *ret_number);
-    return status == WEIR_OK ? store_token_revoke(store, name, error) : status;
+    if (status != WEIR_OK || id[0] == '\0') {
+        return status;
+    }
+    status = store_token_revoke(store, id, error);
+    return status == WEIR_NOT_FOUND ? WEIR_OK : status;
 }
 
-/* The name of the first free number. Several nodes may try the same one: the store lets one of them have it. */
-static enum weir_status create_session(struct store *store, const char *person, struct token_request *token,
-                                       struct weir_error *error)
+/* Takes the first free number. Several nodes may try the same one: the store lets one of them have it. */
+static enum weir_status create_numbered_session(struct store *store, const char *person, struct token_request *token,
+                                                struct weir_error *error)
 {
     char name[TOKEN_NAME_MAX + 1];
     int64_t id = 0;
-    int number = 0;
     enum weir_status status = WEIR_CONFLICT;
     token->name = name;
     token->is_session = true;
-    while (status == WEIR_CONFLICT && number < SESSIONS_MOST) {
-        (void)snprintf(name, sizeof name, TOKEN_PERSON "%s/%d", person, ++number);
+    for (int number = 1; status == WEIR_CONFLICT && number <= SESSIONS_MOST; number++) {
+        (void)snprintf(name, sizeof name, TOKEN_PERSON "%s/%d", person, number);
         status = store_token_create(store, token, &id, error);
     }
+    return status;
+}
+
+static enum weir_status create_session(struct store *store, const char *person, struct token_request *token,
+                                       struct weir_error *error)
+{
+    enum weir_status status = create_numbered_session(store, person, token, error);
+    for (int tries = 1; status == WEIR_CONFLICT && tries < SESSION_TRIES; tries++) {
+        status = end_first_session(store, person, error);
+        status = status == WEIR_OK ? create_numbered_session(store, person, token, error) : status;
+    }
     if (status == WEIR_CONFLICT) {
-        status = end_first_session(store, person, &number, error);
-        (void)snprintf(name, sizeof name, TOKEN_PERSON "%s/%d", person, number);
-        status = status == WEIR_OK ? store_token_create(store, token, &id, error) : status;
+        error_set(error, WEIR_CONFLICT, "other sign-ins of the same person came between");
+        error_hint(error, "sign in again");
+    }
+    return status;
+}
+
+/* A workspace may be deleted after the settings were read. It is left out, as it is of a token. WEIR_WORKSPACE_NOT_FOUND:
+ * none is left. The page must not name one: its reader may have no right to any. */
+static enum weir_status leave_out_missing(struct store *store, struct token_request *token, struct arena *arena,
+                                          struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    const char **left = arena_allocate(arena, (token->workspace_count + 1) * sizeof *left);
+    if (left == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < token->workspace_count && status == WEIR_OK; i++) {
+        json_t *row = NULL;
+        status = store_usage(store, token->workspaces[i], &row, error);
+        json_decref(row);
+        if (status == WEIR_OK) {
+            left[count++] = token->workspaces[i];
+        }
+        status = status == WEIR_WORKSPACE_NOT_FOUND ? WEIR_OK : status;
+    }
+    token->workspaces = left;
+    token->workspace_count = count;
+    if (status == WEIR_OK && count == 0) {
+        error_set(error, WEIR_WORKSPACE_NOT_FOUND, "the workspaces of your groups do not exist on this node");
+        error_hint(error, "ask an operator to make them, or to correct http.oidc.groups");
+        status = WEIR_WORKSPACE_NOT_FOUND;
     }
     return status;
 }
 
 /* The secret of a token with the rights, which ends with the session. */
 static enum weir_status begin_person_session(const struct api *api, struct store *store, const char *person,
-                                             const struct oidc_right *right, char *secret, struct weir_error *error)
+                                             const struct oidc_right *right, char *secret, struct arena *arena,
+                                             struct weir_error *error)
 {
     char actor[TOKEN_NAME_MAX + 1];
     int64_t now_us = 0;
@@ -303,7 +354,8 @@ static enum weir_status begin_person_session(const struct api *api, struct store
         status = create_session(store, person, &token, error);
     }
     if (status == WEIR_WORKSPACE_NOT_FOUND) {
-        error_prefix(error, "the setting http.oidc.groups");
+        status = leave_out_missing(store, &token, arena, error);
+        status = status == WEIR_OK ? create_session(store, person, &token, error) : status;
     }
     if (status == WEIR_OK) { /* so that the first request of the page finds it; else that reads the tokens */
         struct weir_error ignored;
@@ -328,7 +380,7 @@ static void admit_person(const struct api *api, struct store *store, struct http
         refuse_groups(api, request, answer, claims, person);
         return;
     }
-    if (begin_person_session(api, store, person, &right, secret, &error) != WEIR_OK) {
+    if (begin_person_session(api, store, person, &right, secret, &request->arena, &error) != WEIR_OK) {
         respond_sign_in_error(api, request, answer, &error);
         return;
     }

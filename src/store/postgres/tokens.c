@@ -39,8 +39,11 @@ enum weir_status postgres_token_create(struct store *store, const struct token_r
         return status;
     }
     struct link *link = link_of(store);
-    if (request->is_session) { /* what is over is no part of the act, so it needs no transaction with it */
-        status = link_run(link, error, NULL, QUERY_DROP_ENDED_TOKEN, "t", request->name);
+    if (request->is_session) { /* sessions that are over are no part of the act, so they need no transaction with it */
+        status = link_run(link, error, NULL, QUERY_RETIRE_SESSION, "t", request->name);
+        status = status != WEIR_OK
+                     ? status
+                     : link_run(link, error, NULL, QUERY_DROP_ENDED_SESSIONS, "d", (int)SESSIONS_DROPPED_MOST);
     }
     if (status != WEIR_OK) {
         return status;

@@ -96,7 +96,10 @@ enum weir_status sqlite_token_create(struct store *store, const struct token_req
         return status;
     }
     if (request->is_session) {
-        status = connection_run(write.connection, error, NULL, QUERY_DROP_ENDED_TOKEN, "ti", request->name, write.now_us);
+        status = connection_run(write.connection, error, NULL, QUERY_RETIRE_SESSION, "ti", request->name, write.now_us);
+        status = status != WEIR_OK ? status
+                                   : connection_run(write.connection, error, NULL, QUERY_DROP_ENDED_SESSIONS, "ii",
+                                                    write.now_us, (int64_t)SESSIONS_DROPPED_MOST);
     }
     if (status == WEIR_OK) {
         status = find_token(&write, request, &id, error);
