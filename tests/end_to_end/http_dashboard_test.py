@@ -466,7 +466,8 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     attempt(500, 'The workspaces of your groups do not exist', groups='lost')
     for answer, status, text in (((302, {}), 400, 'status 302'), ((503, {}), 503, 'status 503'),
                                  ((200, {'id_token': 'x' * 300_000}), 503, 'its answer is too long'),
-                                 ((200, {'id_token': 'x' * 100_000}), 400, 'more than 65536 bytes'), ((200, {}), 400, 'openid')):
+                                 ((200, {'id_token': 'x' * 100_000}), 400, 'more than 65536 bytes'),
+                                 ((200, {}), 400, 'openid')):
         provider.answer = answer
         attempt(status, text)
     provider.answer = None
