@@ -194,7 +194,7 @@ static void a_session_replaces_those_that_are_over(void **state)
     other.name = "user:eve/2";
     other.hash[0] = 5;
     (void)create(scene, &other);
-    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens WHERE name LIKE 'user:ada%'"), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens WHERE name LIKE 'user:ada%%'"), 0);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 2);
 }
 
