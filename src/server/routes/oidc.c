@@ -18,7 +18,8 @@
 #include "server/routes/routes.h"
 #include "server/session_cookie.h"
 
-#define POLICY_OF_PAGE "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+#define POLICY_OF_PAGE                                                                                                     \
+    "default-src 'none'; style-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 enum {
     SESSIONS_MOST = 8, /* of one person: another one ends the one that would end first */
     SESSION_TRIES = 4, /* while other sign-ins of the person take each free number */
@@ -56,7 +57,8 @@ static enum weir_status add_html(struct text *page, const char *text)
     return status;
 }
 
-/* The addresses are relative, so they are right under any prefix. The proof has served: another sign-in has its own. */
+/* It looks as the form of the dashboard does, whose style the path gives for any version. The addresses are relative, so
+ * they are right under any prefix. The proof has served: another sign-in has its own. */
 static void respond_sign_in_page(const struct api *api, struct http_request *request, struct http_answer *answer,
                                  int status, const char *message, const char *hint)
 {
@@ -65,12 +67,13 @@ static void respond_sign_in_page(const struct api *api, struct http_request *req
     bool is_written =
         text_add_string(page, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
                               "content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">"
-                              "<title>Sign-in</title><main><h1>You are not signed in</h1><p>") == WEIR_OK &&
+                              "<link rel=\"stylesheet\" href=\"../assets/any/app.css\"><title>Sign-in</title>"
+                              "<main class=\"sign-in\"><form><h1>You are not signed in</h1><p>") == WEIR_OK &&
         add_html(page, message) == WEIR_OK && text_add_string(page, ".</p><p>") == WEIR_OK &&
         add_html(page, hint) == WEIR_OK &&
         text_format(page,
                     ".</p><p><a href=\"oidc_sign_in\">Sign in again</a> <a href=\"../\">Dashboard</a></p><p>Request "
-                    "%s</p></main></html>\n",
+                    "%s</p></form></main></html>\n",
                     request->id) == WEIR_OK;
     if (!is_written) {
         text_clear(page);
