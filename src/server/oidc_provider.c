@@ -145,6 +145,11 @@ static enum weir_status send_provider_request(struct provider_request *request, 
     if (code == CURLE_OK) {
         return WEIR_OK;
     }
+    if (code == CURLE_ABORTED_BY_CALLBACK) {
+        error_set(error, WEIR_STOPPED, "this node stops");
+        error_hint(error, "sign in again: another node answers, or this one after its restart");
+        return WEIR_STOPPED;
+    }
     error_set(error, WEIR_ENGINE_UNREACHABLE, "the provider did not answer the request for %s: %s", request->name,
               code == CURLE_WRITE_ERROR ? "its answer is too long" : curl_easy_strerror(code));
     error_hint(error, "check that this node reaches the address of `http.oidc.issuer`; then sign in again");
