@@ -148,6 +148,7 @@ OBJECTS = {
     'NotedAct': 'act subject',
     'Session': 'token? role workspaces[]? expires_at? weir_version',
     'EndedSession': 'ended',
+    'Oidc': 'provider?',
     'Token': 'id name role workspaces[]? created_at created_by expires_at? last_used_at? revoked_at? state',
     'RevokedToken': 'name',
     'Store': 'weir_version now_at',

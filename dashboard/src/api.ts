@@ -122,6 +122,10 @@ export async function findSession(): Promise<void> {
   }
 }
 
+/** The name of the provider by which people sign in; null: they have tokens alone. */
+export const findProvider = async (): Promise<string | null> =>
+  (await ask<{ provider: string | null }>('v1/oidc')).provider;
+
 export async function signIn(token: string): Promise<void> {
   // No token has other letters, and a field of a head cannot hold them.
   if (/[^\x21-\x7e]/.test(token)) throw new Problem(401, 'unauthorized', texts.signIn.refused, null, null);

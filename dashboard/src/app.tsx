@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useErrorBoundary, useRef, useState } from 'preact/hooks';
 import {
   connection,
+  findProvider,
   findSession,
   hasAllWorkspaces,
   may,
@@ -28,7 +29,7 @@ import { closeDialog, DialogHost, DialogTitle, openDialog } from './parts/dialog
 import { useScroll } from './parts/scroll.ts';
 import { Icon } from './parts/state.tsx';
 import { useWorkspaceNames } from './parts/suggest.ts';
-import { go, place, to } from './router.ts';
+import { go, keepView, place, restoreView, to } from './router.ts';
 import { texts } from './texts.ts';
 
 const OLD_S = 10;
@@ -372,7 +373,12 @@ function You() {
 function SignIn({ before }: { before: Problem | null }) {
   const [isBusy, setBusy] = useState(false);
   const [refusal, setProblem] = useState<Problem | null>(null);
+  const [provider, setProvider] = useState<string | null>(null);
   const problem = refusal ?? before;
+  // Without an answer a token is left, and the button of it reports the problem.
+  useEffect(() => {
+    findProvider().then(setProvider, () => undefined);
+  }, []);
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     setBusy(true);
@@ -392,6 +398,14 @@ function SignIn({ before }: { before: Problem | null }) {
           {texts.signIn.title}
         </h1>
         <p>{sessionEnded.value ? texts.signIn.ended : texts.signIn.lead}</p>
+        {provider !== null && (
+          <>
+            <a class="main" href="v1/oidc_sign_in" onClick={keepView}>
+              {texts.signIn.by(provider)}
+            </a>
+            <p class="quiet small">{texts.signIn.or}</p>
+          </>
+        )}
         <input name="username" autoComplete="username" value={texts.product} hidden readOnly />
         <label class="field">
           <span>{texts.signIn.label}</span>
@@ -422,7 +436,10 @@ export function App() {
     setProblem(null);
     findSession().catch((error) => setProblem(toProblem(error)));
   };
-  useEffect(start, []);
+  useEffect(() => {
+    restoreView();
+    start();
+  }, []);
   return (
     <>
       {session.value === undefined && problem && (

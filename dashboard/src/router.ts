@@ -44,6 +44,25 @@ export function go(address: string): void {
   location.hash = address;
 }
 
+// The way to a provider and back loads another page, and the fragment stays behind: the browser keeps it for this tab.
+const VIEW = 'weir.view';
+export function keepView(): void {
+  try {
+    sessionStorage.setItem(VIEW, location.hash);
+  } catch {
+    // Storage is closed: the first page opens.
+  }
+}
+export function restoreView(): void {
+  try {
+    const view = sessionStorage.getItem(VIEW);
+    sessionStorage.removeItem(VIEW);
+    if (view?.startsWith('#/') && location.hash === '') location.replace(view);
+  } catch {
+    // As above.
+  }
+}
+
 /** The conditions of a filter, each with its text. The key of a label has dots and dashes. A value may be in quotes of either kind, and has none of that kind. */
 const condition = /(?:^|\s)([\w.-]+)=(?:"([^"]*)"|'([^']*)'|(\S*))/g;
 export const conditionsOf = (text: string): { key: string; value: string }[] =>

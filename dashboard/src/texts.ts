@@ -73,6 +73,8 @@ export const texts = {
     hintLead: 'An administrator makes one with',
     action: 'Sign in',
     working: 'Signing in',
+    by: (provider: string) => `Sign in with ${provider}`,
+    or: 'or with a token',
     refused: 'The node refused the token. It may be misspelt, expired or revoked.',
     kept: 'The browser keeps it for 12 hours in a cookie that no script can read.',
     out: 'Sign out',

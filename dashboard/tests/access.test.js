@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync, sign } from 'node:crypto';
 import http from 'node:http';
 import { after, before, test } from 'node:test';
 import { closeBrowser, closePage, openBrowser, openPage, Scene, show, views } from './scene.js';
@@ -209,5 +210,73 @@ test('the sign-in form is there also when the node has had too many wrong tokens
   const page = await openPage(scene.address, { allowed: [/429|401/], prepare });
   await page.getByRole('alert').getByText('The node refuses more requests for now').waitFor();
   await signIn(page, 'reader');
+  await closePage(page);
+});
+
+/** An OpenID provider whose page asks nothing. It is another site: `localhost`. */
+async function startProvider(redirect) {
+  const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const letters = (value) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  let nonce = '';
+  const server = http.createServer((request, response) => {
+    const url = new URL(request.url, 'http://localhost');
+    const issuer = `http://localhost:${server.address().port}`;
+    const seconds = Math.floor(Date.now() / 1000);
+    const person = { email: 'ada@example.com', email_verified: true, groups: ['support'] };
+    const claims = { iss: issuer, aud: 'weir', sub: '7', exp: seconds + 60, iat: seconds, nonce };
+    const text = `${letters({ alg: 'ES256' })}.${letters({ ...claims, ...person })}`;
+    const signature = sign('sha256', Buffer.from(text), { key: privateKey, dsaEncoding: 'ieee-p1363' });
+    const answers = {
+      '/.well-known/openid-configuration': {
+        issuer,
+        authorization_endpoint: `${issuer}/authorize`,
+        token_endpoint: `${issuer}/token`,
+        jwks_uri: `${issuer}/keys`,
+      },
+      '/keys': { keys: [publicKey.export({ format: 'jwk' })] },
+      '/token': { id_token: `${text}.${signature.toString('base64url')}` },
+    };
+    if (url.pathname === '/authorize') {
+      nonce = url.searchParams.get('nonce');
+      const answer = new URLSearchParams({ code: 'code', state: url.searchParams.get('state') });
+      response.writeHead(302, { Location: `${redirect}?${answer}` }).end();
+    } else {
+      response.writeHead(url.pathname in answers ? 200 : 404).end(JSON.stringify(answers[url.pathname] ?? {}));
+    }
+  });
+  await new Promise((resolve) => server.listen(0, 'localhost', resolve));
+  return server;
+}
+
+test('a person signs in by a provider, comes back to the view, and signs out', async () => {
+  const redirect = `${scene.address}v1/oidc_callback`;
+  const provider = await startProvider(redirect);
+  const issuer = `http://localhost:${provider.address().port}`;
+  await scene.kill();
+  Object.assign(scene.settings, {
+    'http.oidc.issuer': issuer,
+    'http.oidc.client_id': 'weir',
+    'http.oidc.redirect_url': redirect,
+    'http.oidc.groups': 'support=read',
+    'http.oidc.name': 'Example',
+  });
+  await scene.start();
+  const page = await openPage(`${scene.address}#/workspaces`, { allowed: [/40[0134]/], origins: [issuer] });
+  await page.getByRole('link', { name: 'Sign in with Example' }).click();
+  await page.locator('h1', { hasText: 'Workspaces' }).waitFor();
+  assert.equal(page.url(), `${scene.address}#/workspaces`);
+  await page.locator('.rail').getByText('user:ada@example.com/1 · read').waitFor();
+  const cookies = await page.context().cookies(`${scene.address}v1/session`);
+  assert.deepEqual(
+    cookies.map(({ name, httpOnly, sameSite, path }) => [name, httpOnly, sameSite, path]),
+    [['weir_session', true, 'Strict', '/v1']],
+  );
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('link', { name: 'Sign in with Example' }).waitFor();
+  assert.equal(scene.json('token', 'list').items.find((row) => row.name.startsWith('user:')).state, 'revoked');
+  await page.goto(redirect);
+  await page.getByText('This browser has begun no sign-in here').waitFor();
+  provider.closeAllConnections();
+  provider.close();
   await closePage(page);
 });

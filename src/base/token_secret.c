@@ -10,28 +10,18 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/base64url.h"
 #include "base/error.h"
 
 #define PREFIX "weir_"
-enum { PREFIX_LENGTH = sizeof PREFIX - 1, RANDOM_BYTES = 32, BASE64_LENGTH = 44 };
+enum { PREFIX_LENGTH = sizeof PREFIX - 1, RANDOM_BYTES = 32 };
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/* base64url is base64 with two other characters, and without the padding. */
-static void to_base64url(char *text)
-{
-    for (; *text != '\0'; text++) {
-        *text = *text == '+' ? '-' : *text == '/' ? '_' : *text == '=' ? '\0' : *text;
-        if (*text == '\0') {
-            return;
-        }
-    }
-}
 
 enum weir_status token_secret_make(char *to, struct weir_error *error)
 {
     INVARIANT(to != NULL);
     unsigned char bytes[RANDOM_BYTES];
-    char base64[BASE64_LENGTH + 1];
+    char letters[BASE64URL_BYTES(RANDOM_BYTES)];
     ssize_t got;
     do {
         got = getrandom(bytes, sizeof bytes, 0);
@@ -39,14 +29,12 @@ enum weir_status token_secret_make(char *to, struct weir_error *error)
     if (got != (ssize_t)sizeof bytes) {
         return error_set(error, WEIR_SYSTEM, "the system has no random numbers for a secret: %s", strerror(errno));
     }
-    int length = EVP_EncodeBlock((unsigned char *)base64, bytes, sizeof bytes);
-    INVARIANT(length == BASE64_LENGTH);
-    to_base64url(base64);
-    INVARIANT(strlen(base64) == TOKEN_SECRET_LENGTH - PREFIX_LENGTH);
+    base64url_encode(bytes, sizeof bytes, letters);
+    INVARIANT(strlen(letters) == TOKEN_SECRET_LENGTH - PREFIX_LENGTH);
     (void)memcpy(to, PREFIX, PREFIX_LENGTH);
-    (void)memcpy(to + PREFIX_LENGTH, base64, TOKEN_SECRET_LENGTH - PREFIX_LENGTH + 1);
+    (void)memcpy(to + PREFIX_LENGTH, letters, TOKEN_SECRET_LENGTH - PREFIX_LENGTH + 1);
     OPENSSL_cleanse(bytes, sizeof bytes);
-    OPENSSL_cleanse(base64, sizeof base64);
+    OPENSSL_cleanse(letters, sizeof letters);
     return WEIR_OK;
 }
 

@@ -33,6 +33,7 @@
 #include "cli/signals.h"
 #include "cli/verbs/signal_execution.h"
 #include "server/bulk_jobs.h"
+#include "server/oidc.h"
 #include "server/stream_hub.h"
 
 /* The period of the checks. A signal ends the wait earlier. A drained node or a failed loop does not, so the process
@@ -187,11 +188,31 @@ static enum weir_status signal_for_api(const void *context, struct store *store,
 /* The set of tokens is read before the first request. */
 static enum weir_status open_runner_access(struct node_runner *runner, bool is_anonymous, struct weir_error *error)
 {
-    const struct access_options options = {.is_anonymous = is_anonymous ||
-                                                           settings_number(runner->settings, SETTING_HTTP_ANONYMOUS) != 0,
-                                           .rate = settings_number(runner->settings, SETTING_HTTP_RATE)};
+    const struct access_options options = {
+        .is_anonymous = is_anonymous || settings_number(runner->settings, SETTING_HTTP_ANONYMOUS) != 0,
+        .is_closed = settings_text(runner->settings, SETTING_HTTP_OIDC_ISSUER)[0] != '\0',
+        .rate = settings_number(runner->settings, SETTING_HTTP_RATE)};
     enum weir_status status = access_open(&options, &runner->api.access, error);
     return status == WEIR_OK ? access_start(runner->api.access, runner->store, error) : status;
+}
+
+static enum weir_status open_runner_oidc(struct node_runner *runner, struct weir_error *error)
+{
+    const struct settings *settings = runner->settings;
+    const struct oidc_options options = {
+        .issuer = settings_text(settings, SETTING_HTTP_OIDC_ISSUER),
+        .client_id = settings_text(settings, SETTING_HTTP_OIDC_CLIENT_ID),
+        .client_secret_file = settings_text(settings, SETTING_HTTP_OIDC_CLIENT_SECRET_FILE),
+        .redirect_url = settings_text(settings, SETTING_HTTP_OIDC_REDIRECT_URL),
+        .scopes = settings_text(settings, SETTING_HTTP_OIDC_SCOPES),
+        .groups_claim = settings_text(settings, SETTING_HTTP_OIDC_GROUPS_CLAIM),
+        .groups = settings_text(settings, SETTING_HTTP_OIDC_GROUPS),
+        .person_claim = settings_text(settings, SETTING_HTTP_OIDC_PERSON_CLAIM),
+        .name = settings_text(settings, SETTING_HTTP_OIDC_NAME),
+        .ca_file = settings_text(settings, SETTING_HTTP_OIDC_CA_FILE),
+        .session_us = settings_number(settings, SETTING_HTTP_OIDC_SESSION),
+    };
+    return oidc_open(&options, &runner->api.oidc, error);
 }
 
 /* An address that nobody asked for must not end the start: another `weir dev` may have it. */
@@ -221,6 +242,9 @@ static enum weir_status open_runner_server(struct node_runner *runner, bool is_o
     if (status == WEIR_OK) {
         runner->api.bulk = bulk_jobs_open();
         status = runner->api.bulk == NULL ? error_out_of_memory(error) : open_runner_access(runner, is_anonymous, error);
+    }
+    if (status == WEIR_OK) {
+        status = open_runner_oidc(runner, error);
     }
     if (status == WEIR_OK) {
         status =
@@ -645,9 +669,11 @@ void node_runner_close(struct node_runner *runner)
     for (size_t i = 0; i < runner->api.task_service_count; i++) {
         task_service_stop(&runner->api.task_services[i]); /* before the server: claims wait in it */
     }
+    oidc_end(runner->api.oidc);          /* as well: browsers wait in it */
     stream_hub_end(runner->api.streams); /* their connections sleep */
     http_server_close(runner->server);   /* before the nodes: it reads them */
     stream_hub_close(runner->api.streams);
+    oidc_close(runner->api.oidc);
     access_close(runner->api.access);
     bulk_jobs_close(runner->api.bulk);
     for (size_t i = 0; i < runner->count; i++) {

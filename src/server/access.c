@@ -338,7 +338,7 @@ bool access_needs_token(struct access *access, bool is_of_machine)
 {
     INVARIANT(access != NULL);
     (void)pthread_mutex_lock(&access->lock);
-    bool is_open = access->set != NULL && !access->has_had_tokens;
+    bool is_open = access->set != NULL && !access->has_had_tokens && !access->options.is_closed;
     (void)pthread_mutex_unlock(&access->lock);
     return !is_of_machine || (!access->options.is_anonymous && !is_open);
 }
@@ -417,7 +417,7 @@ static enum access_answer find_locked(struct access *access, const unsigned char
     if (answer != ACCESS_GRANTED) {
         return answer;
     }
-    if (!take_credit(access, entry, now_us, ret_retry_after_s)) {
+    if (ret_retry_after_s != NULL && !take_credit(access, entry, now_us, ret_retry_after_s)) {
         return ACCESS_TOO_FAST;
     }
     if (entry->noted_at_us == 0 || now_us - entry->noted_at_us >= TOKEN_USE_US) {
@@ -430,7 +430,7 @@ static enum access_answer find_locked(struct access *access, const unsigned char
 enum access_answer access_find(struct access *access, const char *secret, struct arena *arena,
                                struct principal *ret_principal, int *ret_retry_after_s)
 {
-    INVARIANT(access != NULL && secret != NULL && arena != NULL && ret_principal != NULL && ret_retry_after_s != NULL);
+    INVARIANT(access != NULL && secret != NULL && arena != NULL && ret_principal != NULL);
     unsigned char hash[TOKEN_HASH_BYTES];
     if (!token_secret_hash(secret, strlen(secret), hash)) {
         return ACCESS_UNKNOWN;

@@ -47,6 +47,7 @@ struct principal {
 struct access_options {
     const struct clock *clock; /* NULL = the machine's */
     bool is_anonymous;         /* this machine needs no token, although there are some */
+    bool is_closed;            /* else it needs one, although there are none: people sign in */
     int64_t rate;              /* requests per second of one token; 0 = any */
 };
 
@@ -79,7 +80,7 @@ const char *access_bearer_secret(const char *authorization);
 /* Whether a request must show a token. is_of_machine: only a process of this machine can have sent it. */
 bool access_needs_token(struct access *access, bool is_of_machine);
 /* Looks the secret up, and notes its use. The texts of *ret_principal are in the arena. *ret_retry_after_s is set when it
- * is too fast. */
+ * is too fast; NULL: the request does not count. */
 enum access_answer access_find(struct access *access, const char *secret, struct arena *arena,
                                struct principal *ret_principal, int *ret_retry_after_s);
 /* The same for a request that was granted before and has waited: no further one counts. `workspace_id`: it needs this

@@ -267,22 +267,31 @@ static bool check_workspace(struct store *store, struct http_request *request, s
     return false;
 }
 
-/* The actor of the record of acts: "token:NAME"; without a token the person whom the client names, as the command line does
- * for its own process. That must not look like a token: the record would show an act of a token that has done nothing. */
+/* The actor of the record of acts: "token:NAME", or "user:PERSON" of a session. Without a token it is the person whom the
+ * client names, as the command line does for its own process. Such a name must not look like the other two: the record
+ * would show an act of a token that has done nothing. */
 enum weir_status api_set_actor(struct store *store, const struct http_request *request, struct weir_error *error)
 {
     INVARIANT(store != NULL && request != NULL);
     const char *named = request->fields[FIELD_ACTOR];
     static const char prefix[] = "token:";
+    static const char person[] = TOKEN_PERSON;
     char token[sizeof prefix + TOKEN_NAME_MAX];
     const char *actor = named != NULL ? named : "http";
-    if (request->principal == NULL && strncasecmp(actor, prefix, sizeof prefix - 1) == 0) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "the field Weir-Actor names a token, and the request has none");
+    if (request->principal == NULL &&
+        (strncasecmp(actor, prefix, sizeof prefix - 1) == 0 || strncasecmp(actor, person, sizeof person - 1) == 0)) {
+        error_set(error, WEIR_INVALID_ARGUMENT,
+                  "the field Weir-Actor names a token or a person who has signed in, and the request has no token");
         error_hint(error, "name a person or a program, or send the token");
         return WEIR_INVALID_ARGUMENT;
     }
-    if (request->principal != NULL) {
-        (void)snprintf(token, sizeof token, "%s%s", prefix, request->principal->name);
+    const char *name = request->principal == NULL ? NULL : request->principal->name;
+    const char *slash = name != NULL && strncmp(name, person, sizeof person - 1) == 0 ? strrchr(name, '/') : NULL;
+    if (slash != NULL) { /* all sessions of a person are one actor */
+        (void)snprintf(token, sizeof token, "%.*s", (int)(slash - name), name);
+        actor = token;
+    } else if (name != NULL) {
+        (void)snprintf(token, sizeof token, "%s%s", prefix, name);
         actor = token;
     }
     return store_act_as(store, actor, request->fields[FIELD_REASON], error);

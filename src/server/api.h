@@ -20,6 +20,7 @@ enum { TASK_SERVICES_MAX = 32 };
 enum { API_UNKNOWN_BODY_MAX = 64 * 1024 };
 
 struct bulk_jobs;
+struct oidc;
 struct stream_hub;
 
 /* Sends a signal to an execution, which is the answer of store_show(): by the store, or by the service of a workflow on
@@ -37,6 +38,7 @@ struct api {
     struct access *access;
     struct bulk_jobs *bulk;
     struct stream_hub *streams;
+    struct oidc *oidc;                         /* NULL = no provider is set */
     bool has_dashboard;                        /* the pages of the dashboard are served */
     char embed_policy[EMBED_POLICY_BYTES_MAX]; /* of the box for pages of other sites; "" = none may frame it */
     api_signal *signal;

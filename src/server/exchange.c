@@ -414,6 +414,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
                                      {"Weir-Request-Id", exchange->request.id},
                                      {"Referrer-Policy", answer->policy != NULL ? "no-referrer" : NULL},
                                      {"Set-Cookie", answer->cookie},
+                                     {"Set-Cookie", answer->cookie_2},
                                      {"Location", answer->location},
                                      {"Link", answer->link},
                                      {"ETag", answer->etag},

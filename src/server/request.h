@@ -19,6 +19,7 @@
 
 struct http_route;
 struct principal;
+struct sign_in;
 struct stream;
 
 /* The header fields that a handler can read; all other fields are ignored. Each may be there once. Lines of a field with a
@@ -78,6 +79,7 @@ struct http_request {
     bool is_again; /* it was held: its token may have ended meanwhile */
     void (*again)(struct http_request *request);
     struct task_waiter waiter; /* of a held claim of tasks */
+    struct sign_in *sign_in;   /* under way; in the arena */
 };
 
 /* Starts with status 0 and an empty body; a handler fills it. */
@@ -92,6 +94,7 @@ struct http_answer {
     const char *keeping;  /* field Cache-Control; NULL = nobody may keep the answer */
     const char *encoding; /* field Content-Encoding; constant */
     const char *cookie;   /* field Set-Cookie */
+    const char *cookie_2; /* another one */
     int retry_after_s;    /* field Retry-After; 0 = none, but 1 of 503 */
     /* No answer yet: the whole id of an execution. Its handler is called again when it has ended, or at `wait_until_us`
      * (boot clock). In the request's arena. Only if the request may wait. */

@@ -95,7 +95,7 @@ enum weir_status route_check_arguments(const struct http_request *request, const
     }
     for (size_t i = 0; i < request->target.argument_count; i++) {
         const char *name = request->target.arguments[i].name;
-        bool is_known = route->takes_filter && filter_has_key(name);
+        bool is_known = route->takes_any || (route->takes_filter && filter_has_key(name));
         for (size_t k = 0; k < count && !is_known; k++) {
             is_known = strcmp(name, names[k]) == 0;
         }

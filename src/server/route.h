@@ -61,6 +61,7 @@ struct http_route {
     unsigned bodies;     /* enum route_body */
     size_t body_max;     /* bytes */
     bool is_slow;        /* may take seconds: such requests are answered one after the other */
+    bool takes_any;      /* arguments that are not its own are ignored: another server builds the address */
     bool takes_filter;   /* the keys of a filter are arguments as well */
     struct route_argument arguments[ROUTE_ARGUMENTS_MAX]; /* of the query; ended by one without a name */
     const char *body_schema;                              /* name of a schema of /openapi.json; NULL = none */

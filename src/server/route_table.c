@@ -7,6 +7,7 @@
 
 #include "queue/limits.h"
 #include "server/http_server.h"
+#include "server/oidc.h"
 #include "server/routes/routes.h"
 #include "store/filter.h"
 #include "store/json_line.h"
@@ -115,6 +116,22 @@ static const struct http_route routes[] = {
     .method = "DELETE", .path = "/v1/session", .operation = "endSession", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
     .summary = "Remove that cookie", .answer_schema = "EndedSession",
     .handle = answer_end_session,
+},
+/* Sign-in by a provider. The callback lies beside the session, so that the browser gives its cookie the same path. */
+{
+    .method = "GET", .path = "/v1/oidc", .operation = "showOidc", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Show whether people sign in by a provider", .answer_schema = "Oidc", .handle = answer_show_oidc,
+},
+{
+    .method = "GET", .path = "/v1/oidc_sign_in", .operation = "beginOidc", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Lead the browser to the provider", .answer_type = "text/html", .handle = answer_begin_oidc,
+},
+{
+    .method = "GET", .path = OIDC_CALLBACK_PATH, .operation = "endOidc", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
+    .summary = "Take the browser back from the provider, and begin its session", .takes_any = true,
+    .arguments = {{"code", "of the provider"}, {"state", "of the sign-in"}, {"iss", "the issuer"},
+                  {"error", "the refusal of the provider"}},
+    .answer_type = "text/html", .handle = answer_end_oidc,
 },
 /* Executions */
 {

@@ -10,9 +10,15 @@
  *
  * Another host of the same domain, or a false answer without TLS, may set a cookie for this host, with a path for which
  * it is sent first. Then the user would act with the token of another person. So a page with TLS has a name with the
- * prefix __Secure-, which browsers accept over TLS alone, and that name is read first. */
+ * prefix __Secure-, which browsers accept over TLS alone, and that name is read first.
+ *
+ * The cookie of a sign-in comes back with a request that the provider's page has led to. So it cannot be Strict, and no
+ * page can send a field with that request. Its `state` must be that of the address instead. With TLS its name has the
+ * prefix __Host-, so no other host of the domain can set it. Else an attacker could end a sign-in of its own in another
+ * browser. */
 #include "server/session_cookie.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -22,7 +28,9 @@
 
 #define COOKIE_NAME "weir_session"
 #define COOKIE_NAME_OF_TLS "__Secure-" COOKIE_NAME
-enum { COOKIE_BYTES_MAX = 256 };
+#define SIGN_IN_COOKIE "weir_sign_in"
+#define SIGN_IN_COOKIE_OF_TLS "__Host-" SIGN_IN_COOKIE
+enum { COOKIE_BYTES_MAX = 512 };
 
 /* The value of the first cookie of this name, up to the next one; NULL: there is none. */
 static const char *find_cookie(const char *cookies, const char *name)
@@ -60,11 +68,50 @@ enum weir_status session_secret(struct http_request *request, const char **ret_s
 /* The browser knows whether its connection has TLS, also when a proxy ends it: its Origin shows it. */
 const char *session_cookie_of(struct http_request *request, const char *secret)
 {
-    char cookie[COOKIE_BYTES_MAX];
     const char *origin = request->fields[FIELD_ORIGIN];
     bool is_secure = origin != NULL && strncasecmp(origin, "https:", strlen("https:")) == 0;
-    (void)snprintf(cookie, sizeof cookie, "%s=%.*s; Max-Age=%d; HttpOnly; SameSite=Strict%s",
+    return session_cookie_for(request, secret, is_secure, SESSION_SECONDS);
+}
+
+const char *session_cookie_for(struct http_request *request, const char *secret, bool is_secure, int64_t seconds)
+{
+    char cookie[COOKIE_BYTES_MAX];
+    (void)snprintf(cookie, sizeof cookie, "%s=%.*s; Max-Age=%" PRId64 "; HttpOnly; SameSite=Strict%s",
                    is_secure ? COOKIE_NAME_OF_TLS : COOKIE_NAME, TOKEN_SECRET_LENGTH, secret == NULL ? "" : secret,
-                   secret == NULL ? 0 : SESSION_SECONDS, is_secure ? "; Secure" : "");
+                   secret == NULL ? 0 : seconds, is_secure ? "; Secure" : "");
     return arena_copy_string(&request->arena, cookie);
+}
+
+/* --- a sign-in by a provider --- */
+
+static const char *sign_in_cookie_name(bool is_secure)
+{
+    return is_secure ? SIGN_IN_COOKIE_OF_TLS : SIGN_IN_COOKIE;
+}
+
+const char *sign_in_cookie_of(struct http_request *request, const struct sign_in_proof *proof, bool is_secure)
+{
+    char cookie[COOKIE_BYTES_MAX];
+    char value[3 * SIGN_IN_PROOF_BYTES] = "";
+    if (proof != NULL) {
+        (void)snprintf(value, sizeof value, "%s.%s.%s", proof->state, proof->nonce, proof->verifier);
+    }
+    (void)snprintf(cookie, sizeof cookie, "%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Lax%s",
+                   sign_in_cookie_name(is_secure), value, proof == NULL ? 0 : SIGN_IN_SECONDS, is_secure ? "; Secure" : "");
+    return arena_copy_string(&request->arena, cookie);
+}
+
+bool sign_in_cookie_read(const struct http_request *request, bool is_secure, struct sign_in_proof *ret_proof)
+{
+    const char *cookies = request->fields[FIELD_COOKIE];
+    const char *value = cookies == NULL ? NULL : find_cookie(cookies, sign_in_cookie_name(is_secure));
+    char *const parts[] = {ret_proof->state, ret_proof->nonce, ret_proof->verifier};
+    size_t each = SIGN_IN_PROOF_BYTES - 1;
+    if (value == NULL || strcspn(value, "; ") != 3 * each + 2 || value[each] != '.' || value[2 * each + 1] != '.') {
+        return false;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        text_copy(parts[i], SIGN_IN_PROOF_BYTES, value + i * (each + 1));
+    }
+    return true;
 }

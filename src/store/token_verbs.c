@@ -4,6 +4,7 @@
  * secret. Runs in the caller's thread.
  */
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -90,6 +91,12 @@ enum weir_status store_token_create(struct store *store, const struct token_requ
     if (status == WEIR_OK && strspn(request->name, "0123456789") == strlen(request->name)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a token's name must not be a number");
         error_hint(error, "`weir token revoke` takes a number as an id");
+        status = WEIR_INVALID_ARGUMENT;
+    }
+    if (status == WEIR_OK && !request->is_session &&
+        strncasecmp(request->name, TOKEN_PERSON, sizeof TOKEN_PERSON - 1) == 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "a token's name must not begin with " TOKEN_PERSON);
+        error_hint(error, "such names are for people who sign in by a provider");
         status = WEIR_INVALID_ARGUMENT;
     }
     if (status == WEIR_OK) {

@@ -4,6 +4,9 @@
  * a list. The store keeps the hash of its secret (base/token_secret.h) and never the secret. A token names workspaces by
  * their ids, so that a later workspace of the same name is not open to it. Live tokens have different names; a name is free
  * again once its token is revoked. After its expiry the server refuses a token, which stays until it is revoked.
+ *
+ * A person who signs in by a provider (server/oidc.h) gets a token for the session: `user:ada@example.com/1`. The record of
+ * acts shows its actor as `user:ada@example.com`. Only a session has such a name, so no other token acts as a person.
  * store/store.h includes this file.
  */
 #ifndef WEIR_STORE_TOKENS_H
@@ -23,8 +26,11 @@ enum {
     TOKEN_NAME_MAX = 64,         /* bytes of UTF-8 */
     TOKENS_MOST = 10000,         /* of a store, without the revoked ones */
     TOKEN_WORKSPACES_MOST = 100, /* of one token */
-    TOKENS_USED_MOST = 1000      /* of one call */
+    TOKENS_USED_MOST = 1000,     /* of one call */
+    SESSIONS_DROPPED_MOST = 100
 };
+/* Begins the name of a session. The part behind its last slash tells the sessions of a person apart. */
+#define TOKEN_PERSON "user:"
 /* The time of the last use is written again after this long. */
 #define TOKEN_USE_US (60 * MICROSECONDS_PER_SECOND)
 
@@ -49,10 +55,13 @@ struct token_request {
     const char *const *workspaces;
     size_t workspace_count;
     int64_t expires_at_us; /* store time; 0 = never */
+    /* Of a person. Its name is free again once the session of that name is over. Sessions of all people that are over are
+     * deleted, SESSIONS_DROPPED_MOST of them, so that they do not pile up. */
+    bool is_session;
 };
 /* The same request again has the same answer. WEIR_CONFLICT: a live token has the name. WEIR_WORKSPACE_NOT_FOUND.
- * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, or an expiry that is over.
- */
+ * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, an expiry that is over, or
+ * a name that begins with TOKEN_PERSON without a session. */
 WEIR_MUST_CHECK enum weir_status store_token_create(struct store *store, const struct token_request *request,
                                                     int64_t *ret_id, struct weir_error *error);
 /* By its name, or by its id in digits. WEIR_NOT_FOUND: no token that is not revoked has it. */

@@ -165,6 +165,39 @@ static void an_expired_token_is_read_no_more(void **state)
     json_decref(row);
 }
 
+/* The sessions of a person take turns with their names. Those that are over are deleted, but for the newest row: without
+ * any row a store would need no token. */
+static void a_session_replaces_those_that_are_over(void **state)
+{
+    struct scene *scene = *state;
+    int64_t id = 0;
+    static const char *const unknown[] = {"gone"};
+    struct token_request first = request_of("user:ada/1", 1);
+    struct token_request second = request_of("user:ada/1", 2);
+    struct token_request refused = request_of("user:ada/1", 3);
+    struct token_request other = request_of("user:eve/1", 4);
+    assert_int_equal(store_token_create(scene->store, &first, &id, &scene->error), WEIR_INVALID_ARGUMENT);
+    first.is_session = second.is_session = refused.is_session = other.is_session = true;
+    refused.has_all_workspaces = false;
+    refused.workspaces = unknown;
+    refused.workspace_count = 1;
+    first.expires_at_us = scene_now(scene) + SECONDS(5);
+    (void)create(scene, &first);
+    assert_int_equal(store_token_create(scene->store, &second, &id, &scene->error), WEIR_CONFLICT);
+    scene_pass(scene, SECONDS(6));
+    assert_int_equal(store_token_create(scene->store, &refused, &id, &scene->error), WEIR_WORKSPACE_NOT_FOUND);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 1);
+    (void)create(scene, &second);
+    scene_ok(scene, store_token_revoke(scene->store, "user:ada/1", &scene->error));
+    (void)create(scene, &other);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 2);
+    other.name = "user:eve/2";
+    other.hash[0] = 5;
+    (void)create(scene, &other);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens WHERE name LIKE 'user:ada%%'"), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 2);
+}
+
 static void a_later_workspace_of_the_name_is_not_open_to_a_token(void **state)
 {
     struct scene *scene = *state;
@@ -296,6 +329,7 @@ int main(void)
         SCENE_TEST(wrong_requests_are_refused),
         SCENE_TEST(a_revoked_token_is_read_no_more),
         SCENE_TEST(an_expired_token_is_read_no_more),
+        SCENE_TEST(a_session_replaces_those_that_are_over),
         SCENE_TEST(a_later_workspace_of_the_name_is_not_open_to_a_token),
         SCENE_TEST(a_list_never_has_a_hash),
         SCENE_TEST(a_use_is_noted_once_a_minute),

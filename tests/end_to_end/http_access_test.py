@@ -24,6 +24,7 @@ ROLES = ('read', 'enqueue', 'operate', 'admin')
 MISSING = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
 OPEN = {'GET /livez', 'GET /readyz', 'GET /openapi.json', 'GET /docs', 'GET /docs/problems', 'GET /docs/problems/{code}',
         'GET /', 'GET /assets/{version}/{file}', 'DELETE /v1/session', 'POST /v1/callbacks:complete',
+        'GET /v1/oidc', 'GET /v1/oidc_sign_in', 'GET /v1/oidc_callback',
         'POST /v1/callbacks:fail', 'GET /embed/workspaces/{workspace}'}
 SOURCES = itertools.count(2)
 SERVER = None

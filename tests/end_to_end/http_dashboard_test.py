@@ -6,12 +6,14 @@ usage: http_dashboard_test.py BINARY [TEST ...]
 """
 
 import gzip
+import http.client
 import json
 import re
 import sys
 
 from harness import run_tests
-from http_client import Listener, problem, read_answer, read_until
+from http_client import SECONDS, Listener, problem, read_answer, read_until
+from oidc_provider import CLIENT, SECRET, Provider, ec_key, rsa_key
 from waiting import SHORT, wait_for
 
 BROWSER = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8'
@@ -297,6 +299,245 @@ def a_stream_is_open_to_a_session_and_ends_with_its_token(weir):
         weir.good('token', 'revoke', 'ada', '-q')
         assert not read_until(connection, b'\r\n0\r\n\r\n', data)[1]
     listener.stop()
+
+
+# --- sign-in by a provider ---
+
+CALLBACK = 'https://weir.example/v1/oidc_callback'
+GROUPS = 'roots=admin; acme-team=operate:acme; tiny-team=operate:tiny,gone; support=read; lost=read:gone'
+
+
+def _provide(weir, provider, **more):
+    weir.write('secret', SECRET + '\n')
+    weir.write('weir.yaml', json.dumps({
+        'http.behind_proxy': True, 'http.oidc.issuer': provider.issuer, 'http.oidc.client_id': CLIENT,
+        'http.oidc.client_secret_file': weir.path('secret'), 'http.oidc.redirect_url': CALLBACK,
+        'http.oidc.groups': GROUPS, 'http.oidc.name': 'Example <ID>', **more}))
+
+
+class _Browser:
+    """Its cookies are those of one origin with TLS. Each node answers for it, as behind a balancer."""
+
+    def __init__(self):
+        self.cookies = {}
+
+    def get(self, listener, path, method='GET', **fields):
+        fields = {name.replace('_', '-'): value for name, value in fields.items()}
+        if self.cookies:
+            fields['Cookie'] = '; '.join(f'{name}={value}' for name, value in self.cookies.items())
+        connection = http.client.HTTPConnection('127.0.0.1', listener.port, timeout=SECONDS)
+        connection.request(method, path, headers={'Host': 'weir.example', **fields})
+        answer = connection.getresponse()
+        answer.body = answer.read().decode()
+        connection.close()
+        for field in answer.headers.get_all('Set-Cookie', []):
+            pair, *attributes = field.split('; ')
+            name, _, value = pair.partition('=')
+            assert {'HttpOnly', 'Secure'} <= set(attributes), field
+            self.cookies[name] = value
+            if 'Max-Age=0' in attributes:
+                del self.cookies[name]
+        return answer
+
+    def begin(self, listener):
+        answer = self.get(listener, '/v1/oidc_sign_in')
+        assert (answer.status, answer.headers['Referrer-Policy']) == (303, 'no-referrer'), answer.body
+        return answer.headers['Location']
+
+    def sign_in(self, provider, first, second, head=None, **claims):
+        """Begins at one node and ends at the other: the answer of the second."""
+        code, asked = provider.allow(self.begin(first), head, **claims)
+        return self.get(second, f'/v1/oidc_callback?code={code}&state={asked["state"]}&session_state=any')
+
+    def session(self, listener):
+        return self.get(listener, '/v1/session', Weir_Session='1')
+
+
+def _refused(answer, status, text):
+    """A page without a script, and without a session."""
+    assert answer.status == status and text in answer.body, (answer.status, answer.body)
+    assert answer.headers['Content-Type'] == 'text/html; charset=utf-8' and '<script' not in answer.body, answer.body
+    assert "default-src 'none'" in answer.headers['Content-Security-Policy'], answer.headers
+    assert answer.headers['Referrer-Policy'] == 'no-referrer', answer.headers
+    assert not any('weir_session=weir_' in field for field in answer.headers.get_all('Set-Cookie', [])), answer.headers
+
+
+def a_person_signs_in_by_a_provider_on_any_node(weir):
+    provider = Provider()
+    weir.make_store()
+    _provide(weir, provider, **{'http.oidc.groups_claim': 'access.groups'})
+    first, second = Listener(weir, output='first').ready(), Listener(weir, output='second').ready()
+    assert first.ask('/v1/oidc', host='weir.example').json() == {'provider': 'Example <ID>'}
+    browser = _Browser()
+    address = browser.begin(first)
+    assert address.startswith(f'{provider.issuer}/authorize?tenant=1&response_type=code&'), address
+    for part in ('code_challenge_method=S256', 'scope=openid%20email', 'redirect_uri=https%3A%2F%2Fweir.example%2Fv1%2F'):
+        assert part in address, address
+    assert set(browser.cookies) == {'__Host-weir_sign_in'}, browser.cookies
+    entered = browser.sign_in(provider, first, second)
+    assert (entered.status, entered.headers['Location'], entered.body) == (303, '../', ''), entered.body
+    kept = entered.headers.get_all('Set-Cookie')[0]
+    assert kept.endswith('; Max-Age=28800; HttpOnly; SameSite=Strict; Secure'), kept
+    assert set(browser.cookies) == {'__Secure-weir_session'}, browser.cookies
+    session = json.loads(browser.session(first).body)
+    # The first entry of the setting gives the role; one of another role adds nothing.
+    assert (session['token'], session['role'], session['workspaces']) == ('user:ada@example.com/1', 'operate', ['acme'])
+    paused = browser.get(second, '/v1/workspaces/acme/pause', 'POST', Weir_Session='1', Origin='https://weir.example')
+    assert paused.status == 200, paused.body
+    assert browser.get(second, '/v1/workspaces/tiny/pause', 'POST', Weir_Session='1').status == 404
+    acts = {act['act']: act for act in weir.items('audit', '--actor', 'user:ada@example.com')}
+    assert set(acts) == {'token create', 'workspace pause'}, acts
+    assert {act['actor'] for act in acts.values()} == {'user:ada@example.com'}, acts
+
+    for groups, role, workspaces in ((['tiny-team', 'acme-team'], 'operate', ['acme', 'tiny']), (['roots'], 'admin', None)):
+        other = _Browser()
+        assert other.sign_in(provider, first, first, groups=groups, sub='5', email_verified=False).status == 303
+        session = json.loads(other.session(second).body)
+        assert (session['role'], session['workspaces'] and sorted(session['workspaces'])) == (role, workspaces), session
+
+    # A person has some sessions at a time; further ones take the places of those that would end first.
+    others = [_Browser() for _ in range(8)]
+    for other in others:
+        assert other.sign_in(provider, second, first, {'alg': 'ES256', 'kid': 'curve'}).status == 303
+    def live():
+        return [row['name'] for row in weir.items('token', 'list') if row['state'] == 'live' and '@' in row['name']]
+    assert sorted(live()) == [f'user:ada@example.com/{number}' for number in range(1, 9)], live()
+    assert browser.session(first).status == 401
+
+    left = _Browser()
+    left.cookies = dict(others[0].cookies)
+    ended = others[0].get(first, '/v1/session', 'DELETE', Weir_Session='1', Origin='https://weir.example')
+    assert (ended.status, others[0].cookies) == (200, {}), ended.body
+    assert len(live()) == 7 and json.loads(ended.body) == {'ended': True}, ended.body
+    assert left.session(first).status == 401
+    wait_for('the other node', lambda: left.session(second).status == 401, pause=SHORT)
+    assert others[1].session(second).status == 200
+
+    again = weir.run('token', 'create', 'user:eve/1', '--role', 'read', '--all-workspaces', code=2)
+    assert 'must not begin with user:' in again.err, again
+    # An address that the provider does not vouch for is no name.
+    for claims, name in (({'email_verified': False}, 'sub:1234'), ({'email_verified': None}, 'sub:1234'),
+                         ({'email': 'a' * 300}, 'a' * 40 + '~'), ({'email': 'ada@example.com(x'}, 'ada@example.com~')):
+        assert _Browser().sign_in(provider, first, second, **claims).status == 303
+        assert weir.items('token', 'list')[-1]['name'].startswith(f'user:{name}'), weir.items('token', 'list')
+    for listener in (first, second):
+        listener.stop()
+    for name in ('first.out', 'first.err', 'second.out', 'second.err', 'weir.db'):
+        with open(weir.path(name), 'rb') as file:
+            data = file.read()
+        for secret in (SECRET, 'eyJ', others[1].cookies['__Secure-weir_session']):
+            assert secret.encode() not in data, name
+    provider.close()
+
+
+def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
+    provider = Provider()
+    provider.methods = ['client_secret_post', 'private_key_jwt']
+    weir.make_store()
+    _provide(weir, provider, **{'http.oidc.person_claim': 'preferred_username'})
+    listener = Listener(weir).ready()
+
+    def attempt(status, text, head=None, **claims):
+        _refused(_Browser().sign_in(provider, listener, listener, head, **claims), status, text)
+
+    now = 2_000_000_000
+    attempt(400, 'its nonce is wrong', nonce='x' * 43)
+    attempt(400, 'its nonce is wrong', nonce=None)
+    attempt(400, 'for another client', aud='other')
+    attempt(400, 'for another client', aud=['other', CLIENT])  # without azp
+    attempt(400, 'for another client', aud=[CLIENT], azp='other')
+    attempt(400, 'of another issuer', iss=provider.issuer + '/')
+    attempt(400, 'has expired', exp=1_000_000_000)
+    attempt(400, 'NTP', iat=now * 2, exp=now * 3)
+    attempt(400, 'of the future', nbf=now * 2)
+    attempt(400, 'no time', exp=None)
+    attempt(400, 'signed with &quot;none&quot;', {'alg': 'none'})
+    attempt(400, 'signed with &quot;HS256&quot;', {'alg': 'HS256', 'kid': 'first'})
+    for head in ({'alg': 'ES256'}, {'alg': 'RS256', 'kid': 'first'}):  # without an id each key that fits is tried
+        provider.forged_claims = {'groups': ['roots']}
+        attempt(400, 'signature of the ID token is wrong', head)
+        provider.forged_claims = None
+    attempt(400, 'not a signed JSON object', {'alg': 'RS256', 'kid': 'first', 'crit': ['x'], 'x': 1})
+    attempt(400, 'not a signed JSON object', groups=['roots\0'])
+    attempt(400, 'no key', {'alg': 'RS256', 'kid': 'unknown'})
+    attempt(403, 'groups in the token: &lt;b&gt;, other', groups=['<b>', 'other'])
+    attempt(403, 'groups in the token: none', groups=None)
+    attempt(403, 'groups in the token: none', groups=[])
+    attempt(500, 'The workspaces of your groups do not exist', groups='lost')
+    for answer, status, text in (((302, {}), 400, 'status 302'), ((503, {}), 503, 'status 503'),
+                                 ((200, {'id_token': 'x' * 300_000}), 503, 'its answer is too long'),
+                                 ((200, {'id_token': 'x' * 100_000}), 400, 'more than 65536 bytes'),
+                                 ((200, {}), 400, 'openid')):
+        provider.answer = answer
+        attempt(status, text)
+    provider.answer = None
+    assert '/elsewhere' not in provider.requests, provider.requests
+    provider.keys = [rsa_key(kid='second', n='AQAB'), rsa_key(kid='third', use='enc'), 'x', {}, ec_key()]
+    for kid in ('second', 'third'):
+        attempt(400, 'the ID token', {'alg': 'RS256', 'kid': kid})
+    provider.keys = [rsa_key(kid='new')]
+    head = {'alg': 'RS256', 'kid': 'new'}
+    named = _Browser().sign_in(provider, listener, listener, head, preferred_username='sub:1234')
+    assert named.status == 303, named.body  # the keys are read again
+
+    browser, other = _Browser(), _Browser()
+    code, asked = provider.allow(browser.begin(listener), head)
+    path = f'/v1/oidc_callback?code={code}&state={asked["state"]}'
+    _refused(other.get(listener, path), 400, 'has begun no sign-in')
+    other.begin(listener)
+    _refused(other.get(listener, path), 400, 'not that of the last sign-in')
+    for wrong, status, text in (('?code=x', 400, 'not that of the last'), (f'?state={asked["state"]}', 403, 'has no code'),
+                                (f'?state={asked["state"]}&error=access_denied&error_description=x', 403, 'access_denied'),
+                                (f'?state={asked["state"]}&code=x&iss=http://evil.example', 400, 'another provider'),
+                                (f'?state={asked["state"]}&code=x', 400, 'invalid_grant')):
+        kept = dict(browser.cookies)
+        refused = browser.get(listener, '/v1/oidc_callback' + wrong)
+        _refused(refused, status, text)
+        assert browser.cookies == {} and 'description' not in refused.body, browser.cookies
+        browser.cookies = kept
+    kept = dict(browser.cookies)
+    assert browser.get(listener, path).status == 303
+    browser.cookies = kept
+    _refused(browser.get(listener, path), 400, 'invalid_grant')  # a code that was used
+    assert [row['name'] for row in weir.items('token', 'list')] == ['user:preferred_username:sub:1234/1', 'user:sub:1234/1']
+
+    # A provider that hangs delays nothing else, and no stop.
+    browser = _Browser()
+    code, asked = provider.allow(browser.begin(listener), head)
+    provider.hangs.set()
+    count = len(provider.requests)
+    with listener.connect() as connection:
+        cookie = f'__Host-weir_sign_in={browser.cookies["__Host-weir_sign_in"]}'
+        connection.sendall(f'GET /v1/oidc_callback?code={code}&state={asked["state"]} HTTP/1.1\r\nHost: weir.example\r\n'
+                           f'Cookie: {cookie}\r\n\r\n'.encode())
+        wait_for('the request for a token', lambda: len(provider.requests) > count, pause=SHORT)
+        for _ in range(3):
+            assert listener.ask('/v1/oidc', host='weir.example').status == 200
+        listener.stop()
+        answer = read_answer(connection)
+        assert answer.status == 503 and b'This node stops' in answer.body, answer  # not the deadline of the request
+    provider.close()
+    listener = Listener(weir).ready()
+    _refused(_Browser().get(listener, '/v1/oidc_sign_in'), 503, 'did not answer')
+    listener.stop()
+
+
+def wrong_settings_of_a_provider_are_refused_at_the_start(weir):
+    weir.make_store()
+    provider = Provider()
+    for name, value in (('issuer', 'http://login.example.com'), ('issuer', 'http://127.0.0.1:1@evil.example'),
+                        ('client_id', ''), ('scopes', 'email'), ('redirect_url', 'https://weir.example/'),
+                        ('redirect_url', 'http://weir.example/v1/oidc_callback'), ('client_secret_file', '/nowhere'),
+                        ('groups', ''), ('groups', 'a=owner'), ('groups', 'a=read:'), ('groups', 'a')):
+        _provide(weir, provider, **{f'http.oidc.{name}': value})
+        refused = weir.run('serve', '--listen', '127.0.0.1:0', code=2)
+        assert f'http.oidc.{name}' in refused.err, refused
+    # The first person to sign in would otherwise close an address that is open to programs of this machine.
+    _provide(weir, provider, **{'http.behind_proxy': False})
+    listener = Listener(weir)
+    problem(listener.ask('/v1/session'), 401, 'unauthorized')
+    listener.stop()
+    provider.close()
 
 
 if __name__ == '__main__':

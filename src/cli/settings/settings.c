@@ -142,6 +142,53 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "http.embed_origins", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_HTTP_EMBED_ORIGINS",
     .of_process = true,
     .help = "sites whose pages may show the box of a workspace: https://app.example.com; several with commas"},
+/* Sign-in by a provider. server/oidc.c checks them when the listener opens, so that a mistake ends the start and not the
+ * sign-in of a person. No setting holds the secret: `weir config show` prints all of them, and the environment of a
+ * process can be read by others of its user. The secret has a file, which is read for each sign-in. */
+[SETTING_HTTP_OIDC_ISSUER] = {
+    .key = "http.oidc.issuer", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_OIDC_ISSUER", .of_process = true,
+    .help = "people sign in to the dashboard by this OpenID provider: https://login.example.com; empty = by tokens alone"},
+[SETTING_HTTP_OIDC_CLIENT_ID] = {
+    .key = "http.oidc.client_id", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_OIDC_CLIENT_ID", .of_process = true,
+    .help = "the id of weir as a client of the provider"},
+[SETTING_HTTP_OIDC_CLIENT_SECRET_FILE] = {
+    .key = "http.oidc.client_secret_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_OIDC_CLIENT_SECRET_FILE", .of_process = true,
+    .help = "file with the secret of that client, or env:NAME of a variable; empty = a client without a secret"},
+[SETTING_HTTP_OIDC_REDIRECT_URL] = {
+    .key = "http.oidc.redirect_url", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_OIDC_REDIRECT_URL", .of_process = true,
+    .help = "where browsers come back: https://weir.example.com/v1/oidc_callback, as the provider has registered it"},
+[SETTING_HTTP_OIDC_SCOPES] = {
+    .key = "http.oidc.scopes", .type = SETTING_TEXT, .default_text = "openid email",
+    .environment = "WEIR_HTTP_OIDC_SCOPES", .of_process = true,
+    .help = "the scopes that weir asks for, with blanks between them; some providers have groups"},
+[SETTING_HTTP_OIDC_GROUPS_CLAIM] = {
+    .key = "http.oidc.groups_claim", .type = SETTING_TEXT, .default_text = "groups",
+    .environment = "WEIR_HTTP_OIDC_GROUPS_CLAIM", .of_process = true,
+    .help = "the claim of the ID token with the groups of a person; a dot leads into an object"},
+[SETTING_HTTP_OIDC_PERSON_CLAIM] = {
+    .key = "http.oidc.person_claim", .type = SETTING_TEXT, .default_text = "email",
+    .environment = "WEIR_HTTP_OIDC_PERSON_CLAIM", .of_process = true,
+    .help = "the claim by which the record of acts names a person; an email that is not verified does not count"},
+[SETTING_HTTP_OIDC_GROUPS] = {
+    .key = "http.oidc.groups", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_OIDC_GROUPS", .of_process = true,
+    .help = "rights of groups: GROUP=ROLE; GROUP=ROLE:WORKSPACE,WORKSPACE; the first entry that a person has counts"},
+[SETTING_HTTP_OIDC_SESSION] = {
+    .key = "http.oidc.session", .type = SETTING_DURATION, .default_text = "8h", .environment = "WEIR_HTTP_OIDC_SESSION",
+    .least = MICROSECONDS_PER_SECOND, .most = 30 * DAY_US, .of_process = true,
+    .help = "a session of a person ends so long after the sign-in, and new groups count with the next one"},
+[SETTING_HTTP_OIDC_NAME] = {
+    .key = "http.oidc.name", .type = SETTING_TEXT, .default_text = "the provider",
+    .environment = "WEIR_HTTP_OIDC_NAME", .of_process = true,
+    .help = "the name of the provider on the button"},
+[SETTING_HTTP_OIDC_CA_FILE] = {
+    .key = "http.oidc.ca_file", .type = SETTING_TEXT, .default_text = "",
+    .environment = "WEIR_HTTP_OIDC_CA_FILE", .of_process = true,
+    .help = "certificates of the authority of the provider; empty = those of the system"},
 /* Of a server as the store. */
 [SETTING_HTTP_TOKEN_FILE] = {
     .key = "http.token_file", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_TOKEN_FILE",

@@ -1,4 +1,8 @@
 /* The session of the dashboard: the rights of the token that asks, and the cookie that keeps it (session_cookie.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "server/routes/routes.h"
 #include "server/session_cookie.h"
 #include "weir/weir.h"
@@ -55,13 +59,44 @@ void answer_begin_session(struct api *api, struct store *store, struct http_requ
     }
 }
 
+/* The token of a person's session was made for this browser alone, so it ends with the cookie. False: it could not be
+ * revoked, and is valid until the session would have ended. */
+static bool end_person_session(struct api *api, struct store *store, struct http_request *request)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    struct principal *principal = arena_allocate(&request->arena, sizeof *principal);
+    const char *secret = NULL;
+    char id[24];
+    if (principal == NULL || session_secret(request, &secret) != WEIR_OK) {
+        return false;
+    }
+    if (secret == NULL) {
+        return true;
+    }
+    enum access_answer found = access_find(api->access, secret, &request->arena, principal, NULL);
+    if (found == ACCESS_UNKNOWN && access_refresh_after_miss(api->access, store)) {
+        found = access_find(api->access, secret, &request->arena, principal, NULL);
+    }
+    bool is_person = found == ACCESS_GRANTED && strncmp(principal->name, TOKEN_PERSON, strlen(TOKEN_PERSON)) == 0 &&
+                     strchr(principal->name, '/') != NULL;
+    if (!is_person) {
+        return found == ACCESS_GRANTED || found == ACCESS_UNKNOWN;
+    }
+    request->principal = principal;
+    request->fields[FIELD_REASON] = NULL; /* one that is refused must not keep the session */
+    (void)snprintf(id, sizeof id, "%" PRId64, principal->token_id);
+    enum weir_status status = api_set_actor(store, request, &error);
+    status = status == WEIR_OK ? store_token_revoke(store, id, &error) : status;
+    (void)(access_refresh(api->access, store, &error) == WEIR_OK);
+    return status == WEIR_OK || status == WEIR_NOT_FOUND;
+}
+
 /* Open to everybody: a browser must be able to remove the cookie of a revoked token, too, and also while the tokens cannot
  * be read. A page of another origin is refused before (exchange.c). */
 void answer_end_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    (void)api;
-    (void)store;
+    bool is_ended = end_person_session(api, store, request);
     if (set_cookie(request, answer, NULL)) {
-        respond_json(answer, 200, json_pack("{s:b}", "ended", 1));
+        respond_json(answer, 200, json_pack("{s:b}", "ended", (int)is_ended));
     }
 }

@@ -39,6 +39,15 @@ enum weir_status postgres_token_create(struct store *store, const struct token_r
         return status;
     }
     struct link *link = link_of(store);
+    if (request->is_session) { /* sessions that are over are no part of the act, so they need no transaction with it */
+        status = link_run(link, error, NULL, QUERY_RETIRE_SESSION, "t", request->name);
+        status = status != WEIR_OK
+                     ? status
+                     : link_run(link, error, NULL, QUERY_DROP_ENDED_SESSIONS, "d", (int)SESSIONS_DROPPED_MOST);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
     status =
         link_write(link, error, &result, QUERY_CREATE_TOKEN, "tbtToidtt", request->name, (const char *)request->hash,
                    (size_t)TOKEN_HASH_BYTES, token_role_name(request->role), request->workspaces,

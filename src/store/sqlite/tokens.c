@@ -95,7 +95,15 @@ enum weir_status sqlite_token_create(struct store *store, const struct token_req
     if (status != WEIR_OK) {
         return status;
     }
-    status = find_token(&write, request, &id, error);
+    if (request->is_session) {
+        status = connection_run(write.connection, error, NULL, QUERY_RETIRE_SESSION, "ti", request->name, write.now_us);
+        status = status != WEIR_OK ? status
+                                   : connection_run(write.connection, error, NULL, QUERY_DROP_ENDED_SESSIONS, "ii",
+                                                    write.now_us, (int64_t)SESSIONS_DROPPED_MOST);
+    }
+    if (status == WEIR_OK) {
+        status = find_token(&write, request, &id, error);
+    }
     bool is_repeated = status == WEIR_OK && id != 0;
     if (status == WEIR_OK && !is_repeated) {
         status = act_begin(&write, "token create", "token", request->name, NULL, error);

@@ -1,3 +1,4 @@
+#include "base/base64url.h"
 #include "base/token_secret.h"
 
 #include <string.h>
@@ -85,6 +86,32 @@ static void hashes_are_compared_whole(void **state)
     }
 }
 
+/* RFC 4648, 10, without padding; then the two letters that base64 does not have. */
+static void base64url_has_the_letters_of_the_standard(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"", ""},           {"f", "Zg"},          {"fo", "Zm8"},           {"foo", "Zm9v"},
+        {"foob", "Zm9vYg"}, {"fooba", "Zm9vYmE"}, {"\xff\xef\xbe", "_---"}};
+    char letters[BASE64URL_BYTES(8)];
+    unsigned char bytes[8];
+    size_t length = 99;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        size_t whole = strlen(pairs[i][0]);
+        base64url_encode((const unsigned char *)pairs[i][0], whole, letters);
+        assert_string_equal(letters, pairs[i][1]);
+        assert_true(base64url_decode(letters, strlen(letters), bytes, whole, &length));
+        assert_int_equal(length, whole);
+        assert_memory_equal(bytes, pairs[i][0], whole);
+        assert_true(whole == 0 || !base64url_decode(letters, strlen(letters), bytes, whole - 1, &length));
+    }
+    static const char *const wrong[] = {"A", "Zm9vY", "Zg==", "Zm+v", "Zm/v", "Zm 9", "Zm9v\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(base64url_decode(wrong[i], strlen(wrong[i]), bytes, sizeof bytes, &length));
+    }
+    assert_false(base64url_decode("Zg\0Z", 4, bytes, sizeof bytes, &length));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -93,6 +120,7 @@ int main(void)
         cmocka_unit_test(the_hash_is_the_sha_256_of_the_text),
         cmocka_unit_test(texts_of_another_form_have_no_hash),
         cmocka_unit_test(hashes_are_compared_whole),
+        cmocka_unit_test(base64url_has_the_letters_of_the_standard),
     };
     return cmocka_run_group_tests_name("token_secret", tests, NULL, NULL);
 }

@@ -87,6 +87,37 @@ static void no_memory_is_no_missing_secret(void **state)
     arena_close(&request.arena);
 }
 
+#define PROOF_TEXT(letter) letter "123456789012345678901234567890123456789012"
+
+/* A browser sends it back as it was set; with TLS it counts only under the name that no other host can set. */
+static void the_cookie_of_a_sign_in_comes_back_whole_or_not_at_all(void **state)
+{
+    (void)state;
+    struct sign_in_proof proof = {.state = PROOF_TEXT("s"), .nonce = PROOF_TEXT("n"), .verifier = PROOF_TEXT("v")};
+    struct sign_in_proof read;
+    struct http_request request = {.is_whole = true};
+    char cookie[512];
+    arena_init(&request.arena, ARENA_BYTES);
+    text_copy(cookie, sizeof cookie, sign_in_cookie_of(&request, &proof, true));
+    assert_non_null(strstr(cookie, "; Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure"));
+    *strchr(cookie, ';') = '\0';
+    request.fields[FIELD_COOKIE] = cookie;
+    assert_true(sign_in_cookie_read(&request, true, &read));
+    assert_memory_equal(&read, &proof, sizeof proof);
+    assert_false(sign_in_cookie_read(&request, false, &read));
+    request.fields[FIELD_COOKIE] = cookie + strlen("__Host-");
+    assert_false(sign_in_cookie_read(&request, true, &read));
+    assert_true(sign_in_cookie_read(&request, false, &read));
+    for (size_t length = strlen(cookie); length-- > strlen("__Host-");) {
+        cookie[length] = '\0';
+        assert_false(sign_in_cookie_read(&request, false, &read));
+    }
+    request.fields[FIELD_COOKIE] = NULL;
+    assert_false(sign_in_cookie_read(&request, false, &read));
+    assert_non_null(strstr(sign_in_cookie_of(&request, NULL, false), "weir_sign_in=; Path=/; Max-Age=0; "));
+    arena_close(&request.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +126,7 @@ int main(void)
         cmocka_unit_test(a_cookie_for_tls_counts_more_than_one_that_others_can_set),
         cmocka_unit_test(only_a_page_with_tls_gets_a_cookie_for_tls),
         cmocka_unit_test(no_memory_is_no_missing_secret),
+        cmocka_unit_test(the_cookie_of_a_sign_in_comes_back_whole_or_not_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,21 @@
 SELECT c.status, c.id, c.unknown
 FROM :schema.create_token($1, $2, $3, CASE WHEN NOT $5 THEN $4::text[] END, $6, $7, $8, $9) c;
 
+-- The name of a session that has ended is free. Its row stays until the next sign-in. $1 name
+-- name: retire_session
+UPDATE :schema.tokens t SET revoked_at = n.now_us
+FROM (SELECT :schema.store_time() AS now_us OFFSET 0) n
+WHERE t.name = $1 AND t.revoked_at IS NULL AND t.expires_at <= n.now_us;
+
+-- Sessions that have ended, of all people, so that their rows do not pile up. The newest row of the table stays: a store that has had a
+-- token needs one. $1 at most
+-- name: drop_ended_sessions
+DELETE FROM :schema.tokens d WHERE d.id IN (
+    SELECT t.id FROM :schema.tokens t
+    WHERE t.name LIKE 'user:%' AND (t.revoked_at IS NOT NULL OR t.expires_at <= (SELECT :schema.store_time()))
+      AND t.id < (SELECT max(n.id) FROM :schema.tokens n)
+    ORDER BY t.id LIMIT $1);
+
 -- $1 name or id, $2 actor, $3 reason
 -- name: revoke_token
 SELECT :schema.revoke_token($1, $2, $3);

@@ -14,6 +14,18 @@ SELECT EXISTS (SELECT 1 FROM tokens);
 INSERT INTO tokens (name, hash, role, workspaces, created_at, created_by, expires_at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, 0)) RETURNING id;
 
+-- The name of a session that has ended is free. Its row stays until the next sign-in. ?1 name, ?2 time
+-- name: retire_session
+UPDATE tokens SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL AND expires_at <= ?2;
+
+-- Sessions that have ended, of all people, so that their rows do not pile up. The newest row of the table stays: a store that has had a
+-- token needs one. ?1 time, ?2 at most
+-- name: drop_ended_sessions
+DELETE FROM tokens WHERE id IN (
+    SELECT t.id FROM tokens t
+    WHERE t.name LIKE 'user:%' AND (t.revoked_at IS NOT NULL OR t.expires_at <= ?1) AND t.id < (SELECT max(n.id) FROM tokens n)
+    ORDER BY t.id LIMIT ?2);
+
 -- The name of the token to revoke. ?1 name, or id in digits
 -- name: find_token_name
 SELECT t.name FROM tokens t WHERE t.revoked_at IS NULL AND (t.name = ?1 OR CAST(t.id AS TEXT) = ?1);
