@@ -39,6 +39,10 @@ LAYERS = [
     ('src/engine/', RULES + ('observe/',)),
     ('src/dispatch/', RULES + ('observe/', 'store/store.h', 'engine/engine.h')),
     ('src/worker/', RULES + ('observe/', 'engine/engine.h', 'remote/')),
+    # Pages without a script: they read the store as the other routes do, and change nothing.
+    ('src/server/plain/', RULES + ('store/store.h', 'server/access.h', 'server/api.h', 'server/dashboard_file.h',
+                                   'server/own_workspaces.h', 'server/request.h', 'server/session_cookie.h',
+                                   'server/routes/')),
     ('src/server/', RULES + ('observe/', 'store/store.h', 'store/bulk_act.h', 'store/failure_groups.h',
                              'store/filter.h', 'store/json_line.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/cli/output/', ('base/', PUBLIC)),  # prints JSON and texts, and knows nothing of their meaning

@@ -50,6 +50,26 @@ export interface Step {
   output: unknown;
 }
 
+/** An ended run of the handler of a state, or an update by a person, which has no log. */
+export interface Action {
+  seq: number;
+  state: string;
+  outcome: string;
+  next_state: string | null;
+  started_at: string;
+  finished_at: string;
+  node: string | null;
+  actor: string | null;
+  error_code: string | null;
+  error: string | null;
+}
+
+/** An attempt with a log; `step` is the name of a step or of a state. */
+export interface LogAttempt {
+  step: string;
+  attempt: number;
+}
+
 export interface HistoryEvent {
   at: string;
   event: string;
@@ -66,6 +86,10 @@ export interface WholeExecution extends Execution {
   earlier_attempts: Step[];
   events: HistoryEvent[];
   earlier_events: number;
+  /** Of a workflow with states: the present one, and the last actions. Else null. */
+  state: string | null;
+  actions: Action[] | null;
+  earlier_actions?: number;
   parent: { id: string; step: string; index: number } | null;
   children?: ChildrenOfStep[];
 }

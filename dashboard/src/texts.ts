@@ -157,6 +157,8 @@ export const texts = {
     at: 'At',
     by: 'By',
     act: 'Act',
+    action: 'Action',
+    outcome: 'Outcome',
     subject: 'Subject',
     detail: 'Detail',
     count: 'Executions',
@@ -271,6 +273,10 @@ export const texts = {
     timeline: 'Timeline',
     steps: 'Steps',
     noSteps: 'No step has started.',
+    actions: 'Actions',
+    noActions: 'No action has ended.',
+    noAnswer: 'no answer',
+    earlierActions: (count: number) => `${one(count, 'earlier action', 'earlier actions')} not shown`,
     children: 'Children',
     childrenOf: (of: {
       step: string;
@@ -305,6 +311,7 @@ export const texts = {
     copyCli: 'as command',
     copyCurl: 'as curl',
     copySql: 'as SQL of PostgreSQL',
+    copySqlite: 'as SQL of SQLite',
     copyId: 'Copy the id',
     phases: { pending: 'pending', starting: 'starting', running: 'running' },
     cancelRequested: 'A cancel was requested.',

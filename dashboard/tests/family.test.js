@@ -69,6 +69,49 @@ test('a child that ends changes the page of its parent', async () => {
   await closePage(page);
 });
 
+test('the actions of a workflow with states have the logs of their states', async () => {
+  scene.write(
+    'paper.json',
+    JSON.stringify({ name: 'paper', states: { read: { type: 'manual' }, end: { type: 'end' } }, initial: 'read' }),
+  );
+  scene.weir('workflow', 'apply', 'paper.json', '-q');
+  const id = scene.enqueue('initech', 'paper');
+  scene.until(() => scene.json('show', id).waiting_for === 'manual');
+  scene.weir('update', id, '--state', 'read', '--reason', 'again', '-q');
+  // Handlers are functions of a program: two actions of them are put into the answer of the node, and the logs of a run that
+  // was interrupted and of one that goes on.
+  const run = { next_state: 'read', fence: 1, node: 'one', actor: null, variables: {}, error_code: null, error: null };
+  const at = '2026-11-27T10:00:00Z';
+  const actions = [7, 8].map((seq) => ({ ...run, seq, state: 'charge', outcome: 'next', started_at: at, finished_at: at }));
+  const logs = [7, 8, 9, 10].map((attempt) => ({ step: 'charge', attempt, last_position: 1 }));
+  const page = await openPage(`${scene.address}#/execution/${id}`, {
+    prepare: async (opened) => {
+      await opened.route(`**/v1/executions/${id}`, async (route) => {
+        const answer = await route.fetch();
+        const execution = await answer.json();
+        await route.fulfill({
+          response: answer,
+          json: { ...execution, status: 'DISPATCHED', state: 'charge', actions: [...actions, ...execution.actions] },
+        });
+      });
+      await opened.route(`**/v1/executions/${id}/logs`, (route) => route.fulfill({ json: { items: logs } }));
+      const pieces = [{ at, stream: 'stdout', text: 'card charged' }];
+      await opened.route('**/logs/charge/9', (route) =>
+        route.fulfill({ json: { items: [{ position: 1, pieces }], next_cursor: null } }),
+      );
+    },
+  });
+  const rows = page.locator('section.panel', { has: page.getByRole('heading', { name: 'Actions' }) }).locator('tbody tr');
+  await rows.filter({ hasText: 'update' }).waitFor();
+  await rows.filter({ hasText: 'no answer' }).waitFor();
+  assert.deepEqual([await rows.count(), await rows.getByRole('button', { name: 'Log' }).count()], [5, 4]);
+  await rows.filter({ hasText: 'running' }).waitFor();
+  await rows.filter({ hasText: 'no answer' }).getByRole('button', { name: 'Log' }).click();
+  await page.getByRole('log').getByText('card charged').waitFor();
+  assert.equal(await page.locator('h2', { hasText: 'Steps' }).count(), 0);
+  await closePage(page);
+});
+
 test('the business key and the labels lead to the executions that have them', async () => {
   const page = await openPage(scene.address);
   for (const [name, filter] of [

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { closeBrowser, closePage, openBrowser, openPage, Scene, show, views } from './scene.js';
 
@@ -161,7 +163,7 @@ test('an execution that sleeps shows what it waits for', async () => {
   await closePage(page);
 });
 
-test('an execution is copied as a command and for curl', async () => {
+test('an execution is copied as a command, for curl and as SQL', async () => {
   const page = await openPage(`${scene.address}#/execution/${ids.done}`, {
     context: { permissions: ['clipboard-read', 'clipboard-write'] },
   });
@@ -173,6 +175,14 @@ test('an execution is copied as a command and for curl', async () => {
   await page.getByRole('button', { name: 'Copy as command' }).waitFor(); // it is no longer the copied one
   await page.getByRole('button', { name: 'Copied' }).waitFor();
   assert.equal(await copied(), `curl -H "Authorization: Bearer $WEIR_TOKEN" ${scene.address}v1/executions/${ids.done}`);
+  await page.getByRole('button', { name: 'Copy as SQL of SQLite' }).click();
+  await page.getByRole('button', { name: 'Copy as curl' }).waitFor();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  const rows = execFileSync('sqlite3', ['-readonly', '-json', path.join(scene.folder, 'weir.db'), await copied()]);
+  assert.deepEqual(
+    JSON.parse(rows).map((row) => [row.id, row.status]),
+    [[ids.done, 'COMPLETED']],
+  );
   await closePage(page);
 });
 

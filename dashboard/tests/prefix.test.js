@@ -1,11 +1,15 @@
-// Behind nginx, under a prefix that the node does not know.
+// Behind nginx, under a prefix that the node does not know: the pages, and those for a browser that has JavaScript switched off.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { closeBrowser, closePage, openBrowser, openPage, perform, Scene, show } from './scene.js';
 
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const styles = readFileSync(new URL('../dist/app.css', import.meta.url), 'utf8').replace(/url\([^)]*\)/g, 'url(data:,)');
 const scene = new Scene();
 let nginx;
 let address;
@@ -52,6 +56,60 @@ after(async () => {
   await ended;
   await closeBrowser();
   await scene.end();
+});
+
+/** axe needs scripts: it looks at the same markup in a page that has them, in both themes. */
+async function check(page, other, name) {
+  await other.setContent(await page.content());
+  await other.addStyleTag({ content: styles });
+  await other.evaluate(axe);
+  for (const colorScheme of ['light', 'dark']) {
+    await other.emulateMedia({ colorScheme });
+    const found = await other.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+    assert.deepEqual(
+      found.violations.map((rule) => `${rule.id} ${rule.nodes[0].html} ${rule.nodes[0].failureSummary}`),
+      [],
+      `${name} ${colorScheme}`,
+    );
+  }
+  const wide = await other.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  assert.ok(wide <= 0, `${name} is ${wide} pixels too wide`);
+}
+
+test('without JavaScript a person signs in, and reads the overview, the executions and one of them', async () => {
+  const page = await openPage(address, { width: 360, allowed: [/401/], context: { javaScriptEnabled: false } });
+  const other = await openPage('about:blank', { width: 360, origins: ['data:', address], allowed: [/./] });
+  const seen = async (heading) => {
+    await page.locator('h1', { hasText: heading }).waitFor();
+    await check(page, other, heading);
+  };
+  await page.getByRole('link', { name: 'plain pages' }).click();
+  await seen('Sign in');
+  await page.getByLabel('Token').fill('weir_wrong');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('Token').fill(secret);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await seen('Overview');
+  const [cookie] = await page.context().cookies(`${address}plain/overview`);
+  assert.deepEqual([cookie.path, cookie.httpOnly, cookie.sameSite], ['/tools/weir/plain', true, 'Strict']);
+  await page.getByRole('link', { name: 'acme' }).click();
+  await seen('Executions');
+  await page.getByLabel('Status').selectOption('PENDING');
+  await page.getByRole('button', { name: 'Show' }).click();
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.getByRole('link', { name: ids.waiting }).click();
+  await seen('Execution');
+  await page.getByText(scene.json('why', ids.waiting).because).waitFor();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.locator('h1', { hasText: 'Sign in' }).waitFor();
+  assert.deepEqual(await page.context().cookies(`${address}plain/overview`), []);
+  assert.ok(
+    page.requests.every((request) => request.includes(' /tools/weir/')),
+    page.requests.join('\n'),
+  );
+  await closePage(page);
+  await closePage(other);
 });
 
 test('the page works under a prefix: sign-in, views, acts, changes, the cookie', async () => {

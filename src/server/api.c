@@ -113,7 +113,7 @@ bool api_admit_head(struct api *api, size_t body_length, struct http_request *re
     }
     if (authorization != NULL) {
         request->secret = access_bearer_secret(authorization);
-    } else if (session_secret(request, &request->secret) != WEIR_OK) {
+    } else if ((request->route->explain != NULL ? page_secret : session_secret)(request, &request->secret) != WEIR_OK) {
         refuse_without_memory(request, answer);
         return false;
     }
@@ -134,6 +134,16 @@ static bool find_new_token(struct api *api, struct store *store, struct http_req
     (void)access_refresh_after_miss(api->access, store);
     enum access_answer found = find_principal(api, request, answer);
     return found == ACCESS_GRANTED || (found == ACCESS_UNKNOWN && refuse_token(api, request, answer));
+}
+
+bool api_admit_secret(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    INVARIANT(api != NULL && store != NULL && request != NULL && answer != NULL);
+    if (request->secret == NULL) {
+        return refuse_token(api, request, answer);
+    }
+    enum access_answer found = find_principal(api, request, answer);
+    return found == ACCESS_GRANTED || (found == ACCESS_UNKNOWN && find_new_token(api, store, request, answer));
 }
 
 /* The head of a request that has waited was admitted long ago. One without a token may need one by now. The principal stays
@@ -302,6 +312,9 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
     INVARIANT(api != NULL && request->route != NULL);
     struct weir_error error = {.status = WEIR_OK};
     const char *name = NULL;
+    if (request->route->explain != NULL) {
+        request_target_drop_empty(&request->target); /* a form sends those of its fields that its user has left empty */
+    }
     if (request->route->scope != SCOPE_OPEN) {
         if (request->is_again && !check_again(api, request, answer)) {
             pass_wakes(api);

@@ -55,4 +55,8 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
 WEIR_MUST_CHECK enum weir_status api_set_actor(struct store *store, const struct http_request *request,
                                                struct weir_error *error);
 
+/* The same check of request->secret for a route of SCOPE_OPEN that has read it from its body. NULL: it has none, which is
+ * refused. Any thread of the server. */
+bool api_admit_secret(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer);
+
 #endif

@@ -13,4 +13,7 @@ struct dashboard_file {
     size_t packed_length;
 };
 
+/* The version of all of them, a folder of their addresses: assets/VERSION/app.css. */
+const char *dashboard_version(void);
+
 #endif

@@ -153,8 +153,13 @@ static unsigned body_kind(const char *type)
     static const struct {
         const char *type;
         unsigned kind;
-    } types[] = {{"application/json", BODY_JSON}, {"application/x-ndjson", BODY_NDJSON}, {"application/jsonl", BODY_NDJSON},
-                 {"application/yaml", BODY_YAML}, {"application/x-yaml", BODY_YAML},     {"text/yaml", BODY_YAML}};
+    } types[] = {{"application/json", BODY_JSON},
+                 {"application/x-ndjson", BODY_NDJSON},
+                 {"application/jsonl", BODY_NDJSON},
+                 {"application/yaml", BODY_YAML},
+                 {"application/x-yaml", BODY_YAML},
+                 {"text/yaml", BODY_YAML},
+                 {"application/x-www-form-urlencoded", BODY_FORM}};
     size_t length = strcspn(type, "; \t");
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strlen(types[i].type) == length && strncasecmp(types[i].type, type, length) == 0) {
@@ -205,7 +210,8 @@ static bool check_body(struct exchange *exchange, size_t length)
         return refuse(exchange, 415, "unsupported_media_type", "the body must not be compressed");
     }
     if (type == NULL || (body_kind(type) & route->bodies) == 0) {
-        (void)snprintf(reason, sizeof reason, "the body must be%s%s%s by its Content-Type",
+        (void)snprintf(reason, sizeof reason, "the body must be%s%s%s%s by its Content-Type",
+                       (route->bodies & BODY_FORM) != 0 ? " application/x-www-form-urlencoded" : "",
                        (route->bodies & BODY_JSON) != 0 ? " application/json" : "",
                        (route->bodies & BODY_NDJSON) != 0 ? " or application/x-ndjson" : "",
                        (route->bodies & BODY_YAML) != 0 ? " or application/yaml" : "");
@@ -392,6 +398,10 @@ static struct MHD_Response *begin_stream(struct exchange *exchange)
 enum MHD_Result exchange_send(struct exchange *exchange)
 {
     struct http_answer *answer = &exchange->answer;
+    const struct http_route *route = exchange->request.route;
+    if (answer->status >= 400 && route != NULL && route->explain != NULL && exchange->api->has_dashboard) {
+        route->explain(&exchange->request, answer);
+    }
     hold_answer(exchange);
     bool is_stream = answer->stream != NULL;
     bool has_body = answer->body.length > 0 || answer->constant != NULL || is_stream ||
@@ -404,6 +414,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
     if (answer->retry_after_s > 0) {
         (void)snprintf(retry_after, sizeof retry_after, "%d", answer->retry_after_s);
     }
+    const char *no_referrer = answer->policy != NULL ? "no-referrer" : NULL;
     bool is_later = answer->status == 503 || answer->status == 429;
     const char *const fields[][2] = {{"Content-Type", has_body ? answer->type : NULL},
                                      {"Content-Encoding", answer->encoding},
@@ -412,7 +423,7 @@ enum MHD_Result exchange_send(struct exchange *exchange)
                                      {"X-Content-Type-Options", "nosniff"},
                                      {"Content-Security-Policy", answer->policy != NULL ? answer->policy : POLICY_OF_DATA},
                                      {"Weir-Request-Id", exchange->request.id},
-                                     {"Referrer-Policy", answer->policy != NULL ? "no-referrer" : NULL},
+                                     {"Referrer-Policy", answer->referrer != NULL ? answer->referrer : no_referrer},
                                      {"Set-Cookie", answer->cookie},
                                      {"Set-Cookie", answer->cookie_2},
                                      {"Location", answer->location},

@@ -85,6 +85,10 @@ static json_t *body_of(const struct http_route *route)
     if (failed == 0 && (route->bodies & BODY_YAML) != 0) {
         failed = json_object_set_new(content, "application/yaml", json_pack("{s:{s:s}}", "schema", "type", "string"));
     }
+    if (failed == 0 && (route->bodies & BODY_FORM) != 0) {
+        failed = json_object_set_new(content, "application/x-www-form-urlencoded",
+                                     json_pack("{s:{s:s}}", "schema", "type", "object"));
+    }
     if (failed != 0) {
         json_decref(content);
         return NULL;
@@ -114,11 +118,24 @@ static json_t *content_of(const struct http_route *route)
     return content;
 }
 
+/* A route that explains its refusals answers them to people, unless the dashboard is turned off. A form leads to another
+ * page. */
 static json_t *answers_of(const struct http_route *route)
 {
-    return json_pack("{s:{s:s, s:o}, s:{s:s, s:{s:{s:{s:s}}}}}", "2XX", "description", "done, or taken", "content",
-                     content_of(route), "default", "description", "a problem (RFC 9457)", "content",
-                     "application/problem+json", "schema", "$ref", "#/components/schemas/Problem");
+    json_t *page = route->explain == NULL ? NULL : json_object();
+    if (route->explain != NULL && page == NULL) {
+        return NULL;
+    }
+    json_t *answers = json_pack("{s:{s:s, s:{s:{s:o}, s:o*}}}", "default", "description", "a problem (RFC 9457)", "content",
+                                "application/problem+json", "schema", reference_to("Problem"), "text/html", page);
+    json_t *done = (route->bodies & BODY_FORM) != 0
+                       ? json_pack("{s:s}", "description", "done; the next page is in the field Location")
+                       : json_pack("{s:s, s:o}", "description", "done, or taken", "content", content_of(route));
+    if (json_object_set_new(answers, (route->bodies & BODY_FORM) != 0 ? "303" : "2XX", done) != 0) {
+        json_decref(answers);
+        return NULL;
+    }
+    return answers;
 }
 
 /* The first word of the path behind /v1, by which generated clients and documents group the operations. */

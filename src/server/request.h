@@ -91,6 +91,7 @@ struct http_answer {
     const char *etag;     /* field ETag */
     const char *allow;    /* field Allow, of 405 */
     const char *policy;   /* field Content-Security-Policy; NULL = nothing is allowed */
+    const char *referrer; /* field Referrer-Policy; constant; NULL = no-referrer, if there is a policy */
     const char *keeping;  /* field Cache-Control; NULL = nobody may keep the answer */
     const char *encoding; /* field Content-Encoding; constant */
     const char *cookie;   /* field Set-Cookie */

@@ -123,3 +123,15 @@ const char *request_target_read(const char *text, struct arena *arena, struct re
     const char *reason = read_target_path(copy, target);
     return reason != NULL ? reason : read_target_query(query, target);
 }
+
+void request_target_drop_empty(struct request_target *target)
+{
+    INVARIANT(target != NULL);
+    size_t kept = 0;
+    for (size_t i = 0; i < target->argument_count; i++) {
+        if (target->arguments[i].value[0] != '\0') {
+            target->arguments[kept++] = target->arguments[i];
+        }
+    }
+    target->argument_count = kept;
+}

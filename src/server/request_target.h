@@ -26,5 +26,7 @@ struct request_target {
 
 /* Fills `target` with texts in the arena. NULL: it is fine; else the reason why it is refused, as a sentence. */
 const char *request_target_read(const char *text, struct arena *arena, struct request_target *target);
+/* Removes the arguments without a value. */
+void request_target_drop_empty(struct request_target *target);
 
 #endif

@@ -33,7 +33,7 @@ enum route_workspace {
 };
 
 /* Kinds of bodies; 0 = the route takes none. */
-enum route_body { BODY_NONE = 0, BODY_JSON = 1 << 0, BODY_NDJSON = 1 << 1, BODY_YAML = 1 << 2 };
+enum route_body { BODY_NONE = 0, BODY_JSON = 1 << 0, BODY_NDJSON = 1 << 1, BODY_YAML = 1 << 2, BODY_FORM = 1 << 3 };
 
 struct route_argument {
     const char *name;
@@ -49,6 +49,8 @@ typedef void route_handler(struct api *api, struct store *store, struct http_req
 typedef void route_set_handler(struct api *api, struct store *store, struct http_request *const *requests,
                                struct http_answer *const *answers, size_t count);
 enum { ROUTE_SET_MAX = 256 };
+/* Makes of the problem in the answer what a person can read. Any thread. */
+typedef void route_explainer(const struct http_request *request, struct http_answer *answer);
 
 struct http_route {
     const char *method;
@@ -69,6 +71,7 @@ struct http_route {
     const char *answer_type;                              /* of those, several with ", "; NULL = application/json */
     route_handler *handle; /* NULL: answered at once with 200 and the text "ok", unless it has `handle_set` */
     route_set_handler *handle_set;
+    route_explainer *explain; /* of a page for people, which takes the cookie of such pages; NULL = of none */
 };
 
 /* The rows, in the order of the documents. Static. */

@@ -8,6 +8,7 @@
 #include "queue/limits.h"
 #include "server/http_server.h"
 #include "server/oidc.h"
+#include "server/plain/refusal.h"
 #include "server/routes/routes.h"
 #include "store/filter.h"
 #include "store/json_line.h"
@@ -101,6 +102,33 @@ static const struct http_route routes[] = {
     .workspace = WORKSPACE_ANY, .summary = "Show a read-only box of a workspace on a page of another site",
     .answer_type = "text/html",
     .handle = answer_embedded_box,
+},
+/* The same for browsers without JavaScript. */
+{
+    .method = "GET", .path = "/plain/overview", .operation = "readPlainOverview", .scope = SCOPE_READ,
+    .workspace = WORKSPACE_ANY, .summary = "Show the overview to a browser without JavaScript",
+    .answer_type = "text/html", .is_slow = true,
+    .handle = answer_plain_overview, .explain = plain_refuse,
+},
+{
+    .method = "GET", .path = "/plain/executions", .operation = "readPlainExecutions", .scope = SCOPE_READ,
+    .workspace = WORKSPACE_OF_FILTER, .summary = "Show executions to a browser without JavaScript",
+    .arguments = {{"workspace", "of this workspace"}, {"workflow", "of this workflow"}, {"status", "in this state"},
+                  {"where", "a filter, as of the command line"}, {"cursor", "next_cursor of the page before"}},
+    .answer_type = "text/html",
+    .handle = answer_plain_executions, .explain = plain_refuse,
+},
+{
+    .method = "GET", .path = "/plain/executions/{id}", .operation = "readPlainExecution", .scope = SCOPE_READ,
+    .workspace = WORKSPACE_OF_ID, .summary = "Show an execution to a browser without JavaScript",
+    .answer_type = "text/html",
+    .handle = answer_plain_execution, .explain = plain_refuse,
+},
+{
+    .method = "POST", .path = "/plain/session", .operation = "signInPlain", .scope = SCOPE_OPEN,
+    .workspace = WORKSPACE_ANY, .summary = "Keep the token of a form in a cookie of these pages, or remove that cookie",
+    .bodies = BODY_FORM, .body_max = SMALL_BODY_BYTES_MAX, .answer_type = "text/html",
+    .handle = answer_plain_session, .explain = plain_refuse,
 },
 {
     .method = "GET", .path = "/v1/session", .operation = "showSession", .scope = SCOPE_READ, .workspace = WORKSPACE_ANY,

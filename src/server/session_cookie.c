@@ -28,6 +28,8 @@
 
 #define COOKIE_NAME "weir_session"
 #define COOKIE_NAME_OF_TLS "__Secure-" COOKIE_NAME
+#define PAGE_COOKIE_NAME "weir_plain"
+#define PAGE_COOKIE_NAME_OF_TLS "__Secure-" PAGE_COOKIE_NAME
 #define SIGN_IN_COOKIE "weir_sign_in"
 #define SIGN_IN_COOKIE_OF_TLS "__Host-" SIGN_IN_COOKIE
 enum { COOKIE_BYTES_MAX = 512 };
@@ -47,15 +49,13 @@ static const char *find_cookie(const char *cookies, const char *name)
     return at + length + 1;
 }
 
-enum weir_status session_secret(struct http_request *request, const char **ret_secret)
+/* Of the first of the two names that the request has. */
+static enum weir_status read_cookie(struct http_request *request, const char *name_of_tls, const char *name,
+                                    const char **ret_secret)
 {
-    INVARIANT(request != NULL && ret_secret != NULL);
     const char *cookies = request->fields[FIELD_COOKIE];
-    const char *value = NULL;
-    if (cookies != NULL && request->fields[FIELD_SESSION] != NULL) {
-        value = find_cookie(cookies, COOKIE_NAME_OF_TLS);
-        value = value != NULL ? value : find_cookie(cookies, COOKIE_NAME);
-    }
+    const char *value = cookies == NULL ? NULL : find_cookie(cookies, name_of_tls);
+    value = value != NULL || cookies == NULL ? value : find_cookie(cookies, name);
     size_t length = value == NULL ? 0 : strcspn(value, "; ");
     const char *secret = length == 0 ? NULL : arena_copy(&request->arena, value, length);
     if (length > 0 && secret == NULL) {
@@ -65,21 +65,53 @@ enum weir_status session_secret(struct http_request *request, const char **ret_s
     return WEIR_OK;
 }
 
+enum weir_status session_secret(struct http_request *request, const char **ret_secret)
+{
+    INVARIANT(request != NULL && ret_secret != NULL);
+    if (request->fields[FIELD_SESSION] == NULL) {
+        *ret_secret = NULL;
+        return WEIR_OK;
+    }
+    return read_cookie(request, COOKIE_NAME_OF_TLS, COOKIE_NAME, ret_secret);
+}
+
+enum weir_status page_secret(struct http_request *request, const char **ret_secret)
+{
+    INVARIANT(request != NULL && ret_secret != NULL);
+    return read_cookie(request, PAGE_COOKIE_NAME_OF_TLS, PAGE_COOKIE_NAME, ret_secret);
+}
+
+static const char *make_cookie(struct http_request *request, const char *name, const char *secret, bool is_secure,
+                               int64_t seconds)
+{
+    char cookie[COOKIE_BYTES_MAX];
+    (void)snprintf(cookie, sizeof cookie, "%s=%.*s; Max-Age=%" PRId64 "; HttpOnly; SameSite=Strict%s", name,
+                   TOKEN_SECRET_LENGTH, secret == NULL ? "" : secret, secret == NULL ? 0 : seconds,
+                   is_secure ? "; Secure" : "");
+    return arena_copy_string(&request->arena, cookie);
+}
+
 /* The browser knows whether its connection has TLS, also when a proxy ends it: its Origin shows it. */
-const char *session_cookie_of(struct http_request *request, const char *secret)
+static bool browser_has_tls(const struct http_request *request)
 {
     const char *origin = request->fields[FIELD_ORIGIN];
-    bool is_secure = origin != NULL && strncasecmp(origin, "https:", strlen("https:")) == 0;
-    return session_cookie_for(request, secret, is_secure, SESSION_SECONDS);
+    return origin != NULL && strncasecmp(origin, "https:", strlen("https:")) == 0;
+}
+
+const char *session_cookie_of(struct http_request *request, const char *secret)
+{
+    return session_cookie_for(request, secret, browser_has_tls(request), SESSION_SECONDS);
 }
 
 const char *session_cookie_for(struct http_request *request, const char *secret, bool is_secure, int64_t seconds)
 {
-    char cookie[COOKIE_BYTES_MAX];
-    (void)snprintf(cookie, sizeof cookie, "%s=%.*s; Max-Age=%" PRId64 "; HttpOnly; SameSite=Strict%s",
-                   is_secure ? COOKIE_NAME_OF_TLS : COOKIE_NAME, TOKEN_SECRET_LENGTH, secret == NULL ? "" : secret,
-                   secret == NULL ? 0 : seconds, is_secure ? "; Secure" : "");
-    return arena_copy_string(&request->arena, cookie);
+    return make_cookie(request, is_secure ? COOKIE_NAME_OF_TLS : COOKIE_NAME, secret, is_secure, seconds);
+}
+
+const char *page_cookie_of(struct http_request *request, const char *secret)
+{
+    bool is_secure = browser_has_tls(request);
+    return make_cookie(request, is_secure ? PAGE_COOKIE_NAME_OF_TLS : PAGE_COOKIE_NAME, secret, is_secure, SESSION_SECONDS);
 }
 
 /* --- a sign-in by a provider --- */

@@ -20,6 +20,10 @@ enum { SIGN_IN_SECONDS = 10 * 60 };
 WEIR_MUST_CHECK enum weir_status session_secret(struct http_request *request, const char **ret_secret);
 /* The field Set-Cookie that keeps the secret, or removes it when it is NULL. In the arena; NULL: no memory. */
 const char *session_cookie_of(struct http_request *request, const char *secret);
+/* The same for the pages that need no script, with a cookie of another name: it counts without the field, and only for
+ * routes that show a page (route.h). */
+WEIR_MUST_CHECK enum weir_status page_secret(struct http_request *request, const char **ret_secret);
+const char *page_cookie_of(struct http_request *request, const char *secret);
 /* The same for a request of which the browser sends no Origin. */
 const char *session_cookie_for(struct http_request *request, const char *secret, bool is_secure, int64_t seconds);
 

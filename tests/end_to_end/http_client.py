@@ -27,6 +27,9 @@ class Answer:
     def json(self):
         return json.loads(self.body)
 
+    def is_page(self):
+        return self.head['content-type'].startswith('text/html')
+
 
 class Listener:
     """A node with an HTTP listener. Its lease is a long one, unless the environment of the test has another."""
@@ -127,6 +130,11 @@ def is_closed(connection):
     except ConnectionResetError:
         pass
     return True
+
+
+def code_of(answer):
+    """Of the problem; a page for people has a link to its explanation."""
+    return re.search(rb'/docs/problems/(\w+)"', answer.body)[1].decode() if answer.is_page() else answer.json()['code']
 
 
 def problem(answer, status, code):

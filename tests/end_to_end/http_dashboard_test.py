@@ -46,7 +46,7 @@ def a_browser_gets_the_page_and_an_api_client_what_it_got_before(weir):
     assert b'@VERSION@' not in page.body and b'style=' not in page.body, page.body
     for script in re.findall(rb'<script[^>]*>(.*?)</script>', page.body, re.DOTALL):
         assert script == b'', script
-    for address in re.findall(rb'(?:src|href)="([^"]*)"', page.body):
+    for address in re.findall(rb'<(?:script|link)[^>]*(?:src|href)="([^"]*)"', page.body):
         assert re.fullmatch(rb'assets/[0-9a-f]{16}/[a-z.]+', address), address  # relative, so right under any prefix
     for accept in ({}, {'accept': '*/*'}, {'accept': 'application/json'}):
         problem(listener.ask('/', **accept), 404, 'not_found')
@@ -68,7 +68,7 @@ def the_files_are_packed_and_kept_for_ever(weir):
     assert page.head['content-encoding'] == 'gzip' and 'Accept-Encoding' in page.head['vary'], page.head
     html = gzip.decompress(page.body).decode()
     total = len(page.body)
-    addresses = re.findall(r'(?:src|href)="([^"]*)"', html)
+    addresses = re.findall(r'<(?:script|link)[^>]*(?:src|href)="([^"]*)"', html)
     folder = addresses[0].rpartition('/')[0]
     style = listener.ask(f'/{folder}/app.css').body.decode()
     addresses += [f'{folder}/{name}' for name in re.findall(r'url\("?(?:\./)?([a-z0-9.-]+)"?\)', style)]
@@ -107,6 +107,8 @@ def the_dashboard_can_be_turned_off(weir):
     listener = Listener(weir).ready()
     problem(listener.ask('/', accept=BROWSER), 404, 'not_found')
     problem(listener.ask('/assets/0123456789abcdef/app.js'), 404, 'not_found')
+    problem(listener.ask('/plain/overview', accept=BROWSER), 404, 'not_found')
+    problem(listener.ask('/plain/executions?statsu=FAILED', accept=BROWSER), 400, 'invalid_argument')
     assert listener.ask('/docs').status == 200
     listener.stop()
 

@@ -125,13 +125,19 @@ class Api:
         operation = self.operation(method, target)
         content_type = content_type.partition(';')[0]
         if status >= 400:
-            if not (target.startswith('/readyz') and status == 503):
+            pages = operation['responses']['default']['content'] if operation else {}
+            if content_type == 'text/html' and content_type in pages:
+                assert body.startswith(b'<!doctype html>'), (target, body)
+            elif not (target.startswith('/readyz') and status == 503):
                 assert content_type == 'application/problem+json', (target, status, content_type)
                 self.check(json.loads(body), {'$ref': '#/components/schemas/Problem'}, f'{method} {target}')
             return
         assert operation is not None, f'{method} {target} is answered and not described'
         if status == 304:
             assert body == b'', (target, body)
+            return
+        if status == 303:
+            assert '303' in operation['responses'] and body == b'', (method, target, body)
             return
         described = operation['responses']['2XX']['content']
         assert content_type in described, (method, target, content_type, described)

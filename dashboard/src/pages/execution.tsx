@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { segment } from '../api.ts';
 import { absolute, duration, micros, seconds } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { ChildrenOfStep, LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
+import type { Action, ChildrenOfStep, LogAttempt, LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
 import { Copy, Data, Id, Loaded, Panel, ProblemBox, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { useExecutions } from '../parts/search.ts';
@@ -157,7 +157,10 @@ function decode(piece: { text?: string; base64?: string }): string {
   return new TextDecoder().decode(bytes);
 }
 
-function Log({ id, step }: { id: string; step: Step }) {
+/** A run with a log of its own. */
+type Run = Pick<Step, 'step' | 'attempt' | 'finished_at'>;
+
+function Log({ id, step }: { id: string; step: Run }) {
   const read = useRead<Page<LogChunk>>(`v1/executions/${segment(id)}/logs/${segment(step.step)}/${step.attempt}`, {
     isFinal: () => step.finished_at !== null,
   });
@@ -179,6 +182,122 @@ function Log({ id, step }: { id: string; step: Step }) {
         );
       }}
     </Loaded>
+  );
+}
+
+function LogButton({
+  step,
+  attempt,
+  isOpen,
+  press,
+}: {
+  step: string;
+  attempt: number;
+  isOpen: boolean;
+  press: () => void;
+}) {
+  return (
+    <button
+      type="button"
+      class="plain"
+      aria-expanded={isOpen}
+      title={texts.execution.showLog(step, attempt)}
+      onClick={press}
+    >
+      {texts.execution.log}
+    </button>
+  );
+}
+
+/** An action, or a run of a handler that is none: it goes on, or its node or worker has gone. */
+interface ActionRow extends Omit<Action, 'outcome' | 'started_at' | 'finished_at'> {
+  outcome: string | null;
+  started_at: string | null;
+  finished_at: string | null;
+}
+
+/** The runs that have a log and no action. Those of actions that are not shown are left out. */
+function otherRuns({ earlier_actions }: WholeExecution, actions: Action[], logs: LogAttempt[]): ActionRow[] {
+  const least = earlier_actions ? Math.min(...actions.map((action) => action.seq)) : 0;
+  const rest = { outcome: null, next_state: null, node: null, actor: null, error_code: null, error: null };
+  return logs
+    .filter(({ step, attempt }) => attempt > least && !actions.some(({ seq, state }) => seq === attempt && state === step))
+    .map(({ step, attempt }) => ({ ...rest, seq: attempt, state: step, started_at: null, finished_at: null }));
+}
+
+/** Of a workflow with states. The log of an action has the name of its state and the number of the action. */
+function Actions({ execution, actions }: { execution: WholeExecution; actions: Action[] }) {
+  const logs = useRead<{ items: LogAttempt[] }>(`v1/executions/${segment(execution.id)}/logs`, {
+    isFinal: () => final.includes(execution.status),
+  });
+  const rows = [...actions, ...otherRuns(execution, actions, logs.data?.items ?? [])].sort((a, b) => a.seq - b.seq);
+  const [open, setOpen] = useState<number | null>(null);
+  const opened = rows.find((action) => action.seq === open);
+  const runs = execution.status === 'DISPATCHED' ? rows.at(-1) : undefined;
+  const earlier = execution.earlier_actions ?? 0;
+  return (
+    <Panel title={texts.execution.actions}>
+      {earlier > 0 && <p class="quiet">{texts.execution.earlierActions(earlier)}</p>}
+      {rows.length === 0 ? (
+        <p class="quiet">{texts.execution.noActions}</p>
+      ) : (
+        <Table
+          label={texts.execution.actions}
+          rows={rows}
+          id={(action) => String(action.seq)}
+          columns={[
+            { title: texts.column.action, kind: 'number', cell: (action) => action.seq },
+            { title: texts.column.state, cell: (action) => action.state },
+            {
+              title: texts.column.outcome,
+              cell: (action) => action.outcome ?? (action === runs ? <State state="RUNNING" /> : texts.execution.noAnswer),
+            },
+            { title: texts.column.next, cell: (action) => action.next_state ?? '' },
+            {
+              title: texts.column.duration,
+              kind: 'number',
+              from: 'medium',
+              cell: (action) => (action.started_at ? duration(seconds(action.started_at, action.finished_at)) : texts.none),
+            },
+            { title: texts.column.by, from: 'wide', cell: (action) => action.actor ?? action.node ?? '' },
+            {
+              title: texts.column.error,
+              kind: 'grow',
+              from: 'medium',
+              cell: (action) =>
+                action.error_code ? (
+                  <span class="cut" title={action.error ?? ''}>
+                    <code>{action.error_code}</code> {action.error}
+                  </span>
+                ) : (
+                  ''
+                ),
+            },
+            {
+              title: texts.execution.log,
+              kind: 'acts',
+              cell: (action) =>
+                action.outcome === 'update' ? (
+                  ''
+                ) : (
+                  <LogButton
+                    step={action.state}
+                    attempt={action.seq}
+                    isOpen={open === action.seq}
+                    press={() => setOpen(open === action.seq ? null : action.seq)}
+                  />
+                ),
+            },
+          ]}
+        />
+      )}
+      {opened && (
+        <div class="opened">
+          <h3>{texts.execution.showLog(opened.state, opened.seq)}</h3>
+          <Log id={execution.id} step={{ step: opened.state, attempt: opened.seq, finished_at: opened.finished_at }} />
+        </div>
+      )}
+    </Panel>
   );
 }
 
@@ -223,15 +342,12 @@ function Steps({ execution }: { execution: WholeExecution }) {
               title: texts.execution.log,
               kind: 'acts',
               cell: (step) => (
-                <button
-                  type="button"
-                  class="plain"
-                  aria-expanded={open === key(step)}
-                  title={texts.execution.showLog(step.step, step.attempt)}
-                  onClick={() => setOpen(open === key(step) ? null : key(step))}
-                >
-                  {texts.execution.log}
-                </button>
+                <LogButton
+                  step={step.step}
+                  attempt={step.attempt}
+                  isOpen={open === key(step)}
+                  press={() => setOpen(open === key(step) ? null : key(step))}
+                />
               ),
             },
           ]}
@@ -405,6 +521,7 @@ function Copies({ id }: { id: string }) {
     [texts.execution.copyCli, `weir show ${id}`],
     [texts.execution.copyCurl, `curl -H "Authorization: Bearer $WEIR_TOKEN" ${address}`],
     [texts.execution.copySql, `SELECT * FROM weir.executions WHERE id = '${id}';`],
+    [texts.execution.copySqlite, `SELECT * FROM executions WHERE id = '${id}';`],
   ];
   return (
     <div class="buttons copies">
@@ -433,7 +550,11 @@ export function OneExecution({ id }: { id: string }) {
           <div class="columns">
             <div>
               <Timeline execution={execution} />
-              <Steps execution={execution} />
+              {execution.actions || execution.state ? (
+                <Actions execution={execution} actions={execution.actions ?? []} />
+              ) : (
+                <Steps execution={execution} />
+              )}
               {execution.children && execution.children.length > 0 && (
                 <Children execution={execution} steps={execution.children} />
               )}

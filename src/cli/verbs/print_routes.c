@@ -27,7 +27,10 @@ static json_t *bodies_json(const struct http_route *route)
     static const struct {
         unsigned kind;
         const char *type;
-    } types[] = {{BODY_JSON, "application/json"}, {BODY_NDJSON, "application/x-ndjson"}, {BODY_YAML, "application/yaml"}};
+    } types[] = {{BODY_JSON, "application/json"},
+                 {BODY_NDJSON, "application/x-ndjson"},
+                 {BODY_YAML, "application/yaml"},
+                 {BODY_FORM, "application/x-www-form-urlencoded"}};
     json_t *bodies = json_array();
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if ((route->bodies & types[i].kind) != 0) {

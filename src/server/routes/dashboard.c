@@ -28,6 +28,11 @@
 #define PAGE "index.html"
 #define BOX "embed.html"
 
+const char *dashboard_version(void)
+{
+    return DASHBOARD_VERSION;
+}
+
 static const struct dashboard_file *dashboard_find_file(const char *name)
 {
     const struct dashboard_file *found = NULL;
