@@ -118,12 +118,13 @@ static json_t *content_of(const struct http_route *route)
     return content;
 }
 
-/* A route that explains its refusals answers them to people, unless the dashboard is turned off. A form leads to another
- * page. */
+/* A page, or a route that explains its refusals, answers them to people, unless the dashboard is turned off. A form leads
+ * to another page. */
 static json_t *answers_of(const struct http_route *route)
 {
-    json_t *page = route->explain == NULL ? NULL : json_object();
-    if (route->explain != NULL && page == NULL) {
+    bool is_page = route->explain != NULL || (route->answer_type != NULL && strcmp(route->answer_type, "text/html") == 0);
+    json_t *page = is_page ? json_object() : NULL;
+    if (is_page && page == NULL) {
         return NULL;
     }
     json_t *answers = json_pack("{s:{s:s, s:{s:{s:o}, s:o*}}}", "default", "description", "a problem (RFC 9457)", "content",

@@ -270,22 +270,23 @@ static enum weir_status end_first_session(struct store *store, const char *perso
 }
 
 /* Takes the first free number. Several nodes may try the same one: the store lets one of them have it. */
-static enum weir_status create_numbered_session(struct store *store, const char *person, struct token_request *token,
+static enum weir_status create_numbered_session(struct store *store, const char *person, const struct token_request *token,
                                                 struct weir_error *error)
 {
     char name[TOKEN_NAME_MAX + 1];
+    struct token_request numbered = *token;
     int64_t id = 0;
     enum weir_status status = WEIR_CONFLICT;
-    token->name = name;
-    token->is_session = true;
+    numbered.name = name;
+    numbered.is_session = true;
     for (int number = 1; status == WEIR_CONFLICT && number <= SESSIONS_MOST; number++) {
         (void)snprintf(name, sizeof name, TOKEN_PERSON "%s/%d", person, number);
-        status = store_token_create(store, token, &id, error);
+        status = store_token_create(store, &numbered, &id, error);
     }
     return status;
 }
 
-static enum weir_status create_session(struct store *store, const char *person, struct token_request *token,
+static enum weir_status create_session(struct store *store, const char *person, const struct token_request *token,
                                        struct weir_error *error)
 {
     enum weir_status status = create_numbered_session(store, person, token, error);
