@@ -130,7 +130,7 @@ OBJECTS = {
     'Schedule': 'name cron? zone? every_us? jitter_us starts_at? ends_at? workflow params workspaces[]?'
                 ' workspaces_deleted[] plan? overlap catch_up_us paused next_at? waiting fired skipped dropped refused'
                 ' last_at? last_execution_id? last_status? refused_at? refused_due_at? is_refused error_code?'
-                ' error? created_at',
+                ' error? definition_name? created_at',
     'ShownSchedule': '+Schedule times[]:ScheduleTime',
     'ScheduleTime': 'at local_at',
     'ScheduleRequest': 'cron~ zone~ every_us~ jitter_us~ starts_at~ ends_at~ workflow params~ workspaces[]~ plan~ overlap~'

@@ -22,10 +22,27 @@ void definition_close(struct definition *definition)
     }
 }
 
+/* The schedule that the message names first, or NULL. */
+static const struct definition_schedule *refused_schedule(const struct definition *definition,
+                                                          const struct weir_error *error)
+{
+    char begin[DEFINITION_SCHEDULE_REFUSAL_MAX];
+    for (size_t i = 0; error != NULL && i < definition->schedule_count; i++) {
+        (void)snprintf(begin, sizeof begin, DEFINITION_SCHEDULE_REFUSAL, definition->schedules[i].name);
+        if (strncmp(error->message, begin, strlen(begin)) == 0) {
+            return &definition->schedules[i];
+        }
+    }
+    return NULL;
+}
+
 void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
                               struct weir_error *error)
 {
-    if (status == WEIR_WORKSPACE_NOT_FOUND && definition->workspace_line > 0) {
+    const struct definition_schedule *schedule = status == WEIR_OK ? NULL : refused_schedule(definition, error);
+    if (schedule != NULL) {
+        error_prefix(error, "%s:%d:%d", source_name, schedule->line, schedule->column);
+    } else if (status == WEIR_WORKSPACE_NOT_FOUND && definition->workspace_line > 0) {
         error_prefix(error, "%s:%d:%d", source_name, definition->workspace_line, definition->workspace_column);
     }
 }
@@ -42,6 +59,11 @@ bool definition_step_precedes(const struct definition *definition, size_t before
 static bool put_value(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, value) == 0;
+}
+
+static bool put_name(json_t *object, const char *key, const char *name)
+{
+    return name == NULL || put_value(object, key, json_string(name));
 }
 
 static bool put_duration(json_t *object, const char *key, int64_t us, int64_t us_default)
@@ -261,7 +283,8 @@ static bool put_start(json_t *object, const struct step_start *start)
     return put_value(object, "start", value) && put_value(value, "workflow", json_string(start->workflow)) &&
            put_template(value, "params", start->params) && put_template(value, "for_each", start->for_each) &&
            (start->max_parallel == 0 || put_value(value, "max_parallel", json_integer(start->max_parallel))) &&
-           put_wait(value, start) && (!start->leaves || put_value(value, "on_parent_end", json_string("leave"))) &&
+           put_name(value, "workspace", start->workspace) && put_wait(value, start) &&
+           (!start->leaves || put_value(value, "on_parent_end", json_string("leave"))) &&
            (start->executor_group == NULL || put_value(value, "executor_group", json_string(start->executor_group))) &&
            (!start->has_priority || put_value(value, "priority", json_integer(start->priority)));
 }
@@ -301,11 +324,6 @@ static bool put_canonical_step(json_t *steps, const char *key, const struct defi
         break; /* the definition has its states in the place of steps */
     }
     return false;
-}
-
-static bool put_name(json_t *object, const char *key, const char *name)
-{
-    return name == NULL || put_value(object, key, json_string(name));
 }
 
 static bool put_temporal(json_t *root, const struct definition_temporal *temporal)
@@ -382,6 +400,36 @@ static bool put_states(json_t *root, const struct definition_states *states)
     return is_fine;
 }
 
+static bool put_time(json_t *object, const char *key, int64_t time_us)
+{
+    char text[TIME_TEXT_MAX];
+    if (time_us == 0) {
+        return true;
+    }
+    time_format(time_us, text);
+    return put_value(object, key, json_string(text));
+}
+
+static bool put_schedules(json_t *root, const struct definition *definition)
+{
+    json_t *all = definition->schedule_count == 0 ? NULL : json_object();
+    bool is_fine = definition->schedule_count == 0 || put_value(root, "schedules", all);
+    for (size_t i = 0; i < definition->schedule_count && is_fine; i++) {
+        const struct definition_schedule *schedule = &definition->schedules[i];
+        json_t *object = json_object();
+        is_fine =
+            put_value(all, schedule->name, object) && put_name(object, "cron", schedule->when.cron) &&
+            put_name(object, "zone", schedule->when.zone) && put_duration(object, "every", schedule->when.every_us, 0) &&
+            put_time(object, "from", schedule->when.from_us) && put_time(object, "until", schedule->when.until_us) &&
+            put_duration(object, "jitter", schedule->jitter_us, 0) &&
+            put_texts(object, "workspaces", schedule->workspaces, schedule->workspace_count) &&
+            put_name(object, "plan", schedule->plan) &&
+            (schedule->params == NULL || put_value(object, "params", json_load_text(schedule->params, 0))) &&
+            put_name(object, "overlap", schedule->overlap) && put_duration(object, "catch_up", schedule->catch_up_us, 0);
+    }
+    return is_fine;
+}
+
 static bool put_all(json_t *root, const struct definition *definition)
 {
     bool is_fine = put_value(root, "name", json_string(definition->name)) &&
@@ -398,6 +446,7 @@ static bool put_all(json_t *root, const struct definition *definition)
             is_fine = put_value(labels, definition->labels[i].name, json_string(definition->labels[i].value));
         }
     }
+    is_fine = is_fine && put_schedules(root, definition);
     if (definition->temporal != NULL) {
         return is_fine && put_temporal(root, definition->temporal);
     }

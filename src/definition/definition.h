@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "calendar/recurrence.h"
 #include "definition/expression.h"
 #include "queue/limits.h"
 #include "queue/name.h"
@@ -35,8 +36,10 @@ enum {
     DEFINITION_PROGRAMS_MAX = 200, /* expressions that need jq; each costs an evaluator ~40 ms to compile */
     DEFINITION_STARTS_MAX = 100,
     DEFINITION_STATES_MAX = 200,
-    STATE_VARIABLES_MAX = 64, /* declared in one definition */
-    STATE_SIGNALS_MAX = 32,   /* likewise */
+    DEFINITION_SCHEDULES_MAX = 32,
+    SCHEDULE_NAMED_WORKSPACES_MAX = 100, /* of a list; as of each schedule of a store */
+    STATE_VARIABLES_MAX = 64,            /* declared in one definition */
+    STATE_SIGNALS_MAX = 32,              /* likewise */
     STEP_ARGUMENTS_MAX = 256,
     STEP_ENVIRONMENT_MAX = 128,
     STEP_SECRETS_MAX = 32,
@@ -172,9 +175,10 @@ struct step_signal {
     const struct step_approval *approval;
 };
 
-/* Executions of another workflow, in the workspace of the parent. */
+/* Executions of another workflow. */
 struct step_start {
     const char *workflow;
+    const char *workspace;           /* of the children; NULL: that of the parent, as always in a workflow with an owner */
     const struct template *params;   /* a map; NULL: none. With for_each it may read .item and .index */
     const struct template *for_each; /* gives a list, with a child for each item; NULL: one child */
     const char *executor_group;      /* NULL: that of the workflow, else that of the parent */
@@ -315,20 +319,42 @@ struct definition_label {
     const char *value;
 };
 
+/* How the message of a refused schedule begins. */
+#define DEFINITION_SCHEDULE_REFUSAL "schedule \"%s\""
+enum { DEFINITION_SCHEDULE_REFUSAL_MAX = sizeof "schedule \"\"" + 64 };
+
+/* Times at which the workflow starts by itself. 0 and NULL: not given. The store makes a schedule of each when it publishes
+ * the definition (store/schedules.h). */
+struct definition_schedule {
+    const char *name; /* of all schedules of the store */
+    int line;         /* for definition_place_refusal() */
+    int column;
+    struct recurrence_text when;
+    int64_t jitter_us;
+    const char *const *workspaces; /* names; none: those of the plan, or the owner of the definition */
+    size_t workspace_count;
+    const char *plan;
+    const char *params;  /* JSON text of an object */
+    const char *overlap; /* a name of schedule_overlap_name(); NULL = the default, "skip" */
+    int64_t catch_up_us;
+};
+
 struct definition {
     const char *name;
     const char *workspace; /* its owner; NULL = every workspace may run it */
     int workspace_line;    /* where it names that, for definition_place_refusal(); 0 = nowhere */
     int workspace_column;
-    const char *executor_group;                 /* where an enqueue that names none goes; NULL = not given */
-    int64_t timeout_us;                         /* of the whole execution; 0 = none */
-    int64_t stuck_after_us;                     /* warn when it runs longer; 0 = the node's default */
-    const struct definition_label *labels;      /* of each execution, in file order */
-    size_t label_count;                         /* at most LABELS_MAX */
-    bool hold_slot;                             /* that of the steps which do not say it */
-    int starts_max;                             /* refused starts before it fails; 0 = the node's default */
-    const struct definition_temporal *temporal; /* NULL: it has steps, for the in-process engine */
-    const struct definition_states *states;     /* NULL: none; else it has the one step STATES_STEP */
+    const char *executor_group;                  /* where an enqueue that names none goes; NULL = not given */
+    int64_t timeout_us;                          /* of the whole execution; 0 = none */
+    int64_t stuck_after_us;                      /* warn when it runs longer; 0 = the node's default */
+    const struct definition_label *labels;       /* of each execution, in file order */
+    size_t label_count;                          /* at most LABELS_MAX */
+    const struct definition_schedule *schedules; /* in file order */
+    size_t schedule_count;                       /* at most DEFINITION_SCHEDULES_MAX */
+    bool hold_slot;                              /* that of the steps which do not say it */
+    int starts_max;                              /* refused starts before it fails; 0 = the node's default */
+    const struct definition_temporal *temporal;  /* NULL: it has steps, for the in-process engine */
+    const struct definition_states *states;      /* NULL: none; else it has the one step STATES_STEP */
     /* Those of `steps` in file order, their undos, those of `on_failure`, those of `finally`; count >= 1, or 0 with
      * `temporal`. */
     const struct step *steps;
@@ -350,8 +376,9 @@ WEIR_MUST_CHECK enum weir_status definition_read(const char *bytes, size_t lengt
 /* The same for text that definition_write() made, without compiling jq programs again: for text out of the store. */
 WEIR_MUST_CHECK enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
                                                  struct definition **ret_definition, struct weir_error *error);
-/* For a definition that was read from `source_name` and that a store has refused to publish. Where the fault is a name
- * in the text, the message begins with its place, as those of definition_read() do. `error` may be NULL. */
+/* For a definition that was read from `source_name` and that a store has refused to publish. Where the fault is the owner,
+ * or a schedule that the message names first, the message begins with its place, as those of definition_read() do. `error`
+ * may be NULL. */
 void definition_place_refusal(const struct definition *definition, const char *source_name, enum weir_status status,
                               struct weir_error *error);
 /* Appends the canonical JSON text: fixed order of keys, steps in file order, defaults left out, times in their shortest

@@ -5,6 +5,7 @@
  *   step_reader.c         one step
  *   approve_reader.c      a step of the kind `approve`
  *   http_reader.c         the keys of an `http` step
+ *   schedules_reader.c    the section `schedules`
  *   secrets_reader.c      the secrets of a step
  *   states_reader.c       the section `states`
  *   temporal_reader.c     the section `temporal`
@@ -44,6 +45,8 @@ struct definition_reader {
     const struct step_place *places;    /* of each of them */
     bool hold_slot;                     /* of the definition, for steps that do not say it */
     bool has_item;                      /* templates that are read now have .item and .index in their context */
+    const char *owner;                  /* the workspace of the definition, or NULL */
+    bool is_from_people;                /* else the text was checked before */
     struct template_use *uses;
     struct template_use **uses_end;
     struct weir_error *error;
@@ -78,6 +81,9 @@ WEIR_MUST_CHECK enum weir_status start_read(struct definition_reader *reader, si
 WEIR_MUST_CHECK enum weir_status secrets_read(struct definition_reader *reader, const struct yaml_node *node,
                                               struct step *step);
 
+/* Reads the section `schedules`; the head of the definition must have been read. */
+WEIR_MUST_CHECK enum weir_status schedules_read(struct definition_reader *reader, const struct yaml_node *node,
+                                                struct definition *definition);
 /* Reads the section `temporal` into definition->temporal; the head of the definition must have been read. */
 WEIR_MUST_CHECK enum weir_status temporal_read(struct definition_reader *reader, const struct yaml_node *node,
                                                struct definition *definition);

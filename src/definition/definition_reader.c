@@ -302,6 +302,9 @@ static enum weir_status read_head(struct definition_reader *reader, const struct
         status = reader_take_boolean(reader, hold_slot, "\"hold_slot\"", &definition->hold_slot);
     }
     reader->hold_slot = definition->hold_slot;
+    reader->owner = definition->workspace;
+    const struct yaml_node *schedules = yaml_get(root, "schedules");
+    status = status == WEIR_OK && schedules != NULL ? schedules_read(reader, schedules, definition) : status;
     return status == WEIR_OK ? read_labels(reader, yaml_get(root, "labels"), definition) : status;
 }
 
@@ -378,7 +381,7 @@ static enum weir_status read_tree(struct definition_reader *reader, const char *
 /* Keys that other systems have in a definition, and their place in weir. Replaces the list of known keys in the hint. */
 static void hint_at_foreign_key(struct definition_reader *reader, const struct yaml_node *root)
 {
-    static const char timer[] = "weir has no timer: let cron or a systemd timer run `weir enqueue -k KEY-OF-THE-RUN`";
+    static const char timer[] = "write schedules: {NAME: {cron: \"30 4 * * *\", workspaces: [acme]}}";
     static const char plan[] = "the plan of a workspace is the limit: `weir plan set NAME --max-concurrent N`";
     static const char retry[] = "a step repeats itself: steps: {NAME: {retry: {attempts: 3}, exec: [...]}}";
     static const char params[] = "params need no declaration: a step reads them as ${.input.NAME}";
@@ -409,7 +412,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     static const char *const keys[] = {"name",       "workspace", "executor_group", "timeout",  "stuck_after",
                                        "starts_max", "hold_slot", "steps",          "temporal", "on_failure",
                                        "finally",    "labels",    "states",         "initial",  "on_error",
-                                       "variables",  "signals",   "unknown_state"};
+                                       "variables",  "signals",   "unknown_state",  "schedules"};
     const struct yaml_node *root = NULL;
     enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
     if (status == WEIR_OK) {
@@ -472,6 +475,7 @@ static enum weir_status definition_read_bytes(const char *bytes, size_t length, 
     struct definition_reader reader = {
         .source = {source_name, WEIR_INVALID_DEFINITION}, .arena = &definition->arena, .scratch = &scratch, .error = error};
     reader.uses_end = &reader.uses;
+    reader.is_from_people = is_from_people;
     enum weir_status status = read_document(&reader, bytes, length, is_from_people, definition);
     arena_close(&scratch);
     if (status == WEIR_OK && is_from_people) {

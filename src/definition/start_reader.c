@@ -4,8 +4,9 @@
  *   2. `for_each` is one expression. Only with it `params` may read `.item` and `.index`, and the wait may count.
  *   3. The name of the signal that ends the wait has a prefix (queue/signal.h), so no caller and no definition can have it.
  *
- * The workflow is a fixed name: input must not choose the program that runs. The children start in the workspace of the
- * parent, so there is no key for another one. Runs in the caller's thread.
+ * The workflow and the workspace are fixed names: input must not choose the program that runs, and not the tenant for whom
+ * it runs. A workflow with an owner may have been published by that tenant, so its children start in no other workspace.
+ * Runs in the caller's thread.
  */
 #include <stdio.h>
 #include <string.h>
@@ -59,14 +60,36 @@ static enum weir_status read_parent_end(struct definition_reader *reader, const 
                                                         : FAIL(reader, node, "\"on_parent_end\" must be cancel or leave");
 }
 
+/* A text with an expression is refused as such: as a name it would be refused only when the step begins. */
+static enum weir_status read_child_workspace(struct definition_reader *reader, const struct yaml_node *node,
+                                             struct step_start *start)
+{
+    enum weir_status status = reader_take_label(reader, node, "\"workspace\"", WORKSPACE_NAME_MAX, &start->workspace);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    if (strstr(start->workspace, "${") != NULL) {
+        FAIL(reader, node, "\"workspace\" of a start step is a fixed name, no expression");
+        error_hint(reader->error, "input must not choose the tenant; write a step for each workspace");
+        return reader->source.status;
+    }
+    if (reader->owner != NULL) {
+        FAIL(reader, node, "a workflow of the workspace \"%.80s\" starts its children there", reader->owner);
+        error_hint(reader->error, "take \"workspace\" out of the step, or out of the definition");
+        return reader->source.status;
+    }
+    return WEIR_OK;
+}
+
 static enum weir_status read_place(struct definition_reader *reader, const struct yaml_node *node, struct step_start *start)
 {
+    const struct yaml_node *workspace = yaml_get(node, "workspace");
     const struct yaml_node *group = yaml_get(node, "executor_group");
     const struct yaml_node *priority = yaml_get(node, "priority");
     const struct yaml_node *parallel = yaml_get(node, "max_parallel");
     int64_t number = 0;
-    enum weir_status status = WEIR_OK;
-    if (group != NULL) {
+    enum weir_status status = workspace == NULL ? WEIR_OK : read_child_workspace(reader, workspace, start);
+    if (status == WEIR_OK && group != NULL) {
         status = reader_take_label(reader, group, "\"executor_group\"", GROUP_NAME_MAX, &start->executor_group);
     }
     if (status == WEIR_OK && priority != NULL) {
@@ -99,8 +122,8 @@ static enum weir_status name_signal(struct definition_reader *reader, struct ste
 static enum weir_status read_map(struct definition_reader *reader, size_t index, const struct yaml_node *node,
                                  struct step_start *start)
 {
-    static const char *const keys[] = {"workflow", "params",        "for_each",       "max_parallel",
-                                       "wait",     "on_parent_end", "executor_group", "priority"};
+    static const char *const keys[] = {"workflow",      "params",         "for_each", "max_parallel", "wait",
+                                       "on_parent_end", "executor_group", "priority", "workspace"};
     enum weir_status status =
         yaml_check_keys(&reader->source, node, "\"start\"", keys, sizeof keys / sizeof keys[0], reader->error);
     const struct yaml_node *workflow = yaml_get(node, "workflow");

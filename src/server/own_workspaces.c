@@ -2,8 +2,12 @@
  * request alone, so they are the same whether the thing is missing or another workspace's. */
 #include "server/own_workspaces.h"
 
+#include <string.h>
+
 #include "base/error.h"
+#include "base/json.h"
 #include "base/uuid.h"
+#include "definition/definition.h"
 
 /* Each workspace is asked for the id by itself. A row that is read and dropped here would take longer than a missing one,
  * so the time would tell that the execution of another workspace exists. */
@@ -65,6 +69,98 @@ enum weir_status own_workspaces_check_schedule(struct store *store, const struct
                      : error_set(error, WEIR_NOT_FOUND, "there is no schedule \"%s\"", name);
     }
     json_decref(page);
+    return status;
+}
+
+struct schedule_search {
+    const char *workspace;
+    const char *workflow;
+    bool is_found;
+};
+
+/* A visitor of store_list_each(). `definition_name` is WORKSPACE/WORKFLOW. */
+static bool find_schedule_of(void *context, const json_t *row)
+{
+    struct schedule_search *search = context;
+    const char *name = json_string_value(json_object_get(row, "definition_name"));
+    size_t length = strlen(search->workspace);
+    search->is_found = name != NULL && strncmp(name, search->workspace, length) == 0 && name[length] == '/' &&
+                       strcmp(name + length + 1, search->workflow) == 0;
+    return !search->is_found;
+}
+
+enum weir_status own_workspaces_check_change(struct store *store, const struct principal *principal, const char *workspace,
+                                             const char *workflow, struct weir_error *error)
+{
+    INVARIANT(store != NULL && workflow != NULL);
+    if (access_has_all_workspaces(principal) || workspace == NULL) {
+        return WEIR_OK;
+    }
+    struct schedule_search search = {.workspace = workspace, .workflow = workflow};
+    const struct list_options options = {.kind = LIST_SCHEDULES, .limit = LIST_LIMIT_MOST};
+    enum weir_status status = store_list_each(store, &options, find_schedule_of, &search, error);
+    if (status == WEIR_OK && search.is_found) {
+        status = error_set(error, WEIR_NOT_PERMITTED,
+                           "workflow \"%s\" has schedules: a token of some workspaces neither replaces nor deletes it",
+                           workflow);
+        error_hint(error, "use a token of all workspaces");
+    }
+    return status;
+}
+
+/* A step and its undo. Returns whether anything was taken out. */
+static bool hide_start(const struct principal *principal, const json_t *step)
+{
+    bool is_changed = false;
+    for (const json_t *each = step; each != NULL; each = json_object_get(each, "undo")) {
+        json_t *start = json_object_get(each, "start");
+        const char *workspace = json_string_value(json_object_get(start, "workspace"));
+        if (workspace != NULL && !access_has_workspace(principal, workspace)) {
+            (void)json_object_del(start, "workspace");
+            is_changed = true;
+        }
+    }
+    return is_changed;
+}
+
+/* The same for a whole definition. */
+static bool hide_in_definition(const struct principal *principal, json_t *definition)
+{
+    static const char *const sections[] = {"steps", "on_failure", "finally"};
+    bool is_changed = json_object_del(definition, "schedules") == 0;
+    for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {
+        const char *name;
+        const json_t *step;
+        json_object_foreach(json_object_get(definition, sections[i]), name, step)
+        {
+            is_changed = hide_start(principal, step) || is_changed;
+        }
+    }
+    return is_changed;
+}
+
+enum weir_status own_workspaces_hide_definition(const struct principal *principal, json_t *row, struct weir_error *error)
+{
+    INVARIANT(row != NULL);
+    /* One with an owner names no other workspace, and the token has its owner. */
+    if (access_has_all_workspaces(principal) || json_is_string(json_object_get(row, "workspace"))) {
+        return WEIR_OK;
+    }
+    struct text text = {.max = DEFINITION_MEMORY_BYTES_MAX};
+    enum weir_status status = WEIR_OK;
+    json_t *definition = json_load_text(json_string_value(json_object_get(row, "definition")), JSON_REJECT_DUPLICATES);
+    if (definition == NULL) {
+        return error_out_of_memory(error);
+    }
+    if (hide_in_definition(principal, definition)) {
+        status = json_write(definition, &text, error);
+        if (status == WEIR_OK && json_object_set_new(row, "definition", json_string(text.data)) != 0) {
+            status = error_out_of_memory(error);
+        }
+        (void)json_object_del(row, "source");
+    }
+    json_decref(definition);
+    text_close(&text);
     return status;
 }
 

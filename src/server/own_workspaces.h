@@ -19,6 +19,17 @@ bool own_workspaces_has_schedule(const struct principal *principal, const json_t
 /* WEIR_NOT_FOUND: no schedule of this name is one that the principal may see. Errors of the store. */
 WEIR_MUST_CHECK enum weir_status own_workspaces_check_schedule(struct store *store, const struct principal *principal,
                                                                const char *name, struct weir_error *error);
+/* WEIR_NOT_PERMITTED: the workflow of this workspace has schedules of its definition, and the principal is one of some
+ * workspaces. Another version, or the deletion, would take them away. Schedules that another call sets meanwhile are not
+ * seen. Errors of the store. */
+WEIR_MUST_CHECK enum weir_status own_workspaces_check_change(struct store *store, const struct principal *principal,
+                                                             const char *workspace, const char *workflow,
+                                                             struct weir_error *error);
+/* Takes out of a row of LIST_WORKFLOWS what it has of other workspaces. A definition without an owner loses its
+ * `schedules`, and each `workspace` of a start step that is none of the token. Then the row loses `source` as well, where
+ * the same names stand. WEIR_OUT_OF_MEMORY: the row must not be shown. */
+WEIR_MUST_CHECK enum weir_status own_workspaces_hide_definition(const struct principal *principal, json_t *row,
+                                                                struct weir_error *error);
 /* Rewrites a refusal of store_enqueue() that names things of other workspaces, or shows that there are some. */
 void own_workspaces_hide_refusal(const struct principal *principal, const struct enqueue_request *request,
                                  struct enqueue_result *result);

@@ -3,6 +3,7 @@
 #ifndef WEIR_STORE_DRIVER_H
 #define WEIR_STORE_DRIVER_H
 
+#include "store/definition_schedules.h"
 #include "store/store.h"
 
 /* A setting as JSON: the longest is the holder of a lock, 255 bytes, each byte escaped with 6 characters. */
@@ -29,6 +30,15 @@ struct erasure_step {
     char after[UUID_TEXT_MAX]; /* in and out: the last row that was looked at; "" = none */
     size_t erased;
     bool more;
+};
+
+/* A definition to publish, as the arguments of store_publish(). `schedules`: those of its text. */
+struct publication {
+    const char *name;
+    const char *workspace;
+    const char *text;
+    const char *source;
+    const struct definition_schedules *schedules;
 };
 
 /* The verbs of store.h with the same contracts; arguments are already checked. Events are emitted by the callers in
@@ -85,8 +95,7 @@ struct store_driver {
     enum weir_status (*set_workflow_state)(struct store *, const char *, const char *, enum workflow_state,
                                            struct weir_error *);
     enum weir_status (*set_paused)(struct store *, const char *, bool, struct weir_error *);
-    enum weir_status (*publish)(struct store *, const char *, const char *, const char *, const char *, struct published *,
-                                struct weir_error *);
+    enum weir_status (*publish)(struct store *, const struct publication *, struct published *, struct weir_error *);
     enum weir_status (*lock)(struct store *, const struct lock_request *, struct weir_error *);
     enum weir_status (*lock_extend)(struct store *, const struct lock_request *, struct weir_error *);
     enum weir_status (*unlock)(struct store *, const struct lock_request *, struct weir_error *);

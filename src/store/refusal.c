@@ -316,6 +316,30 @@ enum weir_status refusal_schedule_expands(const char *schedule, struct weir_erro
     return WEIR_ILLEGAL_STATE;
 }
 
+enum weir_status refusal_schedule_of_definition(const char *schedule, const char *definition, struct weir_error *error)
+{
+    INVARIANT(schedule != NULL && definition != NULL);
+    error_set(error, WEIR_ILLEGAL_STATE, "schedule \"%s\" is set by the definition of workflow \"%s\"", schedule,
+              definition);
+    error_hint(error, "change its section `schedules` and apply it; to stop the schedule: weir schedule pause %s",
+               schedule);
+    return WEIR_ILLEGAL_STATE;
+}
+
+enum weir_status refusal_schedule_name_taken(const char *schedule, const char *definition, struct weir_error *error)
+{
+    INVARIANT(schedule != NULL && definition != NULL);
+    bool is_of_user = definition[0] == '\0';
+    error_set(error, WEIR_CONFLICT, "schedule \"%s\" exists already, and %s%s%s", schedule,
+              is_of_user ? "was set by `weir schedule set`" : "is set by the definition of workflow \"",
+              is_of_user ? "" : definition, is_of_user ? "" : "\"");
+    error_hint(error,
+               is_of_user ? "give it another name in the definition, or delete that one: weir schedule delete %s"
+                          : "schedules of all definitions have different names; give \"%s\" another one",
+               schedule);
+    return WEIR_CONFLICT;
+}
+
 enum weir_status refusal_workspace_of_schedule(const char *schedule, const char *workspace, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" does not start executions in workspace \"%s\"", schedule,

@@ -75,6 +75,10 @@ enum weir_status refusal_hooks_full(struct weir_error *error);
 /* WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST schedules. */
 enum weir_status refusal_schedules_full(struct weir_error *error);
 enum weir_status refusal_schedule_expands(const char *schedule, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: a user sets or deletes a schedule of the definition "NAME" or "WORKSPACE/NAME". */
+enum weir_status refusal_schedule_of_definition(const char *schedule, const char *definition, struct weir_error *error);
+/* WEIR_CONFLICT: a definition sets a schedule that another one has; "" = a user has set it. */
+enum weir_status refusal_schedule_name_taken(const char *schedule, const char *definition, struct weir_error *error);
 enum weir_status refusal_workspace_of_schedule(const char *schedule, const char *workspace, struct weir_error *error);
 #define SCHEDULE_HOW "weir schedule list shows them"
 #define TOKEN_HOW "weir token list shows them"

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/call.h"
+#include "store/definition_schedules.h"
 #include "store/refusal.h"
 
 static const char *const overlap_names[] = {[OVERLAP_SKIP] = "skip",
@@ -184,12 +185,11 @@ static bool leaves_times(const struct store *store, enum weir_status status)
     return status == WEIR_FAILED && (store_features(store) & STORE_IS_SERVER) != 0;
 }
 
-/* All checks of a set. *ret_request: with defaults instead of zeros. *ret_due_us: the first time; 0 = the server knows it.
- * It counts from the clock of the store, so that a wrong clock of the caller has no effect. */
-static enum weir_status prepare_schedule(struct store *store, const struct schedule_request *request,
-                                         struct schedule_request *ret_request, int64_t *ret_due_us,
-                                         struct weir_error *error)
+/* The first time counts from the clock of the store, so that a wrong clock of the caller has no effect. */
+enum weir_status schedule_prepare(struct store *store, const struct schedule_request *request, bool may_be_over,
+                                  struct schedule_request *ret_request, int64_t *ret_due_us, struct weir_error *error)
 {
+    INVARIANT(store != NULL && request != NULL && ret_request != NULL && ret_due_us != NULL);
     int64_t now_us = 0;
     struct recurrence recurrence = {.zone = NULL};
     *ret_due_us = 0;
@@ -200,25 +200,42 @@ static enum weir_status prepare_schedule(struct store *store, const struct sched
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }
+    bool had_times = false;
     if (status == WEIR_OK) {
         *ret_due_us = recurrence_next(&recurrence, now_us);
+        had_times = recurrence_next(&recurrence, 0) != TIME_NEVER;
     }
     recurrence_close(&recurrence);
-    if (status == WEIR_OK && *ret_due_us == TIME_NEVER) { /* a mistake, most likely in the year */
+    if (status == WEIR_OK && *ret_due_us == TIME_NEVER &&
+        !(may_be_over && had_times)) { /* a mistake, most likely in the year */
         error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" would have no time in the future", request->name);
-        error_hint(error, "give a later end, or none: --no-until");
+        error_hint(error, may_be_over ? "write a later \"until\", or none" : "give a later end, or none: --no-until");
         return WEIR_INVALID_ARGUMENT;
     }
     return status;
 }
 
-/* For a dry run. */
+/* Reads the row as a list does, so it works for each kind of store. The act itself checks again within its transaction. */
+enum weir_status store_schedule_check_owner(struct store *store, const char *name, struct weir_error *error)
+{
+    INVARIANT(store != NULL && name != NULL);
+    json_t *page = NULL;
+    const struct list_options options = {.kind = LIST_SCHEDULES, .name = name, .limit = 1};
+    enum weir_status status = store_list(store, &options, &page, error);
+    const json_t *row = status == WEIR_OK ? json_array_get(json_object_get(page, "items"), 0) : NULL;
+    const char *definition = json_string_value(json_object_get(row, "definition_name"));
+    status = definition != NULL ? refusal_schedule_of_definition(name, definition, error) : status;
+    json_decref(page);
+    return status;
+}
+
 enum weir_status store_schedule_check(struct store *store, const struct schedule_request *request, struct weir_error *error)
 {
     INVARIANT(store != NULL && request != NULL);
     struct schedule_request checked;
     int64_t due_us = 0;
-    return prepare_schedule(store, request, &checked, &due_us, error);
+    enum weir_status status = schedule_prepare(store, request, false, &checked, &due_us, error);
+    return status == WEIR_OK ? store_schedule_check_owner(store, request->name, error) : status;
 }
 
 /* The driver gets the first time, because no driver knows calendars. */
@@ -230,7 +247,7 @@ enum weir_status store_schedule_set(struct store *store, const struct schedule_r
     bool *is_made = ret_is_new == NULL ? &is_new : ret_is_new;
     int64_t due_us = 0;
     struct schedule_request checked;
-    enum weir_status status = prepare_schedule(store, request, &checked, &due_us, error);
+    enum weir_status status = schedule_prepare(store, request, false, &checked, &due_us, error);
     if (status != WEIR_OK) {
         return status;
     }

@@ -75,21 +75,26 @@ struct schedule_request {
     enum schedule_overlap overlap;
     int64_t catch_up_us; /* whole seconds; 0 = SCHEDULE_CATCH_UP_DEFAULT_US */
 };
-/* The checks of store_schedule_set() but for the names of workspaces and plans. A server as the store checks the time zone
- * itself where this machine has none. Errors as of store_schedule_set(). */
+/* The checks of store_schedule_set() but for the names of workspaces and plans, for a dry run. A server as the store checks
+ * the time zone itself where this machine has none. Errors as of store_schedule_set(). */
 WEIR_MUST_CHECK enum weir_status store_schedule_check(struct store *store, const struct schedule_request *request,
                                                       struct weir_error *error);
 /* Makes or changes a schedule. A changed one keeps its counters and its firings, and stays paused; with the same times an
  * overdue time stays due. The workflow may be published later. *ret_is_new may be NULL. Errors: WEIR_INVALID_ARGUMENT,
  * also for one without a time in the future. WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_WORKSPACE_NOT_FOUND,
- * WEIR_PLAN_NOT_FOUND. WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST. */
+ * WEIR_PLAN_NOT_FOUND. WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST, or the schedule is of a definition: that is
+ * changed by store_publish() alone. */
 WEIR_MUST_CHECK enum weir_status store_schedule_set(struct store *store, const struct schedule_request *request,
                                                     bool *ret_is_new, struct weir_error *error);
 /* A paused schedule does not fire, and its waiting firings are removed, but for triggered ones. A resumed one goes on with
  * the first time after now. WEIR_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_schedule_pause(struct store *store, const char *name, bool paused,
                                                       struct weir_error *error);
-/* Removes the schedule and its waiting firings. Executions stay. WEIR_NOT_FOUND. */
+/* WEIR_ILLEGAL_STATE: a definition sets this schedule, so it is not set or deleted otherwise. For a dry run. */
+WEIR_MUST_CHECK enum weir_status store_schedule_check_owner(struct store *store, const char *name,
+                                                            struct weir_error *error);
+/* Removes the schedule and its waiting firings. Executions stay. WEIR_NOT_FOUND, WEIR_ILLEGAL_STATE as of
+ * store_schedule_set(). */
 WEIR_MUST_CHECK enum weir_status store_schedule_delete(struct store *store, const char *name, struct weir_error *error);
 
 struct schedule_counts {

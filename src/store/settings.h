@@ -55,8 +55,8 @@ WEIR_MUST_CHECK enum weir_status store_erase_workspace(struct store *store, cons
 enum workflow_state { WORKFLOW_PUBLISHED, WORKFLOW_DISABLED, WORKFLOW_DELETED };
 /* Disables, enables (WORKFLOW_PUBLISHED) or deletes all versions of a workflow. Disabled: no new executions, nor retries;
  * those in the queue go on, and versions that are published meanwhile are disabled too. Deleted: the name can be published
- * anew, with the next version. `workspace`: its owner; NULL = the one of all workspaces. WEIR_WORKFLOW_NOT_FOUND,
- * WEIR_WORKSPACE_NOT_FOUND; WEIR_ILLEGAL_STATE: deleted while executions of it have not ended. */
+ * anew, with the next version; its schedules are deleted, too. `workspace`: its owner; NULL = the one of all workspaces.
+ * WEIR_WORKFLOW_NOT_FOUND, WEIR_WORKSPACE_NOT_FOUND; WEIR_ILLEGAL_STATE: deleted while executions of it have not ended. */
 WEIR_MUST_CHECK enum weir_status store_set_workflow_state(struct store *store, const char *name, const char *workspace,
                                                           enum workflow_state state, struct weir_error *error);
 /* Pauses or resumes claiming of a group, or of the whole queue (group NULL). */
@@ -74,7 +74,9 @@ struct published {
 /* Publishes a definition (canonical text). Versions are immutable and count from 1 per (workspace, name). `source`: the
  * YAML that the text was made from, of at most DEFINITION_SOURCE_BYTES_MAX bytes, kept for people to read; NULL = none is
  * kept. An equal canonical text makes no new version, whatever its source, and the version keeps the source that it was
- * made from. */
+ * made from. The schedules of the text are set and all others of the definition removed, also without a new version
+ * (store/definition_schedules.h). WEIR_CONFLICT: a schedule has the name of another one; else the errors of
+ * store_schedule_set(). Nothing is changed then. */
 WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *name, const char *workspace,
                                                const char *text, const char *source, struct published *ret_published,
                                                struct weir_error *error);

@@ -150,7 +150,16 @@ enum weir_status store_publish(struct store *store, const char *name, const char
         return error_set(error, WEIR_INVALID_ARGUMENT, "the source of a definition has at most %d bytes",
                          DEFINITION_SOURCE_BYTES_MAX);
     }
-    CALL(store, "publish", error, store->driver->publish(store, name, workspace, text, source, ret_published, detail));
+    struct definition_schedules schedules;
+    status = definition_schedules_open(store, name, workspace, text, &schedules, error);
+    if (status == WEIR_OK) {
+        struct call call = call_begin(store, "publish", error);
+        const struct publication publication = {
+            .name = name, .workspace = workspace, .text = text, .source = source, .schedules = &schedules};
+        status = call_end(&call, store->driver->publish(store, &publication, ret_published, &call.own));
+        definition_schedules_close(&schedules);
+    }
+    return status;
 }
 
 /* --- locks --- */

@@ -9,20 +9,24 @@ struct planned {
     int max_parallel;
     bool leaves;
     bool is_single;
-    const char *workflow; /* NULL: "hello" */
+    const char *workflow;  /* NULL: "hello" */
+    const char *workspace; /* NULL: that of the parent */
 };
 
 /* malloc'ed: the record owns its variables, and the test frees them. */
 static char *plan_text(const struct planned *planned)
 {
     struct text text = {.max = 8 * 1024 * 1024};
-    assert_int_equal(text_format(&text,
-                                 "{\"workflow\":\"%s\",\"executor_group\":null,\"priority\":null,\"is_single\":%d,"
-                                 "\"waits_for_all\":%d,\"wanted\":%d,\"max_parallel\":%d,\"leaves\":%d,\"children\":[",
-                                 planned->workflow == NULL ? "hello" : planned->workflow, planned->is_single,
-                                 planned->wanted < 0, planned->wanted < 0 ? planned->count : planned->wanted,
-                                 planned->max_parallel == 0 ? planned->count : planned->max_parallel, planned->leaves),
-                     WEIR_OK);
+    assert_int_equal(
+        text_format(&text,
+                    "{\"workflow\":\"%s\",\"executor_group\":null,\"priority\":null,\"is_single\":%d,"
+                    "\"waits_for_all\":%d,\"wanted\":%d,\"max_parallel\":%d,\"leaves\":%d,%s%s%s\"children\":[",
+                    planned->workflow == NULL ? "hello" : planned->workflow, planned->is_single, planned->wanted < 0,
+                    planned->wanted < 0 ? planned->count : planned->wanted,
+                    planned->max_parallel == 0 ? planned->count : planned->max_parallel, planned->leaves,
+                    planned->workspace == NULL ? "" : "\"workspace\":\"",
+                    planned->workspace == NULL ? "" : planned->workspace, planned->workspace == NULL ? "" : "\","),
+        WEIR_OK);
     for (int i = 0; i < planned->count; i++) {
         assert_int_equal(text_format(&text, "%s{\"n\":%d}", i == 0 ? "" : ",", i), WEIR_OK);
     }
@@ -273,6 +277,65 @@ static void a_request_that_is_refused_fails_the_wait(void **state)
         begin(scene, &(struct planned){.count = 1001, .wanted = -1, .max_parallel = 1, .workflow = "nowhere"});
     assert_int_equal(advance(scene).started, 0);
     assert_failure(scene, &parent, "child_refused", "nowhere");
+}
+
+/* The parent is of a workspace with one slot. */
+static void children_of_another_workspace_use_its_slots(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 2, .wanted = -1, .workspace = "pro-co"});
+    assert_int_equal(advance(scene).started, 2);
+    struct claim_result claim = scene_claim(scene, 10);
+    assert_int_equal(claim.count, 2);
+    assert_int_equal(scene_count_of(&claim, "pro-co"), 2);
+    scene_complete(scene, &claim);
+    assert_int_equal(advance(scene).settled, 1);
+    json_t *data = claim_outcome(scene, &parent);
+    assert_int_equal(json_array_size(json_object_get(data, "output")), 2);
+    json_decref(data);
+}
+
+static void children_of_an_unknown_workspace_are_refused(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 1, .wanted = -1, .workspace = "nobody"});
+    assert_int_equal(advance(scene).started, 0);
+    assert_failure(scene, &parent, "child_refused", "workspace_not_found: the workspace of the step does not exist");
+}
+
+/* Else the tenant of that workspace would get the params, and decide the outputs. */
+static void children_of_another_workspace_run_a_workflow_of_all(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_publish(scene, "hello", "pro-co");
+    struct claimed_item parent = begin(scene, &(struct planned){.count = 1, .wanted = -1, .workspace = "pro-co"});
+    assert_int_equal(advance(scene).started, 1);
+    struct claimed_item child = scene_claim_one(scene);
+    assert_int_equal(child.definition_id, parent.definition_id);
+    end_with(scene, &child, RECORD_COMPLETED, "7");
+    assert_int_equal(advance(scene).settled, 1);
+    json_decref(claim_outcome(scene, &parent));
+}
+
+/* The refusal is the same whatever that workspace has. */
+static void assert_own_is_missing(struct scene *scene, enum workflow_state its_state)
+{
+    (void)scene_publish(scene, "own", "pro-co");
+    scene_ok(scene, store_set_workflow_state(scene->store, "own", "pro-co", its_state, &scene->error));
+    struct claimed_item parent =
+        begin(scene, &(struct planned){.count = 1, .wanted = -1, .workspace = "pro-co", .workflow = "own"});
+    assert_int_equal(advance(scene).started, 0);
+    assert_failure(scene, &parent, "child_refused", "workflow_not_found: there is no workflow \"own\" of all workspaces");
+}
+
+static void a_workflow_of_another_workspace_is_missing_to_children(void **state)
+{
+    assert_own_is_missing(*state, WORKFLOW_PUBLISHED);
+}
+
+static void a_disabled_workflow_of_another_workspace_is_missing_to_children(void **state)
+{
+    assert_own_is_missing(*state, WORKFLOW_DISABLED);
 }
 
 static void a_wait_for_some_ends_early(void **state)
@@ -655,6 +718,11 @@ int main(void)
         SCENE_TEST(no_more_children_run_than_max_parallel),
         SCENE_TEST(a_child_that_fails_fails_the_wait),
         SCENE_TEST(a_request_that_is_refused_fails_the_wait),
+        SCENE_TEST(children_of_another_workspace_use_its_slots),
+        SCENE_TEST(children_of_an_unknown_workspace_are_refused),
+        SCENE_TEST(children_of_another_workspace_run_a_workflow_of_all),
+        SCENE_TEST(a_workflow_of_another_workspace_is_missing_to_children),
+        SCENE_TEST(a_disabled_workflow_of_another_workspace_is_missing_to_children),
         SCENE_TEST(a_wait_for_some_ends_early),
         SCENE_TEST(a_wait_that_cannot_be_met_fails_at_once),
         SCENE_TEST(a_wait_for_none_ends_with_the_ids),

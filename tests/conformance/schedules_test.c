@@ -372,6 +372,185 @@ static void a_store_has_a_bounded_number_of_schedules(void **state)
     assert_non_null(strstr(scene->error.message, "10000 schedules"));
 }
 
+/* --- of definitions --- */
+
+/* `schedules`: the section of the definition, NULL = it has none. *ret_version may be NULL; 0 = unchanged. */
+static enum weir_status publish(struct scene *scene, const char *name, const char *workspace, const char *schedules,
+                                int *ret_version)
+{
+    char text[1024];
+    struct published published = {.version = 0};
+    (void)snprintf(text, sizeof text, "{\"name\":\"%s\"%s%s,\"steps\":{\"a\":{\"exec\":[\"true\"]}}}", name,
+                   schedules == NULL ? "" : ",\"schedules\":", schedules == NULL ? "" : schedules);
+    enum weir_status status = store_publish(scene->store, name, workspace, text, NULL, &published, &scene->error);
+    if (ret_version != NULL) {
+        *ret_version = published.unchanged ? 0 : published.version;
+    }
+    return status;
+}
+
+#define EVERY "{\"every\":\"10s\",\"workspaces\":[\"pro-co\"]}"
+
+static int64_t count_schedules(struct scene *scene, const char *name)
+{
+    return scene_number(scene, "SELECT count(*) FROM schedules WHERE name = '%s'", name);
+}
+
+static int64_t count_versions(struct scene *scene)
+{
+    return scene_number(scene, "SELECT count(*) FROM workflow_definitions");
+}
+
+static void each_version_of_a_definition_sets_its_schedules(void **state)
+{
+    struct scene *scene = *state;
+    int version = 0;
+    struct schedule_request mine = schedule_named("mine");
+    mine.workflow = "report";
+    set_schedule(scene, &mine);
+    scene_ok(scene, store_act_as(scene->store, "token:ann", NULL, &scene->error));
+    scene_ok(scene, publish(scene, "report", NULL,
+                            "{\"a\":" EVERY ",\"b\":{\"cron\":\"30 4 * * *\",\"zone\":\"Europe/Berlin\",\"jitter\":\"5m\","
+                            "\"plan\":\"pro\",\"params\":{\"deep\":true},\"overlap\":\"queue_one\",\"catch_up\":\"2h\"}}",
+                            &version));
+    json_t *row = row_of(scene, "b");
+    assert_string_equal(json_text_at(row, "definition_name"), "report");
+    assert_string_equal(json_text_at(row, "workflow"), "report");
+    assert_string_equal(json_text_at(row, "zone"), "Europe/Berlin");
+    assert_string_equal(json_text_at(row, "overlap"), "queue_one");
+    assert_string_equal(json_text_at(row, "plan"), "pro");
+    assert_int_equal(json_number_at(row, "jitter_us"), SECONDS(300));
+    assert_int_equal(json_number_at(row, "catch_up_us"), SECONDS(7200));
+    assert_true(json_is_true(json_object_get(json_object_get(row, "params"), "deep")));
+    json_decref(row);
+    row = row_of(scene, "mine");
+    assert_true(json_is_null(json_object_get(row, "definition_name")));
+    json_decref(row);
+    scene_ok(scene, store_schedule_pause(scene->store, "b", true, &scene->error));
+    const char *second = "{\"b\":{\"every\":\"20s\",\"plan\":\"pro\"},\"c\":" EVERY "}";
+    scene_ok(scene, publish(scene, "report", NULL, second, &version));
+    assert_int_equal(version, 2);
+    assert_int_equal(count_schedules(scene, "a"), 0);
+    row = row_of(scene, "b");
+    assert_true(json_is_true(json_object_get(row, "paused")));
+    assert_int_equal(json_number_at(row, "every_us"), SECONDS(20));
+    json_decref(row);
+    row = row_of(scene, "c");
+    assert_non_null(json_text_at(row, "next_at"));
+    json_decref(row);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit WHERE actor = 'token:ann' AND act = 'schedule set'"),
+                     4);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit WHERE act = 'schedule delete' AND subject = 'a'"), 1);
+    int64_t acts = scene_number(scene, "SELECT count(*) FROM audit");
+    scene_ok(scene, publish(scene, "report", NULL, second, &version));
+    assert_int_equal(version, 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit"), acts);
+    scene_ok(scene, publish(scene, "report", NULL, NULL, NULL));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedules"), 1);
+    assert_int_equal(count_schedules(scene, "mine"), 1);
+}
+
+static void users_trigger_and_pause_a_schedule_of_a_definition_and_change_nothing_else(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    scene_ok(scene, publish(scene, "report", NULL, "{\"a\":" EVERY "}", NULL));
+    struct schedule_request request = schedule_named("a");
+    refuses(scene, &request, WEIR_ILLEGAL_STATE);
+    assert_non_null(strstr(scene->error.message, "definition of workflow \"report\""));
+    assert_int_equal(store_schedule_check(scene->store, &request, &scene->error), WEIR_ILLEGAL_STATE);
+    assert_int_equal(store_schedule_delete(scene->store, "a", &scene->error), WEIR_ILLEGAL_STATE);
+    assert_non_null(strstr(scene->error.message, "definition of workflow \"report\""));
+    scene_ok(scene, store_schedule_pause(scene->store, "a", true, &scene->error));
+    const struct schedule_trigger trigger = {.name = "a"};
+    scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
+    assert_int_equal(counts.firings, 1);
+    scene_ok(scene, store_schedule_pause(scene->store, "a", false, &scene->error));
+    json_t *row = row_of(scene, "a");
+    assert_string_equal(json_text_at(row, "workflow"), "report");
+    json_decref(row);
+}
+
+/* Its only time was in 2018. */
+#define OVER_BEFORE_ITS_END                                                                                                \
+    "{\"every\":\"3650d\",\"from\":\"2018-01-01T00:00:00Z\",\"until\":\"2027-12-01T00:00:00Z\",\"plan\":\"pro\"}"
+
+static void refuses_publication(struct scene *scene, const char *schedules, enum weir_status wanted, const char *begins)
+{
+    assert_int_equal(publish(scene, "other", NULL, schedules, NULL), wanted);
+    assert_int_equal(strncmp(scene->error.message, begins, strlen(begins)), 0);
+}
+
+static void a_refused_schedule_publishes_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request mine = schedule_named("mine");
+    set_schedule(scene, &mine);
+    scene_ok(scene, publish(scene, "report", NULL, "{\"a\":" EVERY "}", NULL));
+    scene_ok(scene, publish(scene, "other", NULL, "{\"z\":" EVERY "}", NULL));
+    int64_t versions = count_versions(scene);
+    refuses_publication(scene, "{\"x\":" EVERY ",\"mine\":" EVERY "}", WEIR_CONFLICT, "schedule \"mine\" exists");
+    refuses_publication(scene, "{\"x\":" EVERY ",\"a\":" EVERY "}", WEIR_CONFLICT, "schedule \"a\" exists");
+    assert_non_null(strstr(scene->error.message, "\"report\""));
+    refuses_publication(scene, "{\"x\":{\"every\":\"10s\",\"workspaces\":[\"nobody\"]}}", WEIR_WORKSPACE_NOT_FOUND,
+                        "schedule \"x\": ");
+    refuses_publication(scene, "{\"x\":{\"every\":\"10s\",\"plan\":\"none\"}}", WEIR_PLAN_NOT_FOUND, "schedule \"x\": ");
+    refuses_publication(scene, "{\"x\":{\"every\":\"10s\",\"jitter\":\"10s\",\"plan\":\"pro\"}}", WEIR_INVALID_ARGUMENT,
+                        "schedule \"x\": ");
+    refuses_publication(scene, "{\"x\":{\"cron\":\"0 0 30 2 *\",\"plan\":\"pro\"}}", WEIR_INVALID_ARGUMENT,
+                        "schedule \"x\"");
+    assert_int_equal(count_versions(scene), versions);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedules"), 3);
+    assert_int_equal(count_schedules(scene, "z"), 1);
+    /* a file is published again and again, also behind the last time */
+    scene_ok(scene, publish(scene, "other", NULL,
+                            "{\"z\":{\"every\":\"10s\",\"until\":\"2001-01-01T00:00:00Z\",\"plan\":\"pro\"}}", NULL));
+    json_t *row = row_of(scene, "z");
+    assert_true(json_is_null(json_object_get(row, "next_at")));
+    json_decref(row);
+    /* and when the end is still to come; a schedule that never had a time is a mistake */
+    scene_ok(scene, publish(scene, "other", NULL, "{\"z\":" OVER_BEFORE_ITS_END "}", NULL));
+    refuses_publication(scene,
+                        "{\"x\":{\"cron\":\"0 0 1 1 *\",\"from\":\"2990-02-01T00:00:00Z\",\"until\":"
+                        "\"2990-03-01T00:00:00Z\",\"plan\":\"pro\"}}",
+                        WEIR_INVALID_ARGUMENT, "schedule \"x\" would have no time");
+}
+
+static void schedules_go_with_their_definition(void **state)
+{
+    struct scene *scene = *state;
+    struct deletion_result result;
+    struct workspace_deletion deletion = {.name = "pro-co", .fails_waiting = true};
+    struct store *store = scene->store;
+    scene_ok(scene,
+             publish(scene, "report", NULL, "{\"a\":{\"every\":\"10s\",\"workspaces\":[\"pro-co\",\"big-co\"]}}", NULL));
+    scene_ok(scene, publish(scene, "report", "pro-co", "{\"own\":{\"every\":\"10s\"}}", NULL));
+    json_t *row = row_of(scene, "own");
+    assert_string_equal(json_text_at(row, "definition_name"), "pro-co/report");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(row, "workspaces"), 0)), "pro-co");
+    json_decref(row);
+    scene_ok(scene, store_set_workflow_state(store, "report", NULL, WORKFLOW_DISABLED, &scene->error));
+    assert_int_equal(count_schedules(scene, "a"), 1);
+    scene_ok(scene, store_delete_workspace(store, &deletion, &result, &scene->error));
+    assert_int_equal(count_schedules(scene, "own"), 0);
+    scene_workspace(scene, "pro-co", "pro");
+    int version = 1;
+    scene_ok(scene, publish(scene, "report", NULL, "{\"a\":{\"every\":\"10s\",\"workspaces\":[\"pro-co\",\"big-co\"]}}",
+                            &version));
+    assert_int_equal(version, 0); /* the text is the same, and its workspace another one */
+    row = row_of(scene, "a");
+    assert_int_equal(json_array_size(json_object_get(row, "workspaces_deleted")), 0);
+    assert_int_equal(json_array_size(json_object_get(row, "workspaces")), 2);
+    json_decref(row);
+    (void)fire(scene);
+    scene_ok(scene, store_act_as(store, "token:ann", NULL, &scene->error));
+    scene_ok(scene, store_set_workflow_state(store, "report", NULL, WORKFLOW_DELETED, &scene->error));
+    assert_int_equal(count_schedules(scene, "a"), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit WHERE act = 'schedule delete' AND subject = 'a'"), 1);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit WHERE act = 'workflow delete'"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +570,10 @@ int main(void)
         SCENE_TEST(a_schedule_is_not_read_before_its_next_try),
         SCENE_TEST(params_of_any_kind_are_listed),
         SCENE_TEST(a_store_has_a_bounded_number_of_schedules),
+        SCENE_TEST(each_version_of_a_definition_sets_its_schedules),
+        SCENE_TEST(users_trigger_and_pause_a_schedule_of_a_definition_and_change_nothing_else),
+        SCENE_TEST(a_refused_schedule_publishes_nothing),
+        SCENE_TEST(schedules_go_with_their_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,7 @@ def _scene(weir):
                         params={'name': '${.item}', 'waits': True}),
         'strict': _start(for_each='${.input.names}', params={'name': '${.item}', 'waits': True}),
         'lost': {'go': {'start': 'nowhere'}},
+        'apart': _start(params={'name': '${.input.name}'}, workspace='acme'),
         'hasty': {'go': {'start': {'workflow': 'child', 'params': {'name': 'x', 'waits': True}}, 'timeout': '1500ms'}},
         'late': {'go': {'start': {'workflow': 'child', 'params': {'name': 'x'}}},
                  'end': {'needs': ['go'], 'exec': ['false']}},
@@ -99,6 +100,8 @@ def a_parent_with_one_slot_waits_without_it(weir):
     assert (told['status'], told['output']) == ('COMPLETED', 'ada'), told
     assert [told['id']] == _children(weir)
     assert [event['event'] for event in shown['events']].count('park') == 1 and shown['signals'] == [], shown
+    apart = _told(weir.ended(_run(weir, 'apart', name='bob')))
+    assert (apart['output'], weir.show(apart['id'])['workspace']) == ('bob', 'acme'), apart
     _no_problems(weir)
 
 

@@ -78,6 +78,41 @@ def _nothing_of_theirs(tenant, answer):
     assert SECRET.encode() not in answer.body and tenant.theirs.encode() not in answer.body, answer
 
 
+# Of all workspaces. The tenant may run it, and is not to see for whom else it runs, and with which params.
+TIMED = """name: timed
+steps:
+  own: {start: {workflow: hello, workspace: acme}}
+  child: {start: {workflow: hello, workspace: tiny}}
+  work: {exec: [echo, hello]}
+finally:
+  end: {start: {workflow: hello, workspace: tiny}}
+schedules:
+  nightly: {every: 1h, workspaces: [tiny], params: {name: secret}}
+"""
+
+
+def _timed(tenant):
+    weir = tenant.weir
+    weir.write('timed.yaml', TIMED)
+    weir.write('mine.yaml', 'name: mine\nworkspace: acme\nsteps: {a: {sleep: 1s}}\nschedules: {own: {every: 1h}}\n')
+    for name in ('timed', 'mine'):
+        weir.good('workflow', 'apply', f'{name}.yaml', '-q')
+    paths = '/v1/workflows/timed?workspace=acme', '/v1/workflows?workspace=acme&name=timed', '/v1/workflows?workspace=acme'
+    for path in paths:
+        answer = tenant.ask(path)
+        assert b'tiny' not in answer.body and b'nightly' not in answer.body and b'secret' not in answer.body, answer
+        row = next(row for row in answer.json()['items'] if row['name'] == 'timed')
+        definition = json.loads(row['definition'])
+        assert 'schedules' not in definition and row.get('source') is None, row
+        assert definition['steps']['own']['start'] == {'workflow': 'hello', 'workspace': 'acme'}, row
+        assert definition['steps']['child']['start'] == {'workflow': 'hello'}, row
+    own = tenant.ask('/v1/workflows/mine?workspace=acme').json()['items'][0]
+    assert own['source'] is not None and 'own' in json.loads(own['definition'])['schedules'], own
+    operator = weir.good('workflow', 'show', 'timed', '--json').json()
+    assert 'nightly' in json.dumps(operator), operator
+    problem(tenant.ask('/v1/definitions/1'), 403, 'not_permitted')
+
+
 def _workflows(weir):
     with _tenant(weir, 'read') as tenant:
         names = [row['name'] for row in tenant.ask('/v1/workflows?workspace=acme').json()['items']]
@@ -86,6 +121,7 @@ def _workflows(weir):
         problem(shown, 404, 'workflow_not_found')
         _same(shown, tenant.ask('/v1/workflows/secret-murder?workspace=acme'), (SECRET, 'secret-murder'))
         assert tenant.ask('/v1/workflows/hello?workspace=acme').status == 200
+        _timed(tenant)
 
 
 def the_workflows_of_others_are_missing_on_sqlite(weir):
@@ -245,6 +281,19 @@ def a_tenant_does_not_raise_its_own_limit(weir):
                 found = problem(answer, 403, 'not_permitted')
                 assert found['errors'][0]['pointer'] == '/' + next(iter(body)), answer
         assert weir.items('workspace', 'list') == before
+        own = {'name': 'own', 'workspace': 'acme', 'steps': {'a': {'sleep': '1ms'}}}
+        timed = {**own, 'schedules': {'mine': {'every': '1h'}}}
+        problem(tenant.ask('/v1/workflows?workspace=acme', 'POST', timed), 403, 'not_permitted')
+        assert weir.items('schedule', 'list') == []
+        weir.write('own.json', json.dumps(timed))
+        weir.good('workflow', 'apply', 'own.json', '-q')
+        for path, *order in (('/v1/workflows?workspace=acme', 'POST', own), ('/v1/workflows/own?workspace=acme', 'DELETE')):
+            assert 'has schedules' in problem(tenant.ask(path, *order), 403, 'not_permitted')['detail']
+        assert [row['name'] for row in weir.items('schedule', 'list')] == ['mine']
+        weir.write('own.json', json.dumps(own))
+        weir.good('workflow', 'apply', 'own.json', '-q')
+        own['steps']['b'] = {'sleep': '1ms'}
+        assert tenant.ask('/v1/workflows?workspace=acme', 'POST', own).status == 201
         assert tenant.ask('/v1/workspaces/acme', 'PATCH', {'paused': True}).status == 200
 
 

@@ -24,7 +24,7 @@ DEFINITIONS = (
     (_exec('"${{ input.x }}"'), '4:19: ', BRACES, '${.input.name}'),
     (_exec('{{ input.x }}'), '4:19: ', 'a key must be text, not a map', '"${.input.name}"'),
     (_exec('${{ input.x }}'), '4:', '', '"${.input.name}"'),
-    ('name: w\nschedule: "0 2 * * *"\n' + STEP, '2:1: ', 'unknown key "schedule"', 'weir enqueue -k'),
+    ('name: w\nschedule: "0 2 * * *"\n' + STEP, '2:1: ', 'unknown key "schedule"', 'write schedules: {NAME: {cron: '),
     ('name: w\nconcurrency: 3\n' + STEP, '2:1: ', 'unknown key "concurrency"', 'weir plan set NAME --max-concurrent N'),
     ('name: w\nretry: 3\n' + STEP, '2:1: ', 'unknown key "retry"', 'retry: {attempts: 3}'),
     ('name: w\n' + STEP + '    retry: 3\n', '5:12: ', '"retry" must be a map, not a number', 'retry: {attempts: 3}'),

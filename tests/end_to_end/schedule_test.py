@@ -373,6 +373,35 @@ def the_last_end_and_deleted_workspaces_are_listed(weir):
     assert (_schedule(weir, 'a')['workspaces'], _schedule(weir, 'a')['workspaces_deleted']) == (['acme'], [])
 
 
+def the_schedules_of_a_definition_follow_its_versions(weir):
+    _prepare(weir)
+    weir.spawn('serve')
+    document = pathlib.Path(__file__).parents[2] / 'docs/definitions.md'
+    (text,) = re.findall(r'```yaml\n(name: digest\n.*?)```', document.read_text(encoding='utf-8'), re.DOTALL)
+    applied = weir.good('workflow', 'apply', weir.write('digest.yaml', text))
+    assert 'sets the schedules digest-nightly, digest-hourly' in applied.err, applied.err
+    assert _schedule(weir, 'digest-nightly')['definition_name'] == 'digest'
+    weir.good('schedule', 'trigger', 'digest-nightly', '-q')
+    wait_for('its execution', lambda: _schedule(weir, 'digest-nightly')['last_status'] == 'COMPLETED')
+    shown = weir.good('show', _schedule(weir, 'digest-nightly')['last_execution_id'], '--json').json()
+    assert shown['workflow'] == 'digest' and 'depth 3' in shown['steps'][0]['output'], shown
+    for words in (('set', 'digest-hourly', '--jitter', '1m'), ('delete', 'digest-hourly')):
+        for more in ((), ('--dry-run',)):
+            refused = weir.run('schedule', *words, *more)
+            assert_error(refused, 4, 'illegal_state', 'definition of workflow "digest"')
+    weir.good('schedule', 'pause', 'digest-nightly', '-q')
+    weir.good('schedule', 'set', 'mine', '--every', '1d', *HELLO, '-q')
+    wrong = weir.run('workflow', 'apply', weir.write('digest.yaml', text.replace('digest-hourly', 'mine')))
+    assert_error(wrong, 4, 'conflict', 'digest.yaml:7:3: schedule "mine" exists already')
+    assert [row['version'] for row in weir.items('workflow', 'show', 'digest')] == [1]
+    weir.good('workflow', 'apply', weir.write('digest.yaml', text.replace('digest-hourly', 'daily')), '-q')
+    rows = [(row['name'], row['definition_name'], row['paused']) for row in weir.items('schedule', 'list')]
+    assert rows == [('daily', 'digest', False), ('digest-nightly', 'digest', True), ('mine', None, False)], rows
+    assert 'DEFINITION' in weir.good('schedule', 'list', '--wide').out
+    weir.good('workflow', 'delete', 'digest', '--yes', '-q')
+    assert [row['name'] for row in weir.items('schedule', 'list')] == ['mine']
+
+
 def the_next_times_need_no_store_for_an_expression(weir):
     words = ('schedule', 'next', '--cron', '30 2 * * *', '--zone', 'Europe/Berlin')
     limits = ('--from', '2027-03-27T00:00:00Z', '--limit', '3')

@@ -44,6 +44,19 @@ def whole():
     )
     made.on_failure('tell', define.handler('tell'))
     made.end('clean', define.execute('true'), timeout='1s')
+    made.schedule(
+        'nightly',
+        cron='30 4 * * *',
+        zone='Europe/Berlin',
+        plan='pro',
+        params={'deep': True},
+        overlap='queue_one',
+        jitter=60,
+        catch_up='2h',
+        from_='2040-01-01T00:00:00Z',
+        until='2041-01-01T00:00:00Z',
+    )
+    made.schedule('often', every='1h', plan='pro')
     return made
 
 
@@ -74,6 +87,8 @@ def test_the_definition_has_the_keys_of_the_documents():
     assert made['steps']['call']['http']['callback'] == '2h'
     assert list(made['on_failure']) == ['tell']
     assert list(made['finally']) == ['clean']
+    assert made['schedules']['often'] == {'every': '1h', 'plan': 'pro'}
+    assert (made['schedules']['nightly']['jitter'], made['schedules']['nightly']['from'][:4]) == ('60000ms', '2040')
     assert made['timeout'] == '3600000ms'
     assert made['labels'] == {'team': 'core'}
 

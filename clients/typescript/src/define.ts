@@ -63,12 +63,29 @@ export interface HttpOptions {
 
 export interface StartOptions {
   params?: unknown;
+  /** A fixed name. */
+  workspace?: string;
   forEach?: string;
   maxParallel?: number;
   wait?: 'all' | 'any' | 'none' | number;
   onParentEnd?: 'cancel' | 'leave';
   executorGroup?: string;
   priority?: number;
+}
+
+export interface ScheduleOptions {
+  /** Five fields of cron, or `@daily`; or else `every`. */
+  cron?: string;
+  every?: Duration;
+  zone?: string;
+  from?: string;
+  until?: string;
+  jitter?: Duration;
+  workspaces?: readonly string[];
+  plan?: string;
+  params?: Record<string, unknown>;
+  overlap?: 'skip' | 'queue_one' | 'queue_all' | 'cancel_running';
+  catchUp?: Duration;
 }
 
 export interface DefinitionOptions {
@@ -169,10 +186,11 @@ export function approve(
 
 /** Starts executions of another workflow, one or one for each item, and waits for their ends. */
 export function start(workflow: Target, options: StartOptions = {}): Work {
-  const { params, forEach, maxParallel, wait, onParentEnd, executorGroup, priority } = options;
+  const { params, workspace, forEach, maxParallel, wait, onParentEnd, executorGroup, priority } = options;
   const keys = {
     workflow: nameOf(workflow),
     params,
+    workspace,
     for_each: forEach,
     max_parallel: maxParallel,
     wait,
@@ -197,6 +215,7 @@ export class Definition {
   readonly #steps: Record<string, Record<string, unknown>> = {};
   readonly #onFailure: Record<string, Record<string, unknown>> = {};
   readonly #finally: Record<string, Record<string, unknown>> = {};
+  readonly #schedules: Record<string, Record<string, unknown>> = {};
 
   constructor(name: string, options: DefinitionOptions = {}) {
     const { workspace, executorGroup, timeout, stuckAfter, startsMax, holdSlot, labels } = options;
@@ -237,8 +256,29 @@ export class Definition {
     return this;
   }
 
+  /** Starts the workflow at the times of a calendar. A later version without this schedule removes it. */
+  schedule(name: string, options: ScheduleOptions): this {
+    if (Object.hasOwn(this.#schedules, name)) {
+      const problem = `${placeOfCaller()}: ${this.name} has two schedules '${name}'`;
+      throw new DefinitionError(problem, { hint: 'give one of them another name' });
+    }
+    const { every, jitter, catchUp, ...rest } = options;
+    this.#schedules[name] = given({
+      ...rest,
+      every: duration(every),
+      jitter: duration(jitter),
+      catch_up: duration(catchUp),
+    });
+    return this;
+  }
+
   toJSON(): Record<string, unknown> {
-    const maps = { steps: this.#steps, on_failure: this.#onFailure, finally: this.#finally };
+    const maps = {
+      steps: this.#steps,
+      on_failure: this.#onFailure,
+      finally: this.#finally,
+      schedules: this.#schedules,
+    };
     return { ...this.#keys, ...Object.fromEntries(Object.entries(maps).filter(([, map]) => Object.keys(map).length > 0)) };
   }
 

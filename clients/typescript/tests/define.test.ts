@@ -41,7 +41,19 @@ function whole() {
       secrets: { 'X-Api-Key': 'stripe-key' },
     })
     .onFailure('tell', define.handler('tell'))
-    .finally('clean', define.exec('true'), { timeout: '1s' });
+    .finally('clean', define.exec('true'), { timeout: '1s' })
+    .schedule('nightly', {
+      cron: '30 4 * * *',
+      zone: 'Europe/Berlin',
+      plan: 'pro',
+      params: { deep: true },
+      overlap: 'queue_one',
+      jitter: 60,
+      catchUp: '2h',
+      from: '2040-01-01T00:00:00Z',
+      until: '2041-01-01T00:00:00Z',
+    })
+    .schedule('often', { every: '1h', plan: 'pro' });
 }
 
 test('every key is accepted by the store', async (t) => {
@@ -68,6 +80,8 @@ test('the definition has the keys of the documents', () => {
   assert.deepEqual(made.steps.later.sleep, { for: of('.input.delay') });
   assert.equal(made.steps.call.http.callback, '2h');
   assert.deepEqual([Object.keys(made.on_failure), Object.keys(made.finally)], [['tell'], ['clean']]);
+  assert.deepEqual(made.schedules.often, { every: '1h', plan: 'pro' });
+  assert.deepEqual([made.schedules.nightly.jitter, made.schedules.nightly.catch_up], ['60000ms', '2h']);
   assert.deepEqual([made.timeout, made.labels], ['3600000ms', { team: 'core' }]);
 });
 

@@ -274,6 +274,7 @@ static const struct command commands[] = {
     .summary = "Check a definition and publish it",
     .example = "weir workflow apply onboard-customer.yaml\ncat onboard-customer.json | weir workflow apply - --dry-run\n",
     .details = "A changed definition becomes a new version; executions that are already enqueued keep their version."
+               " The schedules of the definition replace those that it had; a paused one stays paused."
                " With --dry-run the definition is only checked, and no store is needed.",
     .arguments = {{.name = "FILE", .help = "YAML or JSON; - reads stdin"}},
     .flags = {FLAG_REASON},
@@ -300,7 +301,8 @@ static const struct command commands[] = {
     .summary = "Refuse new executions of a workflow",
     .example = "weir workflow disable onboard-customer\n",
     .details = "Enqueues and retries of it are refused, also of versions that are published later. Executions in the"
-               " queue go on; `weir cancel --where workflow=NAME` ends them.",
+               " queue go on; `weir cancel --where workflow=NAME` ends them. Its schedules stay, and their times are"
+               " refused.",
     .arguments = {{.name = "NAME", .help = "name of the workflow"}},
     .flags = {FLAG_OWNER, FLAG_REASON},
 },
@@ -330,7 +332,8 @@ static const struct command commands[] = {
     .name = "workflow delete", .section = "Workflows and workspaces", .run = verb_workflow_delete, .marks = COMMAND_CHANGES,
     .summary = "Delete a workflow that has no executions in the queue",
     .example = "weir workflow delete onboard-customer\n",
-    .details = "The history keeps its name. `weir workflow apply` publishes it again, as its next version.",
+    .details = "The history keeps its name. The schedules of its definition are deleted, too. `weir workflow apply`"
+               " publishes it again, as its next version.",
     .arguments = {{.name = "NAME", .help = "name of the workflow"}},
     .flags = {FLAG_OWNER, FLAG_REASON},
 },

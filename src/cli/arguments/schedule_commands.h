@@ -29,7 +29,8 @@
     .summary = "List the schedules with their next and last times",
     .example = "weir schedule list\n",
     .details = "State `refused`: the last time could not be enqueued, see ERROR. State `over`: no time is left."
-               " STATUS is that of the last execution.",
+               " STATUS is that of the last execution. DEFINITION: the workflow whose definition sets the schedule, which"
+               " `weir schedule set` and `delete` then refuse to change.",
 },
 {
     .name = "schedule show", .section = "Operate", .run = verb_schedule_show,

@@ -64,6 +64,7 @@ static void print_schedules(struct output *output, const json_t *page, int64_t n
                                             {.title = "TIMES", .least = 10},
                                             {.title = "WORKFLOW", .least = 8},
                                             {.title = "WORKSPACES", .least = 9},
+                                            {.title = "DEFINITION", .least = 8},
                                             {.title = "NEXT"},
                                             {.title = "LAST"},
                                             {.title = "EXECUTION", .least = ID_COLUMNS_LEAST},
@@ -92,6 +93,7 @@ static void print_schedules(struct output *output, const json_t *page, int64_t n
         table_cell(&table, times_text(output, item));
         table_cell(&table, field_text(output, item, "workflow"));
         table_cell(&table, schedule_workspaces_text(output, item));
+        table_cell(&table, field_text(output, item, "definition_name"));
         table_cell(&table, next == NULL ? NULL : output_ago(output, next, now_us));
         const char *last = field_text(output, item, "last_at");
         table_cell(&table, last == NULL ? NULL : output_ago(output, last, now_us));
@@ -479,6 +481,7 @@ static enum weir_status delete_schedule(struct invocation *invocation, struct st
     bool is_dry_run = invocation_is_dry_run(invocation);
     enum weir_status status = is_dry_run ? store_require_name(store, LIST_SCHEDULES, name, WEIR_NOT_FOUND, error)
                                          : store_schedule_delete(store, name, error);
+    status = status == WEIR_OK && is_dry_run ? store_schedule_check_owner(store, name, error) : status;
     if (status == WEIR_OK) {
         output_report_sign(output, SIGN_FINE, "schedule %s %s", output_safe(output, name),
                            is_dry_run ? "would be deleted" : "is deleted");

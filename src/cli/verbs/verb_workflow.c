@@ -21,6 +21,21 @@ _Static_assert((int)DEFINITION_BYTES_MAX <= (int)DEFINITION_SOURCE_BYTES_MAX, "a
 
 /* --- apply --- */
 
+/* The names alone: `weir schedule list` shows the rest. */
+static void report_schedules(struct output *output, const struct definition *definition)
+{
+    struct text names = {.max = DEFINITION_SCHEDULES_MAX * 72};
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < definition->schedule_count && status == WEIR_OK; i++) {
+        status = text_format(&names, "%s%s", i == 0 ? "" : ", ", definition->schedules[i].name);
+    }
+    if (status == WEIR_OK && definition->schedule_count > 0) {
+        output_report(output, "  sets %s %s", definition->schedule_count == 1 ? "the schedule" : "the schedules",
+                      names.data);
+    }
+    text_close(&names);
+}
+
 static enum weir_status print_published(struct invocation *invocation, const struct definition *definition,
                                         const struct published *published, struct weir_error *error)
 {
@@ -33,6 +48,7 @@ static enum weir_status print_published(struct invocation *invocation, const str
     if (!output_object(output, answer)) {
         output_print(output, "%s v%d %s\n", definition->name, published->version,
                      published->unchanged ? "unchanged" : "new");
+        report_schedules(output, definition);
     }
     json_decref(answer);
     return WEIR_OK;

@@ -114,7 +114,9 @@ static enum weir_status write_plan(struct step_inputs *inputs, const struct step
         put(plan, "waits_for_all", json_integer(waits_for_all)) &&
         put(plan, "wanted", json_integer(waits_for_all ? (json_int_t)count : start->wait)) &&
         put(plan, "max_parallel", json_integer(start->max_parallel == 0 ? (json_int_t)count : start->max_parallel)) &&
-        put(plan, "leaves", json_integer(start->leaves)) && json_object_set(plan, "children", children) == 0;
+        put(plan, "leaves", json_integer(start->leaves)) &&
+        (start->workspace == NULL || put(plan, "workspace", json_string(start->workspace))) &&
+        json_object_set(plan, "children", children) == 0;
     text_clear(&inputs->input);
     inputs->input.max = CHILDREN_PLAN_BYTES_MAX;
     enum weir_status status = is_fine ? json_write(plan, &inputs->input, NULL) : WEIR_OUT_OF_MEMORY;

@@ -9,11 +9,26 @@
 
 #include "base/error.h"
 #include "queue/log_lines.h"
+#include "server/own_workspaces.h"
 #include "server/routes/execution_find.h"
 #include "server/routes/routes.h"
 #include "store/filter.h"
 
 /* --- lists --- */
+
+/* A page of workflows, as the token may see them. */
+static enum weir_status list_own_workflows(struct http_request *request, struct store *store,
+                                           const struct list_options *options, json_t **ret_page, struct weir_error *error)
+{
+    enum weir_status status = store_list(store, options, ret_page, error);
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(*ret_page, "items"), i, row)
+    {
+        status = status == WEIR_OK ? own_workspaces_hide_definition(request->principal, row, error) : status;
+    }
+    return status;
+}
 
 /* Adds limit and cursor, and answers with the page. `at_fault`: the argument that `status` concerns. */
 static void respond_list(struct http_request *request, struct store *store, struct http_answer *answer,
@@ -28,9 +43,12 @@ static void respond_list(struct http_request *request, struct store *store, stru
     }
     options->limit = (size_t)limit;
     options->cursor = request_argument(request, "cursor");
-    if (store_list(store, options, &page, &error) == WEIR_OK) {
+    enum weir_status status = options->kind == LIST_WORKFLOWS ? list_own_workflows(request, store, options, &page, &error)
+                                                              : store_list(store, options, &page, &error);
+    if (status == WEIR_OK) {
         respond_page(request, answer, page);
     } else {
+        json_decref(page);
         respond_error(request, answer, &error, NULL);
     }
 }
@@ -112,7 +130,7 @@ void answer_show_workflow(struct api *api, struct store *store, struct http_requ
                                    .filter.workspace = request_argument(request, "workspace"),
                                    .limit = LIST_LIMIT_MOST};
     json_t *page = NULL;
-    enum weir_status status = store_list(store, &options, &page, &error);
+    enum weir_status status = list_own_workflows(request, store, &options, &page, &error);
     if (status == WEIR_OK && json_array_size(json_object_get(page, "items")) == 0) {
         status = error_set(&error, WEIR_WORKFLOW_NOT_FOUND, "there is no workflow \"%s\"", options.name);
     }

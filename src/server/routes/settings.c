@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "definition/definition.h"
+#include "server/own_workspaces.h"
 #include "server/routes/body.h"
 #include "server/routes/routes.h"
 
@@ -207,6 +208,13 @@ static enum weir_status publish_body(struct store *store, struct http_request *r
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the definition and the query name different workspaces");
         error_hint(error, "workspace: %s in the definition makes it the owner", workspace);
     }
+    if (status == WEIR_OK && definition->schedule_count > 0 && !access_has_all_workspaces(request->principal)) {
+        status = error_set(error, WEIR_NOT_PERMITTED, "a token of some workspaces publishes no definition with schedules");
+        error_hint(error, "publish it with a token of all workspaces");
+    }
+    if (status == WEIR_OK) {
+        status = own_workspaces_check_change(store, request->principal, definition->workspace, definition->name, error);
+    }
     if (status == WEIR_OK) {
         status = definition_write(definition, canonical, error);
     }
@@ -261,6 +269,12 @@ void answer_disable_workflow(struct api *api, struct store *store, struct http_r
 void answer_delete_workflow(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    if (own_workspaces_check_change(store, request->principal, request_argument(request, "workspace"),
+                                    request_value(request, "workflow"), &error) != WEIR_OK) {
+        respond_error(request, answer, &error, NULL);
+        return;
+    }
     set_workflow_state(store, request, answer, WORKFLOW_DELETED, "deleted");
 }
 

@@ -79,8 +79,8 @@ enum weir_status http_erase_workspace(struct store *store, const char *name, str
                                       struct weir_error *error);
 enum weir_status http_set_workflow_state(struct store *store, const char *name, const char *workspace,
                                          enum workflow_state state, struct weir_error *error);
-enum weir_status http_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                              const char *source, struct published *ret_published, struct weir_error *error);
+enum weir_status http_publish(struct store *store, const struct publication *publication, struct published *ret_published,
+                              struct weir_error *error);
 /* hooks.c */
 enum weir_status http_hook_set(struct store *store, const struct hook_request *request, bool *ret_is_new,
                                struct weir_error *error);

@@ -121,16 +121,17 @@ enum weir_status http_set_workflow_state(struct store *store, const char *name, 
 }
 
 /* The server makes the canonical text itself, of the source where there is one: so it keeps that, too. */
-enum weir_status http_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                              const char *source, struct published *ret_published, struct weir_error *error)
+enum weir_status http_publish(struct store *store, const struct publication *publication, struct published *ret_published,
+                              struct weir_error *error)
 {
-    INVARIANT(store != NULL && name != NULL && text != NULL && ret_published != NULL);
+    INVARIANT(store != NULL && publication->name != NULL && publication->text != NULL && ret_published != NULL);
     struct remote_client *client = client_of(store);
-    const char *body = source != NULL ? source : text;
+    const char *source = publication->source;
+    const char *body = source != NULL ? source : publication->text;
     json_t *answer = NULL;
     remote_client_target(client, "/v1/workflows", NULL);
-    remote_client_argument(client, "name", name);
-    remote_client_argument(client, "workspace", workspace);
+    remote_client_argument(client, "name", publication->name);
+    remote_client_argument(client, "workspace", publication->workspace);
     remote_client_add_body(client, body, strlen(body));
     enum weir_status status =
         remote_change_as(store, "POST", source != NULL ? "application/yaml" : "application/json", &answer, error);

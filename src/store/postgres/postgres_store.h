@@ -139,8 +139,7 @@ enum weir_status postgres_erase_workspace(struct store *, const char *, struct e
 enum weir_status postgres_set_workflow_state(struct store *, const char *, const char *, enum workflow_state,
                                              struct weir_error *);
 enum weir_status postgres_set_paused(struct store *, const char *, bool, struct weir_error *);
-enum weir_status postgres_publish(struct store *, const char *, const char *, const char *, const char *,
-                                  struct published *, struct weir_error *);
+enum weir_status postgres_publish(struct store *, const struct publication *, struct published *, struct weir_error *);
 /* Checks that the table of locks can be shared safely. WEIR_SCHEMA_MISSING: the message names the fault. */
 enum weir_status postgres_check_lock_table(struct postgres_store *, struct link *, struct weir_error *);
 enum weir_status postgres_lock(struct store *, const struct lock_request *, struct weir_error *);

@@ -5,6 +5,7 @@
  * handle.
  */
 #include "base/error.h"
+#include "store/postgres/definition_schedules.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
@@ -13,11 +14,15 @@
 /* --- acts --- */
 
 /* The refusal of set_schedule(), whose answer this is. */
-static enum weir_status refuse_schedule(struct link *link, enum weir_status status, const char *unknown,
-                                        struct weir_error *error)
+enum weir_status schedule_refuse_set(struct link *link, const char *name, enum weir_status status, const char *unknown,
+                                     struct weir_error *error)
 {
+    INVARIANT(name != NULL && unknown != NULL && status != WEIR_OK);
+    if (status == WEIR_CONFLICT) {
+        return refusal_schedule_name_taken(name, unknown, error);
+    }
     if (status == WEIR_ILLEGAL_STATE) {
-        return refusal_schedules_full(error);
+        return unknown[0] == '\0' ? refusal_schedules_full(error) : refusal_schedule_of_definition(name, unknown, error);
     }
     return status == WEIR_PLAN_NOT_FOUND
                ? refuse_unknown_name(link, QUERY_PLAN_NAMES, status, "plan", unknown, PLAN_HOW, error)
@@ -29,7 +34,7 @@ enum weir_status postgres_schedule_set(struct store *store, const struct schedul
 {
     INVARIANT(request != NULL && ret_is_new != NULL);
     PGresult *result = NULL;
-    char unknown[WORKSPACE_NAME_MAX + 1] = "";
+    char unknown[SCHEDULE_UNKNOWN_MAX] = "";
     const struct recurrence_text *when = &request->when;
     const char *zone = when->zone == NULL && when->cron != NULL ? "UTC" : when->zone;
     enum weir_status status = postgres_require_writable(store, error);
@@ -50,7 +55,7 @@ enum weir_status postgres_schedule_set(struct store *store, const struct schedul
     text_copy(unknown, sizeof unknown, result_null(result, 0, 2) ? "" : result_text(result, 0, 2));
     PQclear(result);
     if (status != WEIR_OK) {
-        return refuse_schedule(link, status, unknown, error);
+        return schedule_refuse_set(link, request->name, status, unknown, error);
     }
     *ret_is_new = is_new;
     return WEIR_OK;
@@ -88,12 +93,15 @@ enum weir_status postgres_schedule_delete(struct store *store, const char *name,
     PGresult *result = NULL;
     struct link *link = link_of(store);
     enum weir_status status = postgres_require_writable(store, error);
+    char owner[SCHEDULE_UNKNOWN_MAX] = "";
     if (status == WEIR_OK) {
         status =
             link_write(link, error, &result, QUERY_DELETE_SCHEDULE, "ttt", name, store_actor(store), store_reason(store));
     }
     if (status == WEIR_OK) {
-        status = act_status(link, result, name, error);
+        text_copy(owner, sizeof owner, result_null(result, 0, 1) ? "" : result_text(result, 0, 1));
+        status =
+            owner[0] != '\0' ? refusal_schedule_of_definition(name, owner, error) : act_status(link, result, name, error);
     }
     PQclear(result);
     return status;

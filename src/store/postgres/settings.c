@@ -6,10 +6,12 @@
  * reads the names again and suggests the nearest one.
  *
  * It never changes an item: the scheduler reads of the change in the news. It runs in the thread of the caller. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "store/postgres/definition_schedules.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
@@ -112,47 +114,76 @@ static int find_earlier_version(struct link *link, int64_t definition_id)
     return version;
 }
 
-enum weir_status postgres_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                                  const char *source, struct published *ret_published, struct weir_error *error)
+/* The refusal of publish_with_schedules(), whose answer this is. */
+static enum weir_status refuse_publication(struct link *link, const struct publication *publication,
+                                           enum weir_status status, const char *schedule, const char *unknown,
+                                           struct weir_error *error)
 {
-    INVARIANT(name != NULL && text != NULL && ret_published != NULL);
+    if (schedule[0] != '\0') {
+        status = schedule_refuse_set(link, schedule, status, unknown, error);
+        definition_schedule_prefix(error, schedule);
+        return status;
+    }
+    if (status == WEIR_WORKSPACE_NOT_FOUND) {
+        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", publication->workspace,
+                                   "make it with: weir workspace set NAME", error);
+    }
+    return status == WEIR_ILLEGAL_STATE ? refusal_handler_sets_full(error) : status;
+}
+
+/* The call, with the columns of the definition beside its text. */
+static enum weir_status send_publication(struct store *store, const struct publication *publication, PGresult **ret_result,
+                                         struct weir_error *error)
+{
+    char *schedules = NULL;
+    struct definition_facts facts;
+    enum weir_status status = definition_facts_read(publication->text, &facts, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = definition_schedules_write(publication->schedules, &schedules, error);
+    if (status == WEIR_OK) {
+        status = link_write(link_of(store), error, ret_result, QUERY_PUBLISH_DEFINITION, "tttdtdttttttd", publication->name,
+                            publication->workspace, publication->text, facts.starts_max, facts.executor_group,
+                            facts.on_temporal ? 1 : 0, facts.handlers, store_actor(store), store_reason(store),
+                            publication->source, facts.labels, schedules, (int)SCHEDULES_MOST);
+    }
+    free(schedules);
+    definition_facts_close(&facts);
+    return status;
+}
+
+enum weir_status postgres_publish(struct store *store, const struct publication *publication,
+                                  struct published *ret_published, struct weir_error *error)
+{
+    INVARIANT(publication->name != NULL && publication->text != NULL && ret_published != NULL);
     PGresult *result = NULL;
+    char schedule[SCHEDULE_NAME_MAX + 1] = "";
+    char unknown[SCHEDULE_UNKNOWN_MAX] = "";
     enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;
     }
     struct link *link = link_of(store);
-    struct definition_facts facts;
-    status = definition_facts_read(text, &facts, error);
+    status = send_publication(store, publication, &result, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = link_write(link, error, &result, QUERY_PUBLISH_DEFINITION, "tttdtdttttt", name, workspace, text,
-                        facts.starts_max, facts.executor_group, facts.on_temporal ? 1 : 0, facts.handlers,
-                        store_actor(store), store_reason(store), source, facts.labels);
-    definition_facts_close(&facts);
-    if (status != WEIR_OK) {
-        return status;
-    }
+    text_copy(schedule, sizeof schedule, result_null(result, 0, 4) ? "" : result_text(result, 0, 4));
+    text_copy(unknown, sizeof unknown, result_null(result, 0, 5) ? "" : result_text(result, 0, 5));
     struct published published = {.definition_id = result_int(result, 0, 1),
                                   .version = (int)result_int(result, 0, 2),
                                   .unchanged = result_bool(result, 0, 3)};
     status = read_answer_status(status, result);
-    if (status == WEIR_WORKSPACE_NOT_FOUND) {
-        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", workspace,
-                                   "make it with: weir workspace set NAME", error);
+    if (status != WEIR_OK) {
+        return refuse_publication(link, publication, status, schedule, unknown, error);
     }
-    if (status == WEIR_ILLEGAL_STATE) {
-        return refusal_handler_sets_full(error);
-    }
-    if (status == WEIR_OK && !published.unchanged) {
+    if (!published.unchanged) {
         /* Apart from the transaction above: versions never change, and a failure here must not hide that one was made. */
         published.earlier_version = find_earlier_version(link, published.definition_id);
     }
-    if (status == WEIR_OK) {
-        *ret_published = published;
-    }
-    return status;
+    *ret_published = published;
+    return WEIR_OK;
 }
 
 enum weir_status postgres_read_definition(struct store *store, int64_t definition_id, struct arena *arena,

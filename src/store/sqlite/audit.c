@@ -72,6 +72,10 @@ enum weir_status act_record(struct write *write, struct weir_error *error)
                                         : act->owner,
                    act->owner == NULL ? "" : "/", act->key);
     enum weir_status status = act_read_setting(write, store->change.after, sizeof store->change.after, error);
+    const struct act_change *change = &store->change;
+    if (status == WEIR_OK && act->needs_change && change->before[0] != '\0' && strcmp(change->before, change->after) == 0) {
+        return WEIR_OK;
+    }
     if (act->arguments != NULL) {
         text_copy(store->change.after, sizeof store->change.after, act->arguments);
     }

@@ -1,11 +1,10 @@
 /* Children on SQLite: the tables child_steps, children, and the outbox child_notes.
- *
  * A call of sqlite_advance_children() is one write transaction:
  *
  *   1. Take the oldest notes.
- *   2. Look at each step that they name. Count its ended children. Read its plan if it is new, and enqueue children up to
- *      `max_parallel`, or cancel those of an ended parent. End the wait when it is over. A step with rows that another
- *      program has altered is undone alone, in a savepoint, and its notes are put back for a later call.
+ *   2. Look at each step that they name. Count its ended children. Read its plan if it is new. Enqueue up to `max_parallel`
+ *      children, or cancel those of an ended parent. End the wait when it is over. A step with rows that another program
+ *      has altered is undone alone, in a savepoint. Its notes are put back for a later call.
  *   3. A step with more to do than a transaction may do gets a note again. Delete the notes that were taken.
  *   4. A step whose parent was purged loses its rows when they are not needed any more.
  *
@@ -76,6 +75,7 @@ struct child_step {
     int64_t cancelled_to;
     const char *problem; /* of the plan: a code */
     bool is_unawaited;   /* an action brought its plan, and no state waits for it */
+    bool is_elsewhere;   /* the plan names the workspace */
 };
 
 /* --- notes --- */
@@ -244,25 +244,24 @@ static enum weir_status read_plan_row(struct advance *advance, const struct note
 static enum weir_status take_plan(struct advance *advance, const struct note *note, const struct plan_row *row,
                                   struct weir_error *error)
 {
-    struct connection *connection = advance->write.connection;
     const json_t *plan = row->plan;
     const char *problem = problem_of_plan(plan, row->depth, row->others);
     const json_t *children = problem == NULL ? json_object_get(plan, "children") : NULL;
     const json_t *priority = json_object_get(plan, "priority");
     enum weir_status status = WEIR_OK;
     sqlite3_stmt *s = connection_bind(
-        connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiiit", note->parent, note->step,
+        advance->write.connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiiitt", note->parent, note->step,
         json_string_value(json_object_get(plan, "workflow")), json_string_value(json_object_get(plan, "executor_group")),
         (int64_t)json_integer_value(priority), number_of(plan, "is_single"), number_of(plan, "waits_for_all"),
         number_of(plan, "wanted"), number_of(plan, "max_parallel"), number_of(plan, "leaves"), row->depth,
-        (int64_t)json_array_size(children), problem);
+        (int64_t)json_array_size(children), problem, json_string_value(json_object_get(plan, "workspace")));
     if (s == NULL) {
         return statement_failure(error);
     }
     if (!json_is_integer(priority)) {
         (void)sqlite3_bind_null(s, 5);
     }
-    (void)connection_step(connection, s, &status, error);
+    (void)connection_step(advance->write.connection, s, &status, error);
     advance->plan_left -= (int64_t)json_array_size(children);
     return status == WEIR_OK ? insert_children(advance, note, children, error) : status;
 }
@@ -313,6 +312,7 @@ static enum weir_status read_child_step(struct advance *advance, struct child_st
     step->parent_is_kept = sqlite3_column_int(s, 17) != 0;
     step->problem = column_copy(s, 18, &advance->arena, &failed);
     step->is_unawaited = sqlite3_column_int(s, 19) != 0;
+    step->is_elsewhere = sqlite3_column_int(s, 20) != 0;
     (void)sqlite3_reset(s);
     return failed ? error_out_of_memory(error) : WEIR_OK;
 }
@@ -359,6 +359,7 @@ static enum weir_status enqueue_child(struct advance *advance, struct child_step
                                       .params_length = child->params_length,
                                       .group = step->group,
                                       .default_group = step->default_group,
+                                      .is_of_all = step->is_elsewhere,
                                       .priority = step->priority};
     enum weir_status status = enqueue_requests_check(&request, 1, &result, &valid, error);
     if (status == WEIR_OK && result.status == WEIR_OK) {

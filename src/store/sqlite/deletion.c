@@ -5,7 +5,7 @@
  *   2. At most DELETION_BATCH waiting items end FAILED, code `workspace_deleted`.
  *   3. While more of them wait, the workspace is paused, so that none of them is assigned before the next transaction.
  *   4. With the last of them the row of the workspace goes, with its firings of schedules and their refusals. Its own
- *      workflows are deleted, and the deletion is on record.
+ *      workflows are deleted with the schedules that they set, and the deletion is on record.
  * Steps 3 and 4 insert an act into the news: the scheduler assigns nothing until it has read it.
  *
  * An erasure goes through the whole history by primary key, a bounded number of rows per transaction, because no index
@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "store/refusal.h"
+#include "store/sqlite/definition_schedules.h"
 #include "store/sqlite/sqlite_store.h"
 
 struct id_text {
@@ -102,6 +103,9 @@ static enum weir_status remove_workspace_row(struct write *write, const struct w
                                              workspace_id, deletion->name, write->now_us);
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_DELETE_WORKFLOWS_OF, "i", workspace_id);
+    }
+    if (status == WEIR_OK) {
+        status = definition_remove_schedules(write, NULL, workspace_id, error);
     }
     if (status == WEIR_OK) {
         status = connection_run(write->connection, error, NULL, QUERY_DELETE_FIRINGS_OF_WORKSPACE, "i", workspace_id);
@@ -277,6 +281,9 @@ static enum weir_status change_workflow_state(struct write *write, const char *n
         if (status == WEIR_OK && number > 0) {
             return refusal_workflow_lives(name, workspace, number, error);
         }
+    }
+    if (status == WEIR_OK && state == WORKFLOW_DELETED) {
+        status = definition_remove_schedules(write, name, owner, error);
     }
     return status == WEIR_OK
                ? connection_run(write->connection, error, NULL, QUERY_SET_WORKFLOW_STATE, "tid", name, owner, (int)state)

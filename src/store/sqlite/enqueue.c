@@ -498,6 +498,21 @@ static enum weir_status answer_known(struct enqueue_context *context, const stru
     return status;
 }
 
+/* Of the child of a step that names another workspace. The tenant of the parent reads the refusal, and is not to read the
+ * name of that workspace or what it has. */
+static enum weir_status hide_workspace(enum weir_status status, const char *workflow, struct weir_error *error)
+{
+    switch (status) {
+    case WEIR_WORKSPACE_NOT_FOUND:
+        return error_set(error, status, "the workspace of the step does not exist");
+    case WEIR_WORKFLOW_NOT_YOURS:
+    case WEIR_WORKFLOW_NOT_FOUND:
+        return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "there is no workflow \"%s\" of all workspaces", workflow);
+    default:
+        return status;
+    }
+}
+
 /* Finds workspace, workflow and group of a request by their names. */
 static enum weir_status find_names(struct enqueue_context *context, const struct enqueue_request *request,
                                    int64_t *ret_workspace_id, const struct cached_workflow **ret_workflow,
@@ -505,8 +520,10 @@ static enum weir_status find_names(struct enqueue_context *context, const struct
 {
     enum weir_status status = find_workspace(context, request->workspace, ret_workspace_id, error);
     if (status == WEIR_OK) {
-        status = find_workflow(context, request->workspace, *ret_workspace_id, request->workflow, ret_workflow, error);
+        int64_t owner_id = request->is_of_all ? 0 : *ret_workspace_id;
+        status = find_workflow(context, request->workspace, owner_id, request->workflow, ret_workflow, error);
     }
+    status = request->is_of_all ? hide_workspace(status, request->workflow, error) : status;
     if (status == WEIR_OK && request->group != NULL) {
         int64_t group_id;
         status = find_group(context, request->group, false, &group_id, error);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "store/refusal.h"
+#include "store/sqlite/definition_schedules.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* --- acts --- */
@@ -105,10 +106,10 @@ static enum weir_status remove_firings_beside_one(struct write *write, int64_t i
     return status == WEIR_OK ? count_skipped(write, id, removed, error) : status;
 }
 
-/* id: 0 = a new schedule. */
-static enum weir_status write_schedule(struct write *write, const struct schedule_request *request, int64_t due_us,
-                                       int64_t id, struct weir_error *error)
+enum weir_status schedule_write(struct write *write, const struct schedule_request *request, int64_t due_us, int64_t owner,
+                                int64_t id, struct weir_error *error)
 {
+    INVARIANT(write != NULL && request != NULL && owner >= SCHEDULE_OF_NO_DEFINITION);
     bool is_new = id == 0;
     struct text ids = {.max = SCHEDULE_WORKSPACES_MOST * 24};
     int64_t count = 0;
@@ -131,10 +132,10 @@ static enum weir_status write_schedule(struct write *write, const struct schedul
     if (status == WEIR_OK) {
         const struct recurrence_text *when = &request->when;
         const char *zone = when->zone == NULL && when->cron != NULL ? "UTC" : when->zone;
-        status = connection_run(write->connection, error, NULL, QUERY_SET_SCHEDULE, "tttiiiitttttiii", request->name,
-                                when->cron, zone, when->every_us, request->jitter_us, when->from_us, when->until_us,
-                                request->workflow, request->params, ids.data, request->plan,
-                                schedule_overlap_name(request->overlap), request->catch_up_us, write->now_us, due_us);
+        status = connection_run(
+            write->connection, error, NULL, QUERY_SET_SCHEDULE, "tttiiiitttttiiii", request->name, when->cron, zone,
+            when->every_us, request->jitter_us, when->from_us, when->until_us, request->workflow, request->params, ids.data,
+            request->plan, schedule_overlap_name(request->overlap), request->catch_up_us, write->now_us, due_us, owner);
     }
     text_close(&ids);
     return status == WEIR_OK && !is_new ? remove_firings_beside_one(write, id, request->name, error) : status;
@@ -152,11 +153,12 @@ enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_
     }
     status = connection_read_integer(write.connection, error, &id, QUERY_FIND_SCHEDULE, "t", request->name);
     bool is_new = status == WEIR_NOT_FOUND;
+    status = status == WEIR_OK ? schedule_refuse_owned(&write, request->name, error) : status;
     if (status == WEIR_OK || is_new) {
         status = act_begin(&write, "schedule set", "schedule", request->name, NULL, error);
     }
     if (status == WEIR_OK) {
-        status = write_schedule(&write, request, due_us, is_new ? 0 : id, error);
+        status = schedule_write(&write, request, due_us, SCHEDULE_OF_NO_DEFINITION, is_new ? 0 : id, error);
     }
     news_state(&write.news);
     status = write_end(&write, status, error);
@@ -220,6 +222,17 @@ enum weir_status sqlite_schedule_pause(struct store *store, const char *name, bo
     return write_end(&write, status, error);
 }
 
+enum weir_status schedule_remove(struct write *write, int64_t id, struct weir_error *error)
+{
+    INVARIANT(write != NULL);
+    struct connection *connection = write->connection;
+    enum weir_status status = connection_run(connection, error, NULL, QUERY_DELETE_SCHEDULE_FIRINGS, "i", id);
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_DELETE_SCHEDULE_REFUSALS, "i", id);
+    }
+    return status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_DELETE_SCHEDULE, "i", id) : status;
+}
+
 enum weir_status sqlite_schedule_delete(struct store *store, const char *name, struct weir_error *error)
 {
     INVARIANT(name != NULL);
@@ -230,15 +243,8 @@ enum weir_status sqlite_schedule_delete(struct store *store, const char *name, s
         return status;
     }
     status = schedule_begin_change(&write, name, "schedule delete", "schedule", &id, error);
-    if (status == WEIR_OK) {
-        status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE_FIRINGS, "i", id);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE_REFUSALS, "i", id);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(write.connection, error, NULL, QUERY_DELETE_SCHEDULE, "i", id);
-    }
+    status = status == WEIR_OK ? schedule_refuse_owned(&write, name, error) : status;
+    status = status == WEIR_OK ? schedule_remove(&write, id, error) : status;
     return write_end(&write, status, error);
 }
 

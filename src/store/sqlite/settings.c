@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/refusal.h"
+#include "store/sqlite/definition_schedules.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* The workspace's limits follow its plan. */
@@ -280,22 +281,13 @@ static enum weir_status find_handler_set(struct write *write, const char *handle
 }
 
 /* Inserts the next version, unless the newest one has the same text. */
-static enum weir_status publish_version(struct write *write, const char *name, const char *workspace, const char *text,
-                                        const char *source, struct published *published, struct weir_error *error)
+static enum weir_status publish_version(struct write *write, const struct publication *publication, int64_t workspace_id,
+                                        struct published *published, struct weir_error *error)
 {
-    int64_t workspace_id = 0;
+    const char *name = publication->name;
+    const char *text = publication->text;
     enum workflow_state state = WORKFLOW_PUBLISHED;
-    enum weir_status status = WEIR_OK;
-    if (workspace != NULL) {
-        status = connection_read_integer(write->connection, error, &workspace_id, QUERY_FIND_WORKSPACE, "t", workspace);
-        if (status == WEIR_NOT_FOUND) {
-            return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", workspace,
-                                     "make it with: weir workspace set NAME", error);
-        }
-    }
-    if (status == WEIR_OK) {
-        status = find_newest(write, name, workspace_id, text, published, &state, error);
-    }
+    enum weir_status status = find_newest(write, name, workspace_id, text, published, &state, error);
     if (status != WEIR_OK || published->unchanged) {
         return status;
     }
@@ -320,7 +312,7 @@ static enum weir_status publish_version(struct write *write, const char *name, c
         status = connection_read_integer(
             write->connection, error, &published->definition_id, QUERY_INSERT_DEFINITION, "itdtditdtdtt", workspace_id,
             name, published->version, text, facts.starts_max, write->now_us, facts.executor_group,
-            (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state, source, facts.labels);
+            (int)demand_of(handler_set, facts.on_temporal), facts.handlers, (int)state, publication->source, facts.labels);
     }
     definition_facts_close(&facts);
     int64_t earlier = 0;
@@ -332,19 +324,41 @@ static enum weir_status publish_version(struct write *write, const char *name, c
     return status;
 }
 
-enum weir_status sqlite_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                                const char *source, struct published *ret_published, struct weir_error *error)
+/* *ret_id: 0 = all workspaces. */
+static enum weir_status find_owner_of_definition(struct write *write, const char *workspace, int64_t *ret_id,
+                                                 struct weir_error *error)
 {
-    INVARIANT(name != NULL && text != NULL && ret_published != NULL);
+    *ret_id = 0;
+    if (workspace == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(write->connection, error, ret_id, QUERY_FIND_WORKSPACE, "t", workspace);
+    return status != WEIR_NOT_FOUND ? status
+                                    : write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace",
+                                                        workspace, "make it with: weir workspace set NAME", error);
+}
+
+enum weir_status sqlite_publish(struct store *store, const struct publication *publication, struct published *ret_published,
+                                struct weir_error *error)
+{
+    INVARIANT(publication->name != NULL && publication->text != NULL && ret_published != NULL);
     struct write write;
+    int64_t workspace_id = 0;
     struct published published = {0};
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = act_begin(&write, "workflow apply", "workflow", name, workspace, error);
+    status = act_begin(&write, "workflow apply", "workflow", publication->name, publication->workspace, error);
     if (status == WEIR_OK) {
-        status = publish_version(&write, name, workspace, text, source, &published, error);
+        status = find_owner_of_definition(&write, publication->workspace, &workspace_id, error);
+    }
+    if (status == WEIR_OK) {
+        status = publish_version(&write, publication, workspace_id, &published, error);
+    }
+    if (status == WEIR_OK) {
+        status = definition_set_schedules(&write, publication, workspace_id, error);
     }
     if (published.unchanged) {
         write.act.name = NULL;

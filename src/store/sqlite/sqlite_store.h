@@ -45,6 +45,7 @@ struct act {
     const char *owner;     /* the workspace of a workflow, or NULL */
     int64_t affected;      /* executions */
     const char *arguments; /* JSON, in the place of a setting; NULL = none */
+    bool needs_change;     /* it is not recorded when the setting is the same afterwards */
 };
 
 /* A write transaction of the handle: the writer, the time, the news that it makes. */
@@ -142,8 +143,7 @@ enum weir_status sqlite_erase_workspace(struct store *, const char *, struct era
 enum weir_status sqlite_set_workflow_state(struct store *, const char *, const char *, enum workflow_state,
                                            struct weir_error *);
 enum weir_status sqlite_set_paused(struct store *, const char *, bool, struct weir_error *);
-enum weir_status sqlite_publish(struct store *, const char *, const char *, const char *, const char *, struct published *,
-                                struct weir_error *);
+enum weir_status sqlite_publish(struct store *, const struct publication *, struct published *, struct weir_error *);
 enum weir_status sqlite_lock(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status sqlite_lock_extend(struct store *, const struct lock_request *, struct weir_error *);
 enum weir_status sqlite_unlock(struct store *, const struct lock_request *, struct weir_error *);

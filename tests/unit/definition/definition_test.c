@@ -286,8 +286,8 @@ static void unknown_keys_are_refused_with_the_nearest_one(void **state)
          "did you mean \"attempts\"?"},
         {HEAD "  s: {sleep: {till: x}}\n", "f.yaml:3:15: unknown key \"till\" in \"sleep\"", NULL},
         {"name: a\nqqqqqqqq: 1\n", "f.yaml:2:1: unknown key \"qqqqqqqq\" in a definition",
-         "known keys: name, workspace, executor_group, timeout, stuck_after, starts_max, hold_slot, "
-         "steps, temporal, on_failure, finally, labels, states, initial, on_error, variables, signals, unknown_state"}};
+         "known keys: name, workspace, executor_group, timeout, stuck_after, starts_max, hold_slot, steps, temporal, "
+         "on_failure, finally, labels, states, initial, on_error, variables, signals, unknown_state, schedules"}};
     REFUSE_ALL(table)
 }
 

@@ -1,4 +1,4 @@
-/* `labels`, and `on_failure`, `finally`, `undo` and `continue_on_error`: read, written back, refused. */
+/* `labels`, `on_failure`, `finally`, `undo`, `continue_on_error` and `schedules`: read, written back, refused. */
 #include "definition/definition.h"
 
 #include <stdio.h>
@@ -196,6 +196,83 @@ static void limits_and_names_include_their_last_value(void **state)
     definition_close(read_fine("name: a\nsteps: {s: {exec: [x], env: {LDAP_URL: \"${.input.url}\"}}}\n"));
 }
 
+/* --- schedules --- */
+
+#define BODY "steps:\n  a: {exec: [x]}\n"
+#define ONE_SCHEDULE(keys) "name: n\nschedules:\n  s: {" keys "}\n" BODY
+
+static void schedules_are_written_in_their_shortest_form(void **state)
+{
+    (void)state;
+    expect_canonical(
+        "name: n\n" BODY "schedules:\n"
+        "  nightly: {cron: 30 4 * * mon-fri, zone: Europe/Berlin, jitter: 300s, workspaces: [acme, b],"
+        " params: {deep: [1, {b: no}]}, overlap: queue_one, catch_up: 120m}\n"
+        "  often: {every: 60s, plan: pro, overlap: skip, params: {}, jitter: 0s, from: 2040-01-01T01:00:00+01:00}\n"
+        "  utc: {cron: '@daily', zone: UTC, until: 2041-01-01T00:00:00Z, plan: pro}\n",
+        "{\"name\":\"n\",\"schedules\":{\"nightly\":{\"cron\":\"30 4 * * mon-fri\",\"zone\":\"Europe/Berlin\","
+        "\"jitter\":\"5m\",\"workspaces\":[\"acme\",\"b\"],\"params\":{\"deep\":[1,{\"b\":\"no\"}]},"
+        "\"overlap\":\"queue_one\",\"catch_up\":\"2h\"},"
+        "\"often\":{\"every\":\"1m\",\"from\":\"2040-01-01T00:00:00.000000Z\",\"plan\":\"pro\"},"
+        "\"utc\":{\"cron\":\"@daily\",\"until\":\"2041-01-01T00:00:00.000000Z\",\"plan\":\"pro\"}},"
+        "\"steps\":{\"a\":{\"exec\":[\"x\"]}}}");
+    /* A workflow with an owner starts in that workspace alone. */
+    expect_canonical("name: n\nworkspace: acme\n" BODY "schedules: {s: {every: 1h}}\n",
+                     "{\"name\":\"n\",\"workspace\":\"acme\",\"schedules\":{\"s\":{\"every\":\"1h\"}},"
+                     "\"steps\":{\"a\":{\"exec\":[\"x\"]}}}");
+    expect_canonical("name: n\n" BODY "schedules: {}\n", "{\"name\":\"n\",\"steps\":{\"a\":{\"exec\":[\"x\"]}}}");
+}
+
+static void wrong_schedules_are_refused_at_their_places(void **state)
+{
+    (void)state;
+    static const struct wrong table[] = {
+        {"name: n\nschedules: [s]\n" BODY, "f.yaml:2:12: \"schedules\" must be a map from names to schedules, not list",
+         NULL},
+        {"name: n\nschedules: {S: {every: 1m, plan: p}}\n" BODY,
+         "f.yaml:2:13: the name of a schedule \"S\" is no valid name", NULL},
+        {ONE_SCHEDULE("every: 1m, plan: p, crom: x"), "f.yaml:3:27: unknown key \"crom\" in a schedule",
+         "did you mean \"cron\"?"},
+        {ONE_SCHEDULE("plan: p"), "f.yaml:3:6: the schedule \"s\" needs exactly one of \"cron\" and \"every\"", NULL},
+        {ONE_SCHEDULE("cron: '* * * * *', every: 1m, plan: p"),
+         "f.yaml:3:6: the schedule \"s\" needs exactly one of \"cron\" and \"every\"", NULL},
+        {ONE_SCHEDULE("cron: '61 * * * *', plan: p"),
+         "f.yaml:3:13: the schedule \"s\": the minute \"61\" of the cron expression is out of range", NULL},
+        {ONE_SCHEDULE("every: 1m, zone: UTC, plan: p"),
+         "f.yaml:3:24: \"zone\" is for \"cron\": even steps have no time zone", NULL},
+        {ONE_SCHEDULE("every: 1m"), "f.yaml:3:6: the schedule \"s\" needs exactly one of \"workspaces\" and \"plan\"",
+         NULL},
+        {ONE_SCHEDULE("every: 1m, workspaces: []"), "f.yaml:3:30: \"workspaces\" must be a list of 1 to 100 names", NULL},
+        {"name: n\nworkspace: acme\nschedules: {s: {every: 1m, plan: p}}\n" BODY,
+         "f.yaml:3:34: the schedule \"s\" starts in \"workspace\" of the definition, and names no other", NULL},
+        {ONE_SCHEDULE("every: 1m, plan: p, from: 10m"), "f.yaml:3:33: \"from\" must be a time, not \"10m\"",
+         "write a time with its zone: 2040-01-31T08:00:00Z"},
+        {ONE_SCHEDULE("every: 1m, plan: p, overlap: queue"),
+         "f.yaml:3:36: \"overlap\" must be skip, queue_one, queue_all or cancel_running", NULL},
+        {ONE_SCHEDULE("every: 1m, plan: p, params: {a: '${.input.b}'}"),
+         "f.yaml:3:35: \"params\" of a schedule must be fixed, without expressions", NULL},
+        {ONE_SCHEDULE("every: 1m, plan: p, params: {a: ['$${.input.b}']}"),
+         "f.yaml:3:35: \"params\" of a schedule may not have ${ in a text", NULL},
+        {ONE_SCHEDULE("every: 1m, plan: p, catch_up: 0"), "f.yaml:3:37: \"catch_up\" must be longer than 0", NULL},
+        {"name: n\nschedule: nightly\n" BODY, "f.yaml:2:1: unknown key \"schedule\" in a definition",
+         "write schedules: {NAME: {cron: \"30 4 * * *\", workspaces: [acme]}}"},
+    };
+    REFUSE_ALL(table);
+}
+
+/* The store names the schedule first. */
+static void a_refused_schedule_gets_its_place(void **state)
+{
+    (void)state;
+    struct definition *definition =
+        read_fine("name: n\nschedules:\n  a: {every: 1m, plan: p}\n  ab: {every: 1m, plan: q}\n" BODY);
+    struct weir_error error = {.status = WEIR_PLAN_NOT_FOUND};
+    (void)snprintf(error.message, sizeof error.message, "schedule \"ab\": there is no plan \"q\"");
+    definition_place_refusal(definition, "f.yaml", WEIR_PLAN_NOT_FOUND, &error);
+    assert_string_equal(error.message, "f.yaml:4:3: schedule \"ab\": there is no plan \"q\"");
+    definition_close(definition);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +284,9 @@ int main(void)
         cmocka_unit_test(limits_and_names_include_their_last_value),
         cmocka_unit_test(labels_keep_their_order),
         cmocka_unit_test(wrong_labels_are_refused),
+        cmocka_unit_test(schedules_are_written_in_their_shortest_form),
+        cmocka_unit_test(wrong_schedules_are_refused_at_their_places),
+        cmocka_unit_test(a_refused_schedule_gets_its_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

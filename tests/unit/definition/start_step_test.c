@@ -9,7 +9,7 @@ static void a_start_step_is_read_and_written(void **state)
         "  t:\n    needs: [s]\n    timeout: 120s\n    start:\n      workflow: child\n      for_each: ${.input.list}\n"
         "      params: {n: \"${.item}\", i: \"${.index + 1}\"}\n      max_parallel: 1\n      wait: any\n"
         "      on_parent_end: leave\n      executor_group: heavy\n      priority: -1\n"
-        "  u: {start: {workflow: child, wait: none, on_parent_end: cancel}}\n";
+        "  u: {start: {workflow: child, wait: none, on_parent_end: cancel, workspace: big co}}\n";
     struct definition *definition = read_fine(source);
     const struct step *step = &definition->steps[1];
     assert_int_equal(step->kind, STEP_START);
@@ -24,7 +24,7 @@ static void a_start_step_is_read_and_written(void **state)
         "\"timeout\":\"2m\",\"start\":{\"workflow\":\"child\",\"params\":{\"n\":\"${.item}\",\"i\":\"${.index + 1}\"},"
         "\"for_each\":\"${.input.list}\",\"max_parallel\":1,\"wait\":1,\"on_parent_end\":\"leave\",\"executor_group\":"
         "\"heavy\","
-        "\"priority\":-1}},\"u\":{\"start\":{\"workflow\":\"child\",\"wait\":\"none\"}}}}");
+        "\"priority\":-1}},\"u\":{\"start\":{\"workflow\":\"child\",\"workspace\":\"big co\",\"wait\":\"none\"}}}}");
 }
 
 #define HEAD "name: a\nsteps:\n"
@@ -35,7 +35,12 @@ static void a_wrong_start_is_refused(void **state)
     static const struct wrong table[] = {
         {HEAD "  s: {start: {params: {}}}\n", "f.yaml:3:14: \"start\" has no \"workflow\"",
          "write start: {workflow: NAME, params: {...}}"},
-        {HEAD "  s: {start: {workflow: c, workspace: x}}\n", "f.yaml:3:28: unknown key \"workspace\" in \"start\"", NULL},
+        {HEAD "  s: {start: {workflow: c, workspase: x}}\n", "f.yaml:3:28: unknown key \"workspase\" in \"start\"", NULL},
+        {HEAD "  s: {start: {workflow: c, workspace: \"${.input.w}\"}}\n",
+         "f.yaml:3:39: \"workspace\" of a start step is a fixed name, no expression",
+         "input must not choose the tenant; write a step for each workspace"},
+        {"workspace: acme\n" HEAD "  s: {start: {workflow: c, workspace: acme}}\n",
+         "f.yaml:4:39: a workflow of the workspace \"acme\" starts its children there", NULL},
         {HEAD "  s: {start: {workflow: c, params: [1]}}\n", "f.yaml:3:36: \"params\" must be a map, or one expression",
          NULL},
         {HEAD "  s: {start: {workflow: c, params: {a: \"${.item}\"}}}\n",

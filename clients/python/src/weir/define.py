@@ -136,6 +136,7 @@ def start(
     workflow: Target,
     params: Any = None,
     *,
+    workspace: str | None = None,
     for_each: str | None = None,
     max_parallel: int | None = None,
     wait: str | int | None = None,
@@ -147,6 +148,7 @@ def start(
     keys = {
         'workflow': _name(workflow),
         'params': params,
+        'workspace': workspace,
         'for_each': for_each,
         'max_parallel': max_parallel,
         'wait': wait,
@@ -186,6 +188,7 @@ class Definition:
         }
         self._keys = _given(keys)
         self._maps: dict[str, dict[str, Any]] = {_STEPS: {}, _ON_FAILURE: {}, _FINALLY: {}}
+        self._schedules: dict[str, dict[str, Any]] = {}
 
     def step(self, id: str, work: Work, *, undo: Work | None = None, **options: Any) -> Definition:
         """Adds a step.
@@ -203,13 +206,52 @@ class Definition:
         self._add(_ON_FAILURE, id, work, options)
         return self
 
+    def schedule(
+        self,
+        name: str,
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        zone: str | None = None,
+        workspaces: Sequence[str] | None = None,
+        plan: str | None = None,
+        params: Mapping[str, Any] | None = None,
+        overlap: str | None = None,
+        jitter: Duration | None = None,
+        catch_up: Duration | None = None,
+        from_: str | None = None,
+        until: str | None = None,
+    ) -> Definition:
+        """Starts the workflow at the times of a calendar. A later version without this schedule removes it.
+
+        `from_`: no time before this (the key `from` of a definition).
+        """
+        if name in self._schedules:
+            raise DefinitionError(f'{_place()}: {self.name} has two schedules {name!r}', 'give one of them another name')
+        keys = {
+            'cron': cron,
+            'every': _duration(every),
+            'zone': zone,
+            'from': from_,
+            'until': until,
+            'jitter': _duration(jitter),
+            'workspaces': None if workspaces is None else list(workspaces),
+            'plan': plan,
+            'params': None if params is None else dict(params),
+            'overlap': overlap,
+            'catch_up': _duration(catch_up),
+        }
+        self._schedules[name] = _given(keys)
+        return self
+
     def end(self, id: str, work: Work, **options: Any) -> Definition:
         """Adds a step that runs after all else, on success and on failure (the key `finally` of a definition)."""
         self._add(_FINALLY, id, work, options)
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        return {**self._keys, **{key: dict(steps) for key, steps in self._maps.items() if steps}}
+        maps = {**self._maps, 'schedules': self._schedules}
+        return {**self._keys, **{key: dict(values) for key, values in maps.items() if values}}
 
     def publish(self, store: Store | None = None) -> int:
         """Makes the definition known to the store; returns its version."""

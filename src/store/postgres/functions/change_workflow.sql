@@ -1,6 +1,7 @@
 -- Sets the state of all versions of a workflow: 0 published, 1 disabled, 2 deleted (schema/0001_initial.sql). owner NULL = the workflow of
 -- all workspaces. Returns 'ok', 'workspace_not_found', 'workflow_not_found', or 'illegal_state': it is not deleted, because `living`
--- executions of it have not ended. An enqueue that commits after the count keeps its version and runs.
+-- executions of it have not ended. With it go the schedules that it sets.
+-- An enqueue that commits after the count keeps its version and runs.
 -- The newest version is locked before the others are read, because publish_definition() copies its state.
 -- Locks: the versions. Callers: disable_workflow(), enable_workflow(), delete_workflow(), change_workflow (queries/deletion.sql).
 CREATE OR REPLACE FUNCTION :schema.change_workflow(workflow text, owner text, new_state integer, actor text DEFAULT NULL,
@@ -18,6 +19,11 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    -- Before the versions, see publish_with_schedules(); and only for some, since a caller may keep its transaction open for long.
+    IF new_state = 2 AND EXISTS (SELECT 1 FROM :schema.schedules s
+                                 WHERE s.definition_owner = owner_id AND s.workflow = change_workflow.workflow) THEN
+        LOCK TABLE :schema.schedules IN ROW EXCLUSIVE MODE;
+    END IF;
     PERFORM 1 FROM :schema.workflow_definitions d
     WHERE d.name = workflow AND d.workspace_id = owner_id AND d.state <> 2 ORDER BY d.id FOR NO KEY UPDATE;
     IF NOT FOUND THEN
@@ -30,6 +36,9 @@ BEGIN
             status := 'illegal_state';
             RETURN;
         END IF;
+    END IF;
+    IF new_state = 2 THEN
+        PERFORM :schema.remove_definition_schedules(workflow, owner_id, '{}', actor, why);
     END IF;
     before := :schema.setting_of('workflow', workflow, owner);
     UPDATE :schema.workflow_definitions d SET state = new_state

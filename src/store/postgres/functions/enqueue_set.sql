@@ -4,6 +4,7 @@
 --   executor_groups NULL = the definition's, else that of default_groups (may be shorter than the other arrays), else 'default'
 --   run_ats         microseconds; NULL = now
 --   traceparents, business_keys, labels  NULL = none; may be shorter than the other arrays. labels: JSON objects of texts
+--   only_of_all     the workflows are those without an owner, also if the workspace has its own of the name.
 -- Returns a row per request, by its place (from 1): 'ok', or the refusal of this request alone.
 --
 -- 1. resolve_names() turns names into ids, and makes missing groups that no request named itself.
@@ -24,7 +25,7 @@
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
                                                default_groups text[], traceparents text[], business_keys text[] DEFAULT NULL,
-                                               labels text[] DEFAULT NULL)
+                                               labels text[] DEFAULT NULL, only_of_all boolean DEFAULT false)
 RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -46,7 +47,7 @@ DECLARE
     inserted       uuid[];
 BEGIN
     SELECT r.workspace_ids, r.definition_ids, r.group_ids, r.demands INTO workspace_ids, definition_ids, group_ids, demands
-    FROM :schema.resolve_names(workspaces, workflows, executor_groups, default_groups) r;
+    FROM :schema.resolve_names(workspaces, workflows, executor_groups, default_groups, only_of_all) r;
     wanted_ids := definition_ids;
     IF array_position(group_ids, NULL) IS NOT NULL THEN
         definition_ids := ARRAY(SELECT CASE WHEN u.group_id IS NOT NULL THEN u.definition_id END

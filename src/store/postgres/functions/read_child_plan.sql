@@ -38,7 +38,8 @@ BEGIN
                                    WHERE octet_length(c.params::text) > params_most) THEN 'children_too_large' END;
         items := CASE WHEN wrong IS NULL THEN items ELSE 0 END;
         UPDATE :schema.child_steps s
-        SET workflow = planned ->> 'workflow', executor_group = planned ->> 'executor_group', default_group = own.name,
+        SET workspace = planned ->> 'workspace', workflow = planned ->> 'workflow',
+            executor_group = planned ->> 'executor_group', default_group = own.name,
             priority = coalesce((planned ->> 'priority')::integer, own.priority, 0), is_single = planned ->> 'is_single' = '1',
             waits_for_all = planned ->> 'waits_for_all' = '1', wanted = (planned ->> 'wanted')::integer,
             max_parallel = (planned ->> 'max_parallel')::integer, leaves = planned ->> 'leaves' = '1', depth = deep, count = items,

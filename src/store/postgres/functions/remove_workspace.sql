@@ -12,7 +12,7 @@
 -- 4. An enqueue that commits after the count leaves an orphan, which the scheduler ends (fail_orphans()). A firing of a schedule that is
 --    inserted meanwhile is removed by the duty of schedules.
 -- Items are locked with SKIP LOCKED: a round or an act that holds one may wait for act_gate.
--- Locks: the workspace, its workflows, with at_once the table act_gate EXCLUSIVE, the items.
+-- Locks: with schedules of its workflows that table, the workspace, its workflows, with at_once the table act_gate EXCLUSIVE, the items.
 -- Callers: delete_workspace(), remove_workspace (queries/deletion.sql).
 CREATE OR REPLACE FUNCTION :schema.remove_workspace(workspace text, fails_waiting boolean, most integer, actor text, why text,
                                                     at_once boolean, OUT status text, OUT held bigint, OUT waiting bigint,
@@ -29,6 +29,10 @@ DECLARE
 BEGIN
     failed := 0;
     more := false;
+    IF EXISTS (SELECT 1 FROM :schema.schedules s
+               WHERE s.definition_owner = (SELECT w.id FROM :schema.workspaces w WHERE w.name = workspace)) THEN
+        LOCK TABLE :schema.schedules IN ROW EXCLUSIVE MODE; -- before any version, see publish_with_schedules()
+    END IF;
     SELECT w.id, w.paused INTO owner, is_paused FROM :schema.workspaces w WHERE w.name = workspace FOR UPDATE;
     IF NOT FOUND THEN
         status := 'workspace_not_found';
@@ -63,6 +67,7 @@ BEGIN
     IF more THEN
         UPDATE :schema.workspaces w SET paused = true WHERE w.id = owner;
     ELSE
+        PERFORM :schema.remove_definition_schedules(NULL, owner, '{}', actor, why);
         DELETE FROM :schema.workspaces w WHERE w.id = owner;
         INSERT INTO :schema.deleted_workspaces (id, name, deleted_at) VALUES (owner, workspace, now_us);
         UPDATE :schema.workflow_definitions d SET state = 2 WHERE d.workspace_id = owner;

@@ -1,10 +1,11 @@
 -- The names of requests as ids, in the order of the requests: the workspace, the newest version of the workflow, its demand, and the
 -- executor group. NULL where there is none, and for a workflow that is disabled. A workflow of the workspace's own comes before one of all
--- workspaces. The group is the request's, else the definition's, else the request's default_group, else 'default'. A default group, or
--- one of a definition, is made when there is none of that name; one that a request names is not.
+-- workspaces; with only_of_all it is not looked for. The group is the request's, else the definition's, else the request's default_group,
+-- else 'default'. A default group, or one of a definition, is made when there is none of that name; one that a request names is not.
 -- Locks: a new group, until the end of the transaction; another transaction that makes the same one waits for it.
 -- Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows text[], executor_groups text[], default_groups text[],
+                                                 only_of_all boolean,
                                                  OUT workspace_ids integer[], OUT definition_ids bigint[], OUT group_ids integer[],
                                                  OUT demands integer[])
 LANGUAGE plpgsql VOLATILE AS $$
@@ -22,7 +23,8 @@ BEGIN
               CROSS JOIN LATERAL (SELECT (SELECT w.id FROM :schema.workspaces w WHERE w.name = r.workspace) OFFSET 0) a (workspace_id)
               LEFT JOIN LATERAL (
                   SELECT CASE v.state WHEN 0 THEN v.id END, v.executor_group, v.demand FROM :schema.workflow_definitions v
-                  WHERE v.name = r.workflow AND v.workspace_id IN (a.workspace_id, 0) AND a.workspace_id IS NOT NULL AND v.state <> 2
+                  WHERE v.name = r.workflow AND v.workspace_id IN (CASE WHEN only_of_all THEN 0 ELSE a.workspace_id END, 0)
+                        AND a.workspace_id IS NOT NULL AND v.state <> 2
                   ORDER BY v.workspace_id DESC, v.version DESC LIMIT 1) d (definition_id, group_name, demand) ON true
               CROSS JOIN LATERAL (
                   SELECT coalesce(r.group_name, d.group_name, r.default_group, 'default') OFFSET 0) n (group_name)

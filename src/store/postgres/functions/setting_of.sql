@@ -30,7 +30,8 @@ BEGIN
                                                     'workflow', s.workflow, 'params', s.params,
                                                     'workspaces', :schema.workspace_names(s.workspaces), 'plan', s.plan,
                                                     'overlap', s.overlap, 'catch_up_us', s.catch_up,
-                                                    'paused', s.paused)
+                                                    'paused', s.paused,
+                                                    'definition_name', :schema.definition_of_schedule(s.definition_owner, s.workflow))
                           FROM :schema.schedules s WHERE s.name = key)
     WHEN 'workflow' THEN (SELECT jsonb_build_object('version', d.version, 'state',
                                                     (ARRAY['published', 'disabled', 'deleted'])[d.state + 1])

@@ -13,7 +13,7 @@ SELECT :schema.pause_schedule($1, $2, $3, $4);
 
 -- $1 name, $2 actor, $3 reason
 -- name: delete_schedule
-SELECT :schema.delete_schedule($1, $2, $3);
+SELECT d.status, d.owner FROM :schema.delete_schedule($1, $2, $3) d;
 
 -- $1 name, $2 names of workspaces, $3 time; 0 = now, $4 key or NULL, $5 firings of a part, $6 firings that may wait in a workspace,
 -- $7 actor, $8 reason, $9 arguments for the record or NULL
@@ -107,6 +107,7 @@ SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
                 (SELECT e.status FROM :schema.workflow_executions e WHERE e.id = s.last_execution_id)) AS last_status,
        :schema.rfc3339(s.refused_at) AS refused_at,
        :schema.rfc3339(r.due_at) AS refused_due_at, r.due_at IS NOT NULL OR s.retry_at IS NOT NULL AS is_refused, s.error_code, s.error,
+       :schema.definition_of_schedule(s.definition_owner, s.workflow) AS definition_name,
        :schema.rfc3339(s.created_at) AS created_at
 FROM :schema.schedules s
 LEFT JOIN LATERAL (SELECT x.due_at FROM :schema.schedule_refusals x

@@ -19,8 +19,8 @@ SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
 
 -- $5 = '' when the definition names no group.
 -- name: publish_definition
-SELECT p.status, p.definition_id, p.version, p.unchanged
-FROM :schema.publish_definition($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb, $8, $9, $10, $11::jsonb) p;
+SELECT p.status, p.definition_id, p.version, p.unchanged, p.schedule, p.unknown
+FROM :schema.publish_with_schedules($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb, $8, $9, $10, $11::jsonb, $12::jsonb, $13) p;
 
 -- The newest older version of $1 that has its text; 0 = none. Deleted ones do not count.
 -- name: earlier_definition

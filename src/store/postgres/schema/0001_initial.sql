@@ -284,7 +284,7 @@ CREATE TABLE :schema.dismissals (
 -- cancelled with the parent. is_settled: the wait is over. problem: the code of the failure of a plan that makes no children.
 CREATE TABLE :schema.child_steps (
     parent_id      uuid    NOT NULL,
-    workspace_id   integer NOT NULL,
+    workspace_id   integer NOT NULL,           -- of the parent
     priority       integer NOT NULL DEFAULT 0,
     wanted         integer NOT NULL DEFAULT 0,
     max_parallel   integer NOT NULL DEFAULT 0,
@@ -299,6 +299,7 @@ CREATE TABLE :schema.child_steps (
     leaves         boolean NOT NULL DEFAULT false,
     is_settled     boolean NOT NULL DEFAULT false,
     step           text    COLLATE "C" NOT NULL,
+    workspace      text    COLLATE "C",        -- where the children start; NULL = in that of the parent
     workflow       text    COLLATE "C",
     executor_group text    COLLATE "C",
     default_group  text    COLLATE "C",
@@ -608,6 +609,7 @@ CREATE TABLE :schema.schedules (
     params         text    NOT NULL,
     workspaces     integer[],
     plan           text    COLLATE "C",
+    definition_owner integer, -- the workspace of the definition that sets it, 0 = it is of all workspaces; NULL = a user sets it
     overlap        text    COLLATE "C" NOT NULL,
     catch_up       bigint  NOT NULL,
     paused         boolean NOT NULL DEFAULT false,
@@ -631,6 +633,7 @@ CREATE TABLE :schema.schedules (
     CHECK ((cron IS NULL) <> (every IS NULL)),
     CHECK ((workspaces IS NULL) <> (plan IS NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500);
+CREATE INDEX schedules_of_definition ON :schema.schedules (definition_owner, workflow) WHERE definition_owner IS NOT NULL;
 CREATE INDEX schedules_due ON :schema.schedules
     ((CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE greatest(due_at, retry_at) END))
 WHERE expands_at IS NOT NULL OR NOT paused AND due_at IS NOT NULL;

@@ -48,7 +48,10 @@ WHEN 'schedule' THEN (SELECT json_object('cron', s.cron, 'zone', s.zone, 'every_
                                               (SELECT json_group_array(w.name) FROM json_each(s.workspaces) i
                                                JOIN workspaces w ON w.id = i.value) END),
                                          'plan', s.plan, 'overlap', s.overlap, 'catch_up_us', s.catch_up,
-                                         'paused', json(iif(s.paused, 'true', 'false')))
+                                         'paused', json(iif(s.paused, 'true', 'false')),
+                                         'definition_name', CASE WHEN s.definition_owner IS NOT NULL
+                                             THEN coalesce((SELECT w.name || '/' FROM workspaces w WHERE w.id = s.definition_owner), '')
+                                                  || s.workflow END)
                       FROM schedules s WHERE s.name = ?2)
 WHEN 'lock' THEN (SELECT json_object('holder', l.locked_by) FROM shedlock l WHERE l.name = ?2 AND l.lock_until > ?4)
 END;

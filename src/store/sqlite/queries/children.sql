@@ -50,15 +50,17 @@ SET ended = ended + 1,
     completed = completed + (SELECT c.status = 'COMPLETED' FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position = ?3)
 WHERE parent_id = ?1 AND step = ?2;
 
--- The last columns: whether the parent lives, whether it is in the history, the problem of the plan. The last one: an action brought the
--- plan, and no state waits for it (any more). The wait is on record with the plan.
+-- The last columns: whether the parent lives, whether it is in the history, the problem of the plan. Then: an action brought the
+-- plan, and no state waits for it (any more). The wait is on record with the plan. At last whether the plan names the workspace.
 -- name: read_child_step
 SELECT s.workflow, s.executor_group, s.default_group, s.priority, s.is_single, s.waits_for_all, s.wanted, s.max_parallel, s.leaves, s.count,
-       s.started, s.ended, s.completed, s.cancelled_to, s.is_settled, (SELECT w.name FROM workspaces w WHERE w.id = s.workspace_id),
+       s.started, s.ended, s.completed, s.cancelled_to, s.is_settled,
+       coalesce(s.workspace, (SELECT w.name FROM workspaces w WHERE w.id = s.workspace_id)),
        EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = s.parent_id),
        EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id), s.problem,
        s.plan IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workflow_node_executions n
-                                          WHERE n.execution_id = s.parent_id AND n.step = 'state' AND n.signal = 'children:' || s.step)
+                                          WHERE n.execution_id = s.parent_id AND n.step = 'state' AND n.signal = 'children:' || s.step),
+       s.workspace IS NOT NULL
 FROM child_steps s WHERE s.parent_id = ?1 AND s.step = ?2;
 
 -- The plan of a step or of an action, and the depth of its children.
@@ -70,11 +72,12 @@ SELECT coalesce(nullif(o.plan, ''), e.variables),
 FROM child_steps o LEFT JOIN workflow_node_executions e ON e.execution_id = o.parent_id AND e.step = o.step
 WHERE o.parent_id = ?1 AND o.step = ?2 AND coalesce(nullif(o.plan, ''), e.variables) IS NOT NULL;
 
--- ?3 to ?10 of the plan, ?11 depth, ?12 number of children, ?13 problem. What the plan leaves open comes from the parent.
+-- ?3 to ?10 of the plan, ?11 depth, ?12 number of children, ?13 problem, ?14 workspace of the plan or NULL.
+-- What the plan leaves open comes from the parent.
 -- name: fill_child_step
 UPDATE child_steps
 SET workflow = ?3, executor_group = ?4, is_single = ?6, waits_for_all = ?7, wanted = ?8, max_parallel = ?9, leaves = ?10, depth = ?11,
-    count = ?12, problem = ?13,
+    count = ?12, problem = ?13, workspace = ?14,
     priority = coalesce(?5, (SELECT p.priority FROM workflow_execution_queue p WHERE p.id = ?1),
                         (SELECT p.priority FROM workflow_executions p WHERE p.id = ?1), 0),
     default_group = (SELECT g.name FROM executor_groups g

@@ -11,22 +11,40 @@ SELECT name FROM schedules ORDER BY name LIMIT 1000;
 
 -- With the same times an overdue time stays due; one that is too late, of a wrong clock, does not stay. ?1 name, ?2 cron or NULL,
 -- ?3 zone or NULL, ?4 interval; 0 = none, ?5 jitter, ?6 first time; 0 = none, ?7 last time; 0 = none, ?8 workflow, ?9 params,
--- ?10 workspaces or NULL, ?11 plan or NULL, ?12 overlap policy, ?13 catch-up, ?14 now, ?15 due time
+-- ?10 workspaces or NULL, ?11 plan or NULL, ?12 overlap policy, ?13 catch-up, ?14 now, ?15 due time, TIME_NEVER = none is left,
+-- ?16 workspace of the definition, 0 = it is of all workspaces, -1 = no definition sets it
 -- name: set_schedule
 INSERT INTO schedules (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan, overlap, catch_up,
-                       created_at, due_at)
-VALUES (?1, ?2, ?3, nullif(?4, 0), ?5, nullif(?6, 0), nullif(?7, 0), ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                       created_at, due_at, definition_owner)
+VALUES (?1, ?2, ?3, nullif(?4, 0), ?5, nullif(?6, 0), nullif(?7, 0), ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+        nullif(?15, 9223372036854775807), nullif(?16, -1))
 ON CONFLICT (name) DO UPDATE
 SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter, starts_at = excluded.starts_at,
     ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params, workspaces = excluded.workspaces,
     plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up, retry_at = NULL,
+    definition_owner = excluded.definition_owner,
     (refused_at, error_code, error) = (SELECT CASE WHEN r.held THEN refused_at END, CASE WHEN r.held THEN error_code END,
                                               CASE WHEN r.held THEN error END
                                        FROM (SELECT EXISTS (SELECT 1 FROM schedule_refusals x WHERE x.schedule_id = schedules.id)
                                              AS held) r),
     due_at = CASE WHEN due_at IS NULL OR cron IS NOT excluded.cron OR zone IS NOT excluded.zone OR every IS NOT excluded.every
                        OR starts_at IS NOT excluded.starts_at OR ends_at IS NOT excluded.ends_at
-                  THEN excluded.due_at ELSE min(due_at, excluded.due_at) END;
+                  THEN excluded.due_at ELSE min(due_at, coalesce(excluded.due_at, due_at)) END;
+
+-- The definition that owns a schedule, as its workspace and its name; no row: there is no such schedule, or no definition owns it. One
+-- that was deleted owns none. ?1 name
+-- name: find_definition_of_schedule
+SELECT coalesce((SELECT w.name || '/' FROM workspaces w WHERE w.id = s.definition_owner), '') || s.workflow, s.definition_owner, s.workflow
+FROM schedules s
+WHERE s.name = ?1 AND s.definition_owner IS NOT NULL
+  AND EXISTS (SELECT 1 FROM workflow_definitions d WHERE d.name = s.workflow AND d.workspace_id = s.definition_owner AND d.state <> 2);
+
+-- A schedule of a definition that is not to stay. ?1 workspace of the definition or 0, ?2 workflow; NULL = any, ?3 JSON array of
+-- the names that stay
+-- name: find_schedule_to_remove
+SELECT s.id, s.name FROM schedules s
+WHERE s.definition_owner = ?1 AND (?2 IS NULL OR s.workflow = ?2) AND s.name NOT IN (SELECT i.value FROM json_each(?3) i)
+LIMIT 1;
 
 -- Refusals in workspaces that the schedule has no longer. ?1 name, ?2 ids of its workspaces or NULL, ?3 its plan
 -- name: remove_refusals_elsewhere
@@ -350,6 +368,9 @@ SELECT s.name, s.cron, s.zone, s.every AS every_us, s.jitter AS jitter_us,
        strftime('%Y-%m-%dT%H:%M:%S', r.due_at / 1000000, 'unixepoch') || printf('.%06dZ', r.due_at % 1000000) AS refused_due_at,
        iif(r.due_at IS NOT NULL OR s.retry_at IS NOT NULL, 'true', 'false') AS is_refused,
        s.error_code, s.error,
+       CASE WHEN s.definition_owner IS NOT NULL
+            THEN coalesce((SELECT w.name || '/' FROM workspaces w WHERE w.id = s.definition_owner), '') || s.workflow
+       END AS definition_name,
        strftime('%Y-%m-%dT%H:%M:%S', s.created_at / 1000000, 'unixepoch') || printf('.%06dZ', s.created_at % 1000000) AS created_at
 FROM schedules s
 LEFT JOIN schedule_refusals r ON r.schedule_id = s.id

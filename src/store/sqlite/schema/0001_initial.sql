@@ -242,7 +242,8 @@ CREATE TABLE dismissals (
 CREATE TABLE child_steps (
     parent_id      TEXT    NOT NULL,
     step           TEXT    NOT NULL,
-    workspace_id   INTEGER NOT NULL,
+    workspace_id   INTEGER NOT NULL, -- of the parent
+    workspace      TEXT,             -- where the children start; NULL = in that of the parent
     workflow       TEXT,
     executor_group TEXT,
     default_group  TEXT,
@@ -466,6 +467,7 @@ CREATE TABLE schedules (
     params         TEXT    NOT NULL,
     workspaces     TEXT,
     plan           TEXT,
+    definition_owner INTEGER, -- the workspace of the definition that sets it, 0 = it is of all workspaces; NULL = a user sets it
     overlap        TEXT    NOT NULL,
     catch_up       INTEGER NOT NULL,
     paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
@@ -489,6 +491,7 @@ CREATE TABLE schedules (
     CHECK ((cron IS NULL) <> (every IS NULL)),
     CHECK ((workspaces IS NULL) <> (plan IS NULL))
 );
+CREATE INDEX schedules_of_definition ON schedules (definition_owner, workflow) WHERE definition_owner IS NOT NULL;
 CREATE INDEX schedules_due ON schedules
     (CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(due_at, coalesce(retry_at, 0)) END)
 WHERE expands_at IS NOT NULL OR paused = 0 AND due_at IS NOT NULL;

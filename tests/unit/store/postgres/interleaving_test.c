@@ -215,6 +215,55 @@ static void set_and_advance(struct scene *scene)
     assert_string_equal(run(scene->a, ADVANCE_SQL), "1");
 }
 
+#define PUBLISH_SQL                                                                                                        \
+    "SELECT p.status FROM weir.publish_with_schedules('report', %s, '%s', 0, NULL, false, '[]', NULL, NULL, NULL, "        \
+    "NULL, "                                                                                                               \
+    "'%s', 10000) p"
+#define SECTION                                                                                                            \
+    "[{\"name\":\"night\",\"every_us\":10000000,\"jitter_us\":0,\"from_us\":0,\"until_us\":0,\"params\":\"{}\","           \
+    "\"workspaces\":[\"acme\"],\"overlap\":\"skip\",\"catch_up_us\":60000000,\"due_us\":1}]"
+
+/* The version of the second publication is the later one, so its schedules count: it has none. */
+static void publications_set_their_schedules_in_the_order_of_their_versions(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, PUBLISH_SQL, "NULL", "first", SECTION), "ok");
+    run_into(scene->b, PUBLISH_SQL, "NULL", "second", "[]");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "ok");
+    assert_string_equal(run(scene->a, "SELECT max(version) FROM weir.workflow_definitions WHERE name = 'report'"), "2");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedules"), "0");
+}
+
+/* The firing is inserted while the deletion waits for the schedule. */
+static void a_deletion_beside_a_firing_leaves_nothing(void **state)
+{
+    struct scene *scene = *state;
+    assert_string_equal(run(scene->a, PUBLISH_SQL, "NULL", "first", SECTION), "ok");
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a, ADVANCE_SQL), "1");
+    run_into(scene->b, "SELECT c.status FROM weir.change_workflow('report', NULL, 2) c");
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "ok");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedules"), "0");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedule_firings"), "0");
+}
+
+/* The owner of the definition is gone when its schedules are set; those of the workflow of all workspaces are others. */
+static void a_publication_beside_the_deletion_of_its_owner_touches_no_other_schedule(void **state)
+{
+    struct scene *scene = *state;
+    assert_string_equal(run(scene->a, PUBLISH_SQL, "NULL", "first", SECTION), "ok");
+    assert_string_equal(run(scene->a, PUBLISH_SQL, "'beta'", "own", "[]"), "ok");
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "SELECT weir.remove_workspace('beta', true, 100, NULL, NULL, true)");
+    run_into(scene->b, PUBLISH_SQL, "'beta'", "next", "[]");
+    (void)run(scene->a, "COMMIT");
+    (void)answer(scene->b);
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedules"), "1");
+}
+
 /* The settlement has locked the schedule when the act begins, and changes it afterwards. */
 static void assert_waits_for_a_settlement(struct scene *scene, const char *act_sql)
 {
@@ -247,7 +296,7 @@ static void a_pause_waits_for_a_settlement_and_neither_is_undone(void **state)
 static void a_delete_waits_for_a_settlement_and_leaves_nothing(void **state)
 {
     struct scene *scene = *state;
-    assert_waits_for_a_settlement(scene, "SELECT weir.delete_schedule('often', NULL, NULL)");
+    assert_waits_for_a_settlement(scene, "SELECT d.status FROM weir.delete_schedule('often', NULL, NULL) d");
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.schedule_refusals"), "0");
 }
 
@@ -369,6 +418,9 @@ int main(void)
         SCENE_TEST(an_item_that_is_put_back_before_its_lock_is_still_cancelled),
         SCENE_TEST(a_set_waits_for_a_settlement_and_neither_is_undone),
         SCENE_TEST(a_pause_waits_for_a_settlement_and_neither_is_undone),
+        SCENE_TEST(publications_set_their_schedules_in_the_order_of_their_versions),
+        SCENE_TEST(a_deletion_beside_a_firing_leaves_nothing),
+        SCENE_TEST(a_publication_beside_the_deletion_of_its_owner_touches_no_other_schedule),
         SCENE_TEST(a_delete_waits_for_a_settlement_and_leaves_nothing),
         SCENE_TEST(a_settlement_behind_a_delete_inserts_no_firing),
         SCENE_TEST(a_time_that_two_nodes_advance_fires_once),
