@@ -18,7 +18,6 @@
 #include "observe/span_exporter.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@
 
 #include "base/error.h"
 #include "base/libcurl.h"
+#include "base/thread.h"
 #include "observe/spans.h"
 
 #define OTLP_PATH "/v1/traces"
@@ -334,13 +334,7 @@ enum weir_status span_exporter_open(const struct span_exporter_options *options,
         free_exporter(exporter);
         return error_out_of_memory(error);
     }
-    /* Signals are the host's: its own threads take them. */
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&exporter->thread, NULL, run_exporter, exporter);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failure = thread_start(&exporter->thread, run_exporter, exporter);
     if (failure != 0) {
         free_exporter(exporter);
         return error_set(error, WEIR_SYSTEM, "the system cannot start a thread for the export of spans: %s",

@@ -15,13 +15,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/thread.h"
 
 enum { FAILURE_SLOTS = 1024, SET_BYTES_MAX = 256 * 1024 * 1024 };
 
@@ -284,8 +284,6 @@ static void *run_refresh_thread(void *context)
 enum weir_status access_start(struct access *access, const struct store *store, struct weir_error *error)
 {
     INVARIANT(access != NULL && store != NULL && !access->has_thread);
-    sigset_t all;
-    sigset_t before;
     enum weir_status status = store_open_again(store, &access->store, error);
     if (status == WEIR_OK) {
         status = access_refresh(access, access->store, error);
@@ -293,10 +291,7 @@ enum weir_status access_start(struct access *access, const struct store *store, 
     if (status != WEIR_OK) {
         return status;
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
-    int native = pthread_create(&access->thread, NULL, run_refresh_thread, access);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&access->thread, run_refresh_thread, access);
     access->has_thread = native == 0;
     return native == 0 ? WEIR_OK
                        : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for tokens: %s",

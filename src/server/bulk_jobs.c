@@ -4,12 +4,12 @@
 #include "server/bulk_jobs.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "store/filter.h"
 
 enum job_state { JOB_RUNNING, JOB_DONE, JOB_STOPPED, JOB_FAILED };
@@ -185,14 +185,10 @@ static struct bulk_job **place_for_job(struct bulk_jobs *jobs)
     return place;
 }
 
-/* The thread begins with the lock held, so that the act is in its place before it changes anything of it. Signals are the
- * program's. */
+/* The thread begins with the lock held, so that the act is in its place before it changes anything of it. */
 static enum weir_status start_job(struct bulk_jobs *jobs, struct bulk_job *job, struct weir_error *error)
 {
     struct bulk_job *former = NULL;
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
     (void)pthread_mutex_lock(&jobs->lock);
     if (jobs->running >= BULK_JOBS_AT_ONCE) {
         (void)pthread_mutex_unlock(&jobs->lock);
@@ -200,9 +196,7 @@ static enum weir_status start_job(struct bulk_jobs *jobs, struct bulk_job *job, 
     }
     struct bulk_job **place = place_for_job(jobs);
     INVARIANT(place != NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int native = pthread_create(&job->thread, NULL, run_job, job);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&job->thread, run_job, job);
     if (native == 0) {
         former = *place;
         job->number = ++jobs->number;

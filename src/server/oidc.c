@@ -10,7 +10,6 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "base/bearer_token.h"
 #include "base/error.h"
 #include "base/libcurl.h"
+#include "base/thread.h"
 #include "base/token_secret.h"
 #include "server/oidc_provider.h"
 #include "server/request.h"
@@ -192,12 +192,7 @@ static bool keep_options(struct oidc *oidc)
 
 static enum weir_status start_oidc_thread(struct oidc *oidc, struct weir_error *error)
 {
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
-    int native = pthread_create(&oidc->thread, NULL, run_oidc_thread, oidc);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&oidc->thread, run_oidc_thread, oidc);
     oidc->has_thread = native == 0;
     return native == 0 ? WEIR_OK
                        : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for sign-ins: %s",

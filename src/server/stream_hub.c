@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "server/access.h"
 #include "server/http_server.h"
 
@@ -665,12 +665,7 @@ static size_t places_of_process(void)
 
 static enum weir_status start_stream_thread(struct stream_hub *hub, struct weir_error *error)
 {
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
-    int native = pthread_create(&hub->thread, NULL, run_stream_thread, hub);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&hub->thread, run_stream_thread, hub);
     hub->has_thread = native == 0;
     return native == 0 ? WEIR_OK
                        : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for streams: %s",

@@ -21,13 +21,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "server/task_hub_internal.h"
 
 #define REGISTER_AGAIN_US MICROSECONDS_PER_SECOND
@@ -449,12 +449,7 @@ enum weir_status task_hub_open(const struct task_hub_options *options, struct ta
 enum weir_status task_hub_run_thread(struct task_hub *hub, struct weir_error *error)
 {
     INVARIANT(hub != NULL && !hub->has_thread);
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int native = pthread_create(&hub->thread, NULL, run_hub_thread, hub);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&hub->thread, run_hub_thread, hub);
     hub->has_thread = native == 0;
     return native == 0
                ? WEIR_OK

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "worker/worker_internal.h"
 
 /* Of the machine: a simulated clock has no servers. */
@@ -229,13 +229,8 @@ static void *run_worker(void *context)
 enum weir_status worker_run_thread(struct worker *worker, struct weir_error *error)
 {
     INVARIANT(worker != NULL && !worker->has_thread);
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     worker->has_thread = true; /* before a stop can ask for it */
-    int native = pthread_create(&worker->thread, NULL, run_worker, worker);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&worker->thread, run_worker, worker);
     if (native != 0) {
         worker->has_thread = false;
         return error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for the worker");

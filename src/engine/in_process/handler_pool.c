@@ -18,13 +18,13 @@
  */
 #include "engine/in_process/handler_pool.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "engine/in_process/call_states.h"
 #include "engine/in_process/step_secrets.h"
 
@@ -404,16 +404,11 @@ enum weir_status handler_pool_run_threads(struct handler_pool *pool, size_t coun
 {
     INVARIANT(count > 0);
     fair_queue_init(&pool->queue, count < HANDLER_THREADS_MAX ? count : HANDLER_THREADS_MAX, spare);
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the node's own threads */
     int native = 0;
     while (native == 0 && pool->thread_count < count && pool->thread_count < HANDLER_THREADS_MAX) {
-        native = pthread_create(&pool->threads[pool->thread_count], NULL, run_handler_thread, pool);
+        native = thread_start(&pool->threads[pool->thread_count], run_handler_thread, pool);
         pool->thread_count += native == 0;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return native == 0 ? WEIR_OK
                        : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for handlers");
 }

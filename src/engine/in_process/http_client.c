@@ -19,7 +19,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -27,6 +26,7 @@
 
 #include "base/error.h"
 #include "base/libcurl.h"
+#include "base/thread.h"
 #include "engine/in_process/shortage.h"
 
 enum { IDLE_CONNECTIONS_MAX = 64, POLL_MOST_MS = 60 * 1000 };
@@ -519,8 +519,6 @@ void http_client_init(struct http_client *client, const struct address_rules *ru
 enum weir_status http_client_start(struct http_client *client, struct weir_error *error)
 {
     INVARIANT(client != NULL);
-    sigset_t all;
-    sigset_t before;
     enum weir_status status = client->has_thread ? WEIR_OK : libcurl_load("an http step", error);
     if (status != WEIR_OK || client->has_thread) {
         return status;
@@ -532,10 +530,7 @@ enum weir_status http_client_start(struct http_client *client, struct weir_error
             return error_out_of_memory(error);
         }
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the node's own threads */
-    int native = pthread_create(&client->thread, NULL, run_client, client);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&client->thread, run_client, client);
     client->has_thread = native == 0;
     return native == 0 ? WEIR_OK
                        : error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for http steps");

@@ -16,7 +16,6 @@
  */
 #include "engine/in_process/in_process.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +25,7 @@
 #include "base/error.h"
 #include "base/stack.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "engine/in_process/execution.h"
 #include "engine/in_process/runner.h"
 #include "engine/in_process/runner_commands.h"
@@ -188,12 +188,7 @@ static enum weir_status in_process_run_threads(struct engine *engine, struct wei
     if (status != WEIR_OK) {
         return status;
     }
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int native = pthread_create(&runner->thread, NULL, run_engine_loop, runner);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&runner->thread, run_engine_loop, runner);
     if (native != 0) {
         return error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for the engine's loop");
     }

@@ -12,7 +12,6 @@
 #include "engine/temporal/temporal.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "engine/temporal/temporal_internal.h"
 
 static struct temporal *engine_of(struct engine *engine)
@@ -183,16 +183,11 @@ static int temporal_fd(struct engine *base)
 static enum weir_status temporal_run_threads(struct engine *base, struct weir_error *error)
 {
     struct temporal *engine = engine_of(base);
-    sigset_t all;
-    sigset_t before;
     if (engine->has_thread) {
         return WEIR_OK;
     }
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     engine->has_thread = true;
-    int native = pthread_create(&engine->thread, NULL, run_temporal_loop, engine);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int native = thread_start(&engine->thread, run_temporal_loop, engine);
     if (native != 0) {
         engine->has_thread = false;
         return error_set_native(error, WEIR_SYSTEM, native, "the system cannot start a thread for the loop of the engine");

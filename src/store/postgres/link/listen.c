@@ -15,13 +15,13 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/link/link.h"
 
@@ -197,17 +197,12 @@ static void register_fork_handler(void)
 static struct listener *listener_open(struct address *address)
 {
     struct listener *listener = calloc(1, sizeof *listener);
-    sigset_t all;
-    sigset_t before;
     if (listener == NULL) {
         return NULL;
     }
     listener->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     listener->address = address_share(address);
-    (void)sigfillset(&all); /* signals are for the program's own threads */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = listener->stop_fd >= 0 && pthread_create(&listener->thread, NULL, run_listener, listener) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    bool started = listener->stop_fd >= 0 && thread_start(&listener->thread, run_listener, listener) == 0;
     if (!started) {
         if (listener->stop_fd >= 0) {
             (void)close(listener->stop_fd);
