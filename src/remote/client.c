@@ -258,13 +258,29 @@ void remote_client_add_body_text(struct remote_client *client, const char *strin
     remote_client_body(client, json_string(string));
 }
 
+static void add_member_key(struct remote_client *client, const char *key)
+{
+    const struct text *body = &client->body;
+    if (body->length > 0 && body->data[body->length - 1] != '{') {
+        remote_client_add_body(client, ",", 1);
+    }
+    remote_client_add_body_text(client, key);
+    remote_client_add_body(client, ":", 1);
+}
+
 void remote_client_add_member(struct remote_client *client, const char *key, const char *value)
 {
     if (value != NULL) {
-        remote_client_add_body(client, ",", 1);
-        remote_client_add_body_text(client, key);
-        remote_client_add_body(client, ":", 1);
+        add_member_key(client, key);
         remote_client_add_body_text(client, value);
+    }
+}
+
+void remote_client_add_json(struct remote_client *client, const char *key, const char *json)
+{
+    if (json != NULL) {
+        add_member_key(client, key);
+        remote_client_add_body(client, json, strlen(json));
     }
 }
 

@@ -99,8 +99,10 @@ void remote_client_add_body(struct remote_client *client, const char *bytes, siz
 /* A JSON string. */
 void remote_client_add_body_text(struct remote_client *client, const char *string);
 
-/* ,"KEY":"VALUE"; nothing when the value is NULL. */
+/* "KEY":"VALUE", behind a comma if it is not the first member of its object; nothing when the value is NULL. */
 void remote_client_add_member(struct remote_client *client, const char *key, const char *value);
+/* The same with a value that is JSON already. */
+void remote_client_add_json(struct remote_client *client, const char *key, const char *json);
 
 /* Sends the request. If a server cannot be connected to, the next one gets it. *ret_answer: the body of an answer 2xx, to
  * be released by the caller; may be NULL. */

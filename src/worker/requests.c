@@ -143,9 +143,7 @@ static void begin_item(struct worker_request *request, struct worker_run *run)
 static void request_add_result(struct remote_client *client, const struct worker_result *result)
 {
     if (result->end == ENGINE_CALL_DONE) {
-        const char *output = result->output != NULL ? result->output : "null";
-        remote_client_add_body(client, ",\"output\":", strlen(",\"output\":"));
-        remote_client_add_body(client, output, strlen(output));
+        remote_client_add_json(client, "output", result->output != NULL ? result->output : "null");
         return;
     }
     remote_client_add_member(client, "error_code", result->code);

@@ -101,10 +101,7 @@ enum weir_status http_complete(struct store *store, const struct completion *com
         int length = snprintf(fence, sizeof fence, ",\"fence\":%lld", (long long)completion->fence);
         remote_client_add_body(client, fence, (size_t)length);
     }
-    if (completion->result != NULL) {
-        remote_client_add_body(client, ",\"result\":", strlen(",\"result\":"));
-        remote_client_add_body(client, completion->result, strlen(completion->result));
-    }
+    remote_client_add_json(client, "result", completion->result);
     remote_client_add_body(client, "}", 1);
     return remote_change_as(store, "POST", "application/json", NULL, error);
 }
@@ -145,10 +142,7 @@ static enum weir_status report_to_server(struct store *store, const struct callb
     if (has_failed && report->is_final) {
         remote_client_add_body(client, ",\"retry\":false", strlen(",\"retry\":false"));
     }
-    if (!has_failed && report->output != NULL) {
-        remote_client_add_body(client, ",\"output\":", strlen(",\"output\":"));
-        remote_client_add_body(client, report->output, strlen(report->output));
-    }
+    remote_client_add_json(client, "output", has_failed ? NULL : report->output);
     remote_client_add_body(client, "}", 1);
     enum weir_status status = remote_change_as(store, "POST", "application/json", &answer, error);
     if (status == WEIR_OK) {
@@ -157,22 +151,6 @@ static enum weir_status report_to_server(struct store *store, const struct callb
         json_decref(answer);
     }
     return status;
-}
-
-/* `text` is JSON. */
-static void add_member(struct remote_client *client, const char *name, const char *text, bool is_json, int *count)
-{
-    if (text != NULL) {
-        remote_client_add_body(client, *count == 0 ? "{\"" : ",\"", 2);
-        remote_client_add_body(client, name, strlen(name));
-        remote_client_add_body(client, "\":", 2);
-        *count += 1;
-    }
-    if (text != NULL && is_json) {
-        remote_client_add_body(client, text, strlen(text));
-    } else if (text != NULL) {
-        remote_client_add_body_text(client, text);
-    }
 }
 
 /* A second update is another action, so a lost answer must not be repeated. The variables are JSON already, and go into the
@@ -184,10 +162,10 @@ static enum weir_status update_on_server(struct store *store, const struct signa
     const struct state_update *update = request->update;
     json_t *answer = NULL;
     remote_client_target(client, "/v1/executions/{}/update", (const char *const[]){request->id});
-    int count = 0;
-    add_member(client, "state", update->state, false, &count);
-    add_member(client, "if_state", update->if_state, false, &count);
-    add_member(client, "variables", update->variables, true, &count);
+    remote_client_add_body(client, "{", 1);
+    remote_client_add_member(client, "state", update->state);
+    remote_client_add_member(client, "if_state", update->if_state);
+    remote_client_add_json(client, "variables", update->variables);
     remote_client_add_body(client, "}", 1);
     enum weir_status status = remote_change_as(store, "POST", "application/json", &answer, error);
     if (status == WEIR_OK) {
@@ -221,10 +199,7 @@ enum weir_status http_signal(struct store *store, const struct signal_request *r
     remote_client_add_body(client, "{\"name\":", strlen("{\"name\":"));
     remote_client_add_body_text(client, request->name);
     remote_client_add_member(client, "key", request->key);
-    if (request->data != NULL) {
-        remote_client_add_body(client, ",\"data\":", strlen(",\"data\":"));
-        remote_client_add_body(client, request->data, strlen(request->data));
-    }
+    remote_client_add_json(client, "data", request->data);
     remote_client_add_body(client, "}", 1);
     enum weir_status status = remote_change_as(store, "POST", "application/json", &answer, error);
     if (status == WEIR_OK) {
