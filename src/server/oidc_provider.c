@@ -10,6 +10,7 @@
 #include "server/oidc_provider.h"
 
 #include <openssl/crypto.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,21 +315,20 @@ static bool provider_takes_basic(const struct oidc_provider *provider)
 /* "Authorization: Basic ...", of both parts percent-encoded (RFC 6749, 2.3.1). */
 static bool write_basic(const struct oidc_provider *provider, const char *secret, struct text *field)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     struct text pair = {.max = FORM_BYTES_MAX, .wipes = true};
     bool is_written = text_add_url_value(&pair, provider->client_id, strlen(provider->client_id)) == WEIR_OK &&
                       text_add_string(&pair, ":") == WEIR_OK &&
-                      text_add_url_value(&pair, secret, strlen(secret)) == WEIR_OK &&
-                      text_add_string(field, "Authorization: Basic ") == WEIR_OK;
-    for (size_t i = 0; i < pair.length && is_written; i += 3) {
-        size_t left = pair.length - i;
-        unsigned bits = (unsigned)(unsigned char)pair.data[i] << 16 |
-                        (left > 1 ? (unsigned)(unsigned char)pair.data[i + 1] << 8 : 0) |
-                        (left > 2 ? (unsigned)(unsigned char)pair.data[i + 2] : 0);
-        char group[4] = {letters[bits >> 18], letters[bits >> 12 & 63], left > 1 ? letters[bits >> 6 & 63] : '=',
-                         left > 2 ? letters[bits & 63] : '='};
-        is_written = text_add(field, group, sizeof group) == WEIR_OK;
+                      text_add_url_value(&pair, secret, strlen(secret)) == WEIR_OK;
+    size_t size = (pair.length + 2) / 3 * 4 + 1;
+    unsigned char *code = is_written ? malloc(size) : NULL;
+    if (code != NULL) {
+        int length = EVP_EncodeBlock(code, (const unsigned char *)pair.data, (int)pair.length);
+        is_written = text_add_string(field, "Authorization: Basic ") == WEIR_OK &&
+                     text_add(field, (const char *)code, (size_t)length) == WEIR_OK;
+        OPENSSL_cleanse(code, size);
     }
+    is_written = is_written && code != NULL;
+    free(code);
     text_close(&pair);
     return is_written;
 }

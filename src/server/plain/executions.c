@@ -55,14 +55,13 @@ static void add_workspace_field(struct html *html, const struct http_request *re
 /* The fields are those that people use most; the last one takes each condition of the command line. */
 static void add_filter(struct html *html, const struct http_request *request)
 {
-    static const char *const states[] = {"PENDING", "CLAIMED", "DISPATCHED", "WAITING", "COMPLETED", "FAILED", "CANCELLED"};
     const char *status = request_argument(request, "status");
     html_markup(html, "<form method=\"get\" action=\"executions\" role=\"search\" aria-label=\"Executions\">");
     add_workspace_field(html, request);
     add_filter_field(html, request, "workflow", "Workflow");
     html_markup(html, "<label>Status <select name=\"status\"><option value=\"\">all</option>");
-    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
-        add_option(html, states[i], status);
+    for (int state = 0; state < ITEM_STATE_COUNT; state++) {
+        add_option(html, item_state_name((enum item_state)state), status);
     }
     html_markup(html, "</select></label> ");
     add_filter_field(html, request, "where", "Filter");

@@ -15,6 +15,7 @@
 #include "base/base64url.h"
 #include "base/error.h"
 #include "base/token_secret.h"
+#include "server/plain/html.h"
 #include "server/routes/routes.h"
 #include "server/session_cookie.h"
 
@@ -32,29 +33,11 @@ enum {
 /* --- pages --- */
 
 /* A sentence: messages and hints begin with a small letter elsewhere. */
-static enum weir_status add_html(struct text *page, const char *text)
+static void add_sentence(struct html *html, const char *text)
 {
-    char first = (char)(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
-    enum weir_status status = first == text[0] ? WEIR_OK : text_add(page, &first, 1);
-    for (text += first == text[0] ? 0 : 1; *text != '\0' && status == WEIR_OK; text++) {
-        switch (*text) {
-        case '<':
-            status = text_add_string(page, "&lt;");
-            break;
-        case '>':
-            status = text_add_string(page, "&gt;");
-            break;
-        case '&':
-            status = text_add_string(page, "&amp;");
-            break;
-        case '"':
-            status = text_add_string(page, "&quot;");
-            break;
-        default:
-            status = text_add(page, text, 1);
-        }
-    }
-    return status;
+    const char first[] = {(char)(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]), '\0'};
+    html_text(html, first);
+    html_text(html, text[0] == '\0' ? text : text + 1);
 }
 
 /* It looks as the form of the dashboard does, whose style the path gives for any version. The addresses are relative, so
@@ -62,23 +45,22 @@ static enum weir_status add_html(struct text *page, const char *text)
 static void respond_sign_in_page(const struct api *api, struct http_request *request, struct http_answer *answer,
                                  int status, const char *message, const char *hint)
 {
-    struct text *page = &answer->body;
-    text_clear(page);
-    bool is_written =
-        text_add_string(page, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
-                              "content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">"
-                              "<link rel=\"stylesheet\" href=\"../assets/any/app.css\"><title>Sign-in</title>"
-                              "<main class=\"sign-in\"><form><h1>You are not signed in</h1><p>") == WEIR_OK &&
-        add_html(page, message) == WEIR_OK && text_add_string(page, ".</p><p>") == WEIR_OK &&
-        add_html(page, hint) == WEIR_OK &&
-        text_format(page,
-                    ".</p><p><a href=\"oidc_sign_in\">Sign in again</a> <a href=\"../\">Dashboard</a></p><p>Request "
-                    "%s</p></form></main></html>\n",
-                    request->id) == WEIR_OK;
-    if (!is_written) {
-        text_clear(page);
+    struct html html = {.to = &answer->body};
+    text_clear(html.to);
+    html_markup(&html, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
+                       "content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">"
+                       "<link rel=\"stylesheet\" href=\"../assets/any/app.css\"><title>Sign-in</title>"
+                       "<main class=\"sign-in\"><form><h1>You are not signed in</h1><p>");
+    add_sentence(&html, message);
+    html_markup(&html, ".</p><p>");
+    add_sentence(&html, hint);
+    html_markup(&html, ".</p><p><a href=\"oidc_sign_in\">Sign in again</a> <a href=\"../\">Dashboard</a></p><p>Request ");
+    html_text(&html, request->id);
+    html_markup(&html, "</p></form></main></html>\n");
+    if (html.is_failed) {
+        text_clear(html.to);
     }
-    answer->status = is_written ? status : 503;
+    answer->status = html.is_failed ? 503 : status;
     answer->type = "text/html; charset=utf-8";
     answer->policy = POLICY_OF_PAGE;
     answer->cookie = api->oidc == NULL ? NULL : sign_in_cookie_of(request, NULL, oidc_has_tls(api->oidc));
