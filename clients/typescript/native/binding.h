@@ -88,6 +88,9 @@ struct task {
 
 /* The callback of every method; its data is the struct method. */
 napi_value start_task(napi_env env, napi_callback_info info);
+/* Reads the next row of the array `list`, whose place is the number of the rows that were read: an array with a value for
+ * each letter of `types`. The caller has allocated the rows. */
+bool read_task_row(napi_env env, struct task *task, napi_value list, const char *types);
 /* Refuses a task: fills its error. */
 enum weir_status refuse_task(struct task *task, const char *message);
 

@@ -12,24 +12,6 @@
 static const char filter_types[] = "zzzzzzzziiiizz";
 _Static_assert(sizeof filter_types - 1 == ARGUMENTS_MAX, "a row of conditions fills the row of a task");
 
-static bool read_row(napi_env env, napi_value rows, uint32_t index, const char *types, uint32_t count, struct task *task)
-{
-    napi_handle_scope scope;
-    napi_value row = NULL;
-    napi_value cells[ARGUMENTS_MAX];
-    if (napi_open_handle_scope(env, &scope) != napi_ok) {
-        return false;
-    }
-    bool is_read = napi_get_element(env, rows, index, &row) == napi_ok;
-    for (uint32_t k = 0; is_read && k < count; k++) {
-        is_read = napi_get_element(env, row, k, &cells[k]) == napi_ok;
-    }
-    is_read = is_read && read_arguments(env, cells, types, &task->rows[(size_t)index * ARGUMENTS_MAX]);
-    task->row_count += is_read ? 1 : 0;
-    (void)napi_close_handle_scope(env, scope);
-    return is_read;
-}
-
 /* One label more than the library takes is read, so that it refuses them in its own words. */
 static bool read_conditions(napi_env env, struct task *task, napi_value rows)
 {
@@ -44,9 +26,9 @@ static bool read_conditions(napi_env env, struct task *task, napi_value rows)
         throw_type_error(env, "weir: there is no memory for the conditions");
         return false;
     }
-    bool is_read = read_row(env, rows, 0, filter_types, ARGUMENTS_MAX, task);
+    bool is_read = read_task_row(env, task, rows, filter_types);
     for (uint32_t i = 1; is_read && i < count; i++) {
-        is_read = read_row(env, rows, i, "ss", 2, task);
+        is_read = read_task_row(env, task, rows, "ss");
     }
     return is_read;
 }

@@ -250,23 +250,9 @@ static bool read_requests(napi_env env, struct task *task, const napi_value *val
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        napi_handle_scope scope;
-        napi_value row = NULL;
-        napi_value cells[ARGUMENTS_MAX];
-        bool is_read = napi_open_handle_scope(env, &scope) == napi_ok;
-        if (!is_read) {
+        if (!read_task_row(env, task, values[0], request_types)) {
             return false;
         }
-        is_read = napi_get_element(env, values[0], i, &row) == napi_ok;
-        for (uint32_t k = 0; is_read && k < ARGUMENTS_MAX; k++) {
-            is_read = napi_get_element(env, row, k, &cells[k]) == napi_ok;
-        }
-        is_read = is_read && read_arguments(env, cells, request_types, &task->rows[i * ARGUMENTS_MAX]);
-        (void)napi_close_handle_scope(env, scope);
-        if (!is_read) {
-            return false;
-        }
-        task->row_count = i + 1;
     }
     return enter_store(env, task, values);
 }

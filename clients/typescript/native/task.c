@@ -37,6 +37,24 @@ enum weir_status refuse_task(struct task *task, const char *message)
     return WEIR_MISUSE;
 }
 
+bool read_task_row(napi_env env, struct task *task, napi_value list, const char *types)
+{
+    napi_handle_scope scope;
+    napi_value row = NULL;
+    napi_value cells[ARGUMENTS_MAX];
+    if (napi_open_handle_scope(env, &scope) != napi_ok) {
+        return false;
+    }
+    bool is_read = napi_get_element(env, list, (uint32_t)task->row_count, &row) == napi_ok;
+    for (uint32_t i = 0; is_read && types[i] != '\0'; i++) {
+        is_read = napi_get_element(env, row, i, &cells[i]) == napi_ok;
+    }
+    is_read = is_read && read_arguments(env, cells, types, &task->rows[task->row_count * ARGUMENTS_MAX]);
+    task->row_count += is_read ? 1 : 0;
+    (void)napi_close_handle_scope(env, scope);
+    return is_read;
+}
+
 static void run_task(napi_env unused, void *data)
 {
     (void)unused;

@@ -2,6 +2,7 @@
 
 import { Misuse } from './errors';
 import type { ConditionRows } from './native';
+import { timeOf } from './time';
 
 /** In the order of the bits of WEIR_STATE_PENDING to WEIR_STATE_CANCELLED. */
 const STATES = ['PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING', 'COMPLETED', 'FAILED', 'CANCELLED'] as const;
@@ -58,16 +59,6 @@ function bitsOf(states: Filter['states']): number {
     bits |= 1 << place;
   }
   return bits;
-}
-
-function timeOf(name: string, time: Date | undefined): number {
-  if (time === undefined) {
-    return 0;
-  }
-  if (!(time instanceof Date) || Number.isNaN(time.getTime())) {
-    throw new Misuse(`${name} is no valid Date`, { hint: 'give a Date' });
-  }
-  return time.getTime() * 1000;
 }
 
 /** A misspelt condition is refused: without it an act would take more executions than was meant. */

@@ -28,6 +28,17 @@ export function definitionText(duration: Duration): string {
   return `${Math.floor(microseconds(duration) / 1000)}ms`;
 }
 
+/** Microseconds since 1970; 0 = none. `name` is that of the option. */
+export function timeOf(name: string, time: Date | undefined): number {
+  if (time === undefined) {
+    return 0;
+  }
+  if (!(time instanceof Date) || Number.isNaN(time.getTime())) {
+    throw new Misuse(`${name} is no valid Date`, { hint: 'give a Date, for example new Date(Date.now() + 60_000)' });
+  }
+  return time.getTime() * 1000;
+}
+
 /** Microseconds since 1970; 0 = now. */
 export function moment(runAt: Date | undefined, delay: Duration | undefined): number {
   if (runAt !== undefined && delay !== undefined) {
@@ -36,11 +47,5 @@ export function moment(runAt: Date | undefined, delay: Duration | undefined): nu
   if (delay !== undefined) {
     return Date.now() * 1000 + microseconds(delay);
   }
-  if (runAt === undefined) {
-    return 0;
-  }
-  if (!(runAt instanceof Date) || Number.isNaN(runAt.getTime())) {
-    throw new Misuse('runAt is no valid Date', { hint: 'give a Date, for example new Date(Date.now() + 60_000)' });
-  }
-  return runAt.getTime() * 1000;
+  return timeOf('runAt', runAt);
 }
