@@ -209,6 +209,15 @@ function LogButton({
   );
 }
 
+function ErrorCell({ error_code, error }: Pick<Step, 'error_code' | 'error'>) {
+  if (!error_code) return '';
+  return (
+    <span class="cut" title={error ?? ''}>
+      <code>{error_code}</code> {error}
+    </span>
+  );
+}
+
 /** An action, or a run of a handler that is none: it goes on, or its node or worker has gone. */
 interface ActionRow extends Omit<Action, 'outcome' | 'started_at' | 'finished_at'> {
   outcome: string | null;
@@ -264,14 +273,7 @@ function Actions({ execution, actions }: { execution: WholeExecution; actions: A
               title: texts.column.error,
               kind: 'grow',
               from: 'medium',
-              cell: (action) =>
-                action.error_code ? (
-                  <span class="cut" title={action.error ?? ''}>
-                    <code>{action.error_code}</code> {action.error}
-                  </span>
-                ) : (
-                  ''
-                ),
+              cell: ErrorCell,
             },
             {
               title: texts.execution.log,
@@ -329,14 +331,7 @@ function Steps({ execution }: { execution: WholeExecution }) {
               title: texts.column.error,
               kind: 'grow',
               from: 'medium',
-              cell: (step) =>
-                step.error_code ? (
-                  <span class="cut" title={step.error ?? ''}>
-                    <code>{step.error_code}</code> {step.error}
-                  </span>
-                ) : (
-                  ''
-                ),
+              cell: ErrorCell,
             },
             {
               title: texts.execution.log,
