@@ -190,9 +190,8 @@ def draw(found, seed, count):
     return sorted(found, key=lambda mutant: hashlib.sha256(f'{seed} {mutant.id}'.encode()).digest())[:count]
 
 
-def draw_of(options, found=None):
+def draw_of(options, found):
     """All of one draw are in the tree, also when one of them is wanted, so that nothing is built anew for it."""
-    found = found or all_mutants(options.only)
     drawn = draw(found, options.seed, options.count)
     return drawn + [mutant for mutant in found if mutant.id == options.id and mutant not in drawn]
 
@@ -578,7 +577,7 @@ def report(wanted, results, all_count):
 
 def run(options):
     found = all_mutants(options.only)
-    wanted = draw_of(options, found)
+    drawn = wanted = draw_of(options, found)
     if options.id:
         wanted = [mutant for mutant in found if mutant.id == options.id]
         if not wanted:
@@ -595,17 +594,17 @@ def run(options):
         kept = explained_ids()
         results = {id: result for id, result in results.items() if result['verdict'] != 'survived' or id in kept}
     if any(mutant.id not in results for mutant in wanted):
-        judge_all(options, wanted, results, path)
+        judge_all(options, drawn, wanted, results, path)
     open_ones, done = report(wanted, results, len(found))
     if done < len(wanted):
         print(f'# {len(wanted) - done} are left; the same command goes on with them')
     return 1 if open_ones else 0
 
 
-def judge_all(options, wanted, results, path):
+def judge_all(options, drawn, wanted, results, path):
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
     copy = Copy(options.folder)
-    tree = MutantTree(copy, draw_of(options))
+    tree = MutantTree(copy, drawn)
     with copy.with_template():
         judge = Judge(copy, tree)
         for mutant in wanted:

@@ -200,14 +200,13 @@ enum weir_status schedule_prepare(struct store *store, const struct schedule_req
     if (status == WEIR_OK) {
         status = store_time(store, &now_us, error);
     }
-    bool had_times = false;
     if (status == WEIR_OK) {
         *ret_due_us = recurrence_next(&recurrence, now_us);
-        had_times = recurrence_next(&recurrence, 0) != TIME_NEVER;
     }
+    bool has_none = status == WEIR_OK && *ret_due_us == TIME_NEVER;
+    bool is_over = has_none && may_be_over && recurrence_next(&recurrence, 0) != TIME_NEVER;
     recurrence_close(&recurrence);
-    if (status == WEIR_OK && *ret_due_us == TIME_NEVER &&
-        !(may_be_over && had_times)) { /* a mistake, most likely in the year */
+    if (has_none && !is_over) { /* a mistake, most likely in the year */
         error_set(error, WEIR_INVALID_ARGUMENT, "schedule \"%s\" would have no time in the future", request->name);
         error_hint(error, may_be_over ? "write a later \"until\", or none" : "give a later end, or none: --no-until");
         return WEIR_INVALID_ARGUMENT;

@@ -73,7 +73,7 @@ FROM child_steps o LEFT JOIN workflow_node_executions e ON e.execution_id = o.pa
 WHERE o.parent_id = ?1 AND o.step = ?2 AND coalesce(nullif(o.plan, ''), e.variables) IS NOT NULL;
 
 -- ?3 to ?10 of the plan, ?11 depth, ?12 number of children, ?13 problem, ?14 workspace of the plan or NULL.
--- What the plan leaves open comes from the parent.
+-- The parent gives what the plan leaves open.
 -- name: fill_child_step
 UPDATE child_steps
 SET workflow = ?3, executor_group = ?4, is_single = ?6, waits_for_all = ?7, wanted = ?8, max_parallel = ?9, leaves = ?10, depth = ?11,
