@@ -107,9 +107,11 @@ BEGIN
                             NULL::int8[], NULL::int8[], NULL::int8[], NULL::uuid[] FROM :schema.promote_due(now_us, limits[1]) p;
         next_due := :schema.due_again(now_us);
     END IF;
-    RETURN QUERY SELECT 'orphan', NULL::int4, o.workspace, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
-                        NULL::int8, NULL::int8, NULL::boolean, o.item, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[], NULL::int8[],
-                        NULL::int8[], NULL::int8[], NULL::uuid[] FROM :schema.fail_orphans(orphans, limits[2]) o WHERE orphans <> '{}';
+    IF cardinality(orphans) > 0 THEN
+        RETURN QUERY SELECT 'orphan', NULL::int4, o.workspace, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
+                            NULL::int8, NULL::int8, NULL::boolean, o.item, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[],
+                            NULL::int8[], NULL::int8[], NULL::int8[], NULL::uuid[] FROM :schema.fail_orphans(orphans, limits[2]) o;
+    END IF;
     IF since IS NOT NULL AND needs & (need_state | need_handed_over) > 0 THEN
         RETURN QUERY SELECT f.tag, NULL::integer, f.n1, f.n2, f.n3, f.n4, f.n5, NULL::bigint, NULL::bigint,
                             NULL::bigint, NULL::bigint, f.flag, f.id, NULL::text, NULL::bytea, NULL::integer[], NULL::integer[],
@@ -122,13 +124,15 @@ BEGIN
                             NULL::integer[], h.rank_list, NULL::bigint[], NULL::bigint[], h.id_list
                      FROM :schema.schedule_heads(lanes, ranks, after, mosts) h;
     END IF;
-    IF cardinality(entries) <= news_heads_most AND NOT assigns AND cardinality(lanes) = 0 THEN
+    IF cardinality(entries) BETWEEN 1 AND news_heads_most AND NOT assigns AND cardinality(lanes) = 0 THEN
         RETURN QUERY SELECT 'news_heads', NULL::integer, h.slots_max, h.weight, h.lane, h.after_rank, NULL::bigint, NULL::bigint,
                             NULL::bigint, NULL::bigint, NULL::bigint, h.is_paused, NULL::uuid, NULL::text, NULL::bytea, NULL::integer[],
                             NULL::integer[], h.rank_list, NULL::bigint[], NULL::bigint[], h.id_list
                      FROM :schema.news_heads(entries) h;
     END IF;
-    PERFORM :schema.refuse_acts_since(news_seen) WHERE assigns AND NOT has_act; -- step 6
+    IF assigns AND NOT has_act THEN -- step 6
+        PERFORM :schema.refuse_acts_since(news_seen);
+    END IF;
     tag := 'round';
     n1 := now_us;
     n2 := next_due;

@@ -119,8 +119,10 @@ CREATE TABLE :schema.workflow_definitions (
     UNIQUE (name, workspace_id, version)
 );
 
--- One row per execution while it lives. A lane is the queue of one workspace in one executor group for one demand: lane_id = group
--- id << 47 | demand of the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 PENDING until
+-- One row per execution while it lives. The columns that are never NULL come first: behind a NULL the server finds a value only by a walk
+-- over the row, and each update compares the columns of all indexes. Those that an assignment writes are neighbours, because the log has
+-- one range of the row. A lane is the queue of one workspace in one executor group for one demand: lane_id = group id << 47 | demand of
+-- the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 PENDING until
 -- due_at, 2 held (CLAIMED, DISPATCHED), 3 WAITING until due_at. node_id 0: no node holds it (pending, or handed over). rank: item_rank()
 -- in queue/item.h. An assignment and a start change no column that an index names. So their updates stay on the page (HOT) and add no index
 -- entry. The fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index names
@@ -131,34 +133,34 @@ CREATE TABLE :schema.workflow_execution_queue (
     definition_id  bigint  NOT NULL,
     rank           bigint  NOT NULL,
     run_at         bigint  NOT NULL,
-    due_at         bigint,                      -- of phases 1 and 3; 9223372036854775807 = only a signal ends the wait
-    fence          bigint  NOT NULL DEFAULT 0,
-    node_id        bigint  NOT NULL DEFAULT 0,
     created_at     bigint  NOT NULL,
-    claimed_at     bigint,
-    dispatched_at  bigint,
-    stuck_at       bigint,                      -- since when it runs longer than expected, under the fence stuck_fence only
-    stuck_fence    bigint,
-    cancel_at      bigint,                      -- when its cancel was requested
-    suspected_at   bigint,                      -- the last death under which a step of it ran
     signals        bigint  NOT NULL DEFAULT 0,  -- the number of its last signal
     signals_sent   bigint  NOT NULL DEFAULT 0,  -- that of the last one which its node has, or gets with the claim
     workspace_id   integer NOT NULL,
-    target_id      integer NOT NULL DEFAULT 0,  -- of phase 2: the target of the node that it was assigned to first; 0 = none
     starts_refused integer NOT NULL DEFAULT 0,
     deferrals      integer NOT NULL DEFAULT 0,
     handovers      integer NOT NULL DEFAULT 0,
     interruptions  integer NOT NULL DEFAULT 0,  -- handovers, give-backs and parks: claims under which it has run before
     interruptions_at_park integer NOT NULL DEFAULT 0, -- at the last park, it included; 0 = it was never parked
-    woken_at       bigint,                      -- the end of its last wait in WAITING
     handovers_counted integer NOT NULL DEFAULT 0, -- deaths of a node that held nothing else: they count towards handovers_max
     steps_ended    integer NOT NULL DEFAULT 0,  -- when the last counted handover was counted
     priority       smallint NOT NULL,
     suspicion      smallint NOT NULL DEFAULT 0, -- such deaths (queue/suspicion.h)
-    phase          smallint NOT NULL,
     has_params     boolean NOT NULL DEFAULT false,
+    fence          bigint  NOT NULL DEFAULT 0,
+    node_id        bigint  NOT NULL DEFAULT 0,
+    target_id      integer NOT NULL DEFAULT 0,  -- of phase 2: the target of the node that it was assigned to first; 0 = none
+    phase          smallint NOT NULL,
     cancel_sent    boolean NOT NULL DEFAULT false, -- the node has read the request to cancel
     status         text    COLLATE "C" NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING')),
+    claimed_at     bigint,
+    due_at         bigint,                      -- of phases 1 and 3; 9223372036854775807 = only a signal ends the wait
+    dispatched_at  bigint,
+    stuck_at       bigint,                      -- since when it runs longer than expected, under the fence stuck_fence only
+    stuck_fence    bigint,
+    cancel_at      bigint,                      -- when its cancel was requested
+    suspected_at   bigint,                      -- the last death under which a step of it ran
+    woken_at       bigint,                      -- the end of its last wait in WAITING
     waiting_for    text    COLLATE "C",          -- of phase 3: the name of a wait_kind (queue/item.h)
     idempotency_key text   COLLATE "C",
     traceparent    text    COLLATE "C",          -- the W3C trace context of the request
@@ -209,21 +211,21 @@ CREATE TABLE :schema.workflow_executions (
     fence          bigint  NOT NULL,
     node_id        bigint  NOT NULL,
     created_at     bigint  NOT NULL,
-    claimed_at     bigint,
-    dispatched_at  bigint,
     finished_at    bigint  NOT NULL,
-    step_started_at bigint,
     workspace_id   integer NOT NULL,
     starts_refused integer NOT NULL,
     deferrals      integer NOT NULL,
     handovers      integer NOT NULL,
     interruptions  integer NOT NULL,
-    step_attempt   integer,
-    step_failures  integer,
-    step_exit_code integer,
     priority       smallint NOT NULL,
     has_params     boolean NOT NULL,
     status         text    COLLATE "C" NOT NULL CHECK (status IN ('COMPLETED', 'FAILED', 'CANCELLED')),
+    claimed_at     bigint,
+    dispatched_at  bigint,
+    step_started_at bigint,
+    step_attempt   integer,
+    step_failures  integer,
+    step_exit_code integer,
     idempotency_key text   COLLATE "C",
     traceparent    text    COLLATE "C",
     retry_of       uuid,
