@@ -6,6 +6,8 @@
  *   3. Reports of one execution keep their order. A new one waits behind the blocked ones. Once one of them is blocked
  *      again in a round, those behind it are not tried in this round, though the other transaction may have ended.
  *   4. When the round has no more reports, those that were blocked again wait for the next round, after a pause.
+ *   5. A report whose rows the store refuses is blocked, too. Nobody knows when that ends, so its own pause doubles up to
+ *      REFUSED_RETRY_MOST_US. Rounds before that leave it out.
  *
  * The number of reports is bounded by the capacity of the engine: an execution goes on, and its capacity is released,
  * only when its reports are on record. No report is dropped before it is on record, except when the node closes. Runs in
@@ -18,6 +20,8 @@
 
 /* Between two rounds, and after the first report is blocked. */
 #define BLOCKED_RETRY_US (MICROSECONDS_PER_SECOND / 5)
+#define REFUSED_RETRY_MOST_US (60 * MICROSECONDS_PER_SECOND)
+enum { REFUSED_DOUBLINGS_MOST = 9 };
 
 static void report_list_append(struct report_list *list, struct report *report)
 {
@@ -78,7 +82,16 @@ int64_t blocked_next_us(const struct node *node, int64_t now_us)
     return blocked->count == 0 ? TIME_NEVER : blocked->is_round ? now_us : blocked->again_boot_us;
 }
 
-void blocked_take_set(struct node *node)
+bool blocked_refuse(struct report *report, int64_t now_us)
+{
+    INVARIANT(report != NULL && report->refusals >= 0);
+    int doublings = report->refusals < REFUSED_DOUBLINGS_MOST ? report->refusals : REFUSED_DOUBLINGS_MOST;
+    int64_t pause_us = earlier(BLOCKED_RETRY_US << doublings, REFUSED_RETRY_MOST_US);
+    report->again_us = time_add(now_us, pause_us);
+    return report->refusals++ == 0 || pause_us == REFUSED_RETRY_MOST_US;
+}
+
+void blocked_take_set(struct node *node, int64_t now_us)
 {
     INVARIANT(node != NULL && node->recorder.batch_count == 0);
     struct blocked_reports *blocked = &node->recorder.blocked;
@@ -87,8 +100,12 @@ void blocked_take_set(struct node *node)
     pthread_mutex_lock(&node->shared.lock);
     while (blocked->waiting.first != NULL && node->recorder.batch_count < RECORD_BATCH_MOST) {
         struct report *report = report_list_take(&blocked->waiting);
-        const struct in_flight *entry = entry_of(node, report);
-        if (entry != NULL && entry->is_blocked_again) {
+        struct in_flight *entry = entry_of(node, report);
+        bool is_early = report->again_us > now_us;
+        if (is_early || (entry != NULL && entry->is_blocked_again)) {
+            if (entry != NULL) {
+                entry->is_blocked_again = true;
+            }
             report_list_append(&blocked->blocked_again, report);
         } else {
             node->recorder.batch[node->recorder.batch_count++] = report;

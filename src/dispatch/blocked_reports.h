@@ -10,7 +10,10 @@ void blocked_keep_order(struct node *node, int64_t now_us);
 int64_t blocked_next_us(const struct node *node, int64_t now_us);
 /* Fills the present set, which is empty, with the next reports of the round, and begins a round if none is under way. The
  * set may stay empty. */
-void blocked_take_set(struct node *node);
+void blocked_take_set(struct node *node, int64_t now_us);
+/* The store has refused the rows of a report: sets its next time. blocked_add() follows. True when it is to be reported:
+ * the first time, and then once a minute. */
+bool blocked_refuse(struct report *report, int64_t now_us);
 /* Takes a report of the present set that the store left out. */
 void blocked_add(struct node *node, struct report *report, int64_t now_us);
 /* A report of the present set was not left out. Call it before its execution may be forgotten. */

@@ -13,8 +13,9 @@
  *      own. If the call fails, the same set is planned and written again after a pause. A repeated record changes
  *      nothing.
  *   4. Settle each report. A record of a lost claim is dropped, with its item in flight. A record that the store left
- *      out, because another transaction has locked its row, goes to blocked_reports.c. All others update the table, and
- *      emit events now: an event never reports a change that is not durable.
+ *      out, because another transaction has locked its row, goes to blocked_reports.c. So does one whose rows the store
+ *      refuses: dropped, it would keep its slot until the node stops. All others update the table, and emit events now: an
+ *      event never reports a change that is not durable.
  *   5. Answer the engine. It learns `recorded` only of durable steps and ends, and releases an execution only then.
  *   6. Wake the dispatcher, if a slot or capacity became free and it waits for that.
  *
@@ -36,6 +37,7 @@
 #include "dispatch/loop.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/node_logs.h"
+#include "dispatch/record_events.h"
 #include "dispatch/wake_up.h"
 #include "queue/signal.h"
 
@@ -196,7 +198,7 @@ static void choose_set(struct node *node, int64_t now_us)
     }
     if (recorder->batch_count == 0 && blocked_is_due) {
         recorder->blocked_had_turn = true;
-        blocked_take_set(node);
+        blocked_take_set(node, now_us);
     }
 }
 
@@ -439,146 +441,6 @@ static void emit_shortage(struct node *node, const struct report *report)
     event_emit(node->events, &event);
 }
 
-static enum event_type event_of_record(enum record_kind kind)
-{
-    switch (kind) {
-    case RECORD_DISPATCHED:
-        return EVENT_EXECUTION_DISPATCHED;
-    case RECORD_RETRY:
-        return EVENT_EXECUTION_RETRYING;
-    case RECORD_REFUSED:
-        return EVENT_DISPATCH_FAILED;
-    case RECORD_COMPLETED:
-        return EVENT_EXECUTION_COMPLETED;
-    case RECORD_FAILED:
-        return EVENT_EXECUTION_FAILED;
-    case RECORD_CANCELLED:
-        return EVENT_EXECUTION_CANCELLED;
-    default:
-        return EVENT_EXECUTION_DEFERRED;
-    }
-}
-
-/* The facts of an item in flight that the events of its record need. A copy, so that no subscriber runs under the node's
- * lock. */
-struct reported_facts {
-    bool known;
-    bool dispatched;
-    char workspace[WORKSPACE_NAME_MAX + 1];
-    char workflow[WORKFLOW_NAME_MAX + 1];
-    char traceparent[TRACEPARENT_SIZE]; /* "" = none */
-    int start_number;
-    int64_t waited_us;
-    int64_t latency_us;
-    int64_t claimed_us;
-    int64_t began_us;       /* under this claim */
-    int64_t first_began_us; /* at its first start */
-    bool ends_batch;        /* its start was the last one of its batch to be recorded */
-    struct batch_starts batch;
-};
-
-static void copy_facts(const struct in_flight *entry, struct reported_facts *facts)
-{
-    facts->known = entry != NULL;
-    if (entry != NULL) {
-        text_copy(facts->workspace, sizeof facts->workspace, entry->workspace);
-        text_copy(facts->workflow, sizeof facts->workflow, entry->workflow);
-        facts->dispatched = entry->dispatched;
-        facts->start_number = entry->starts_refused + 1;
-        text_copy(facts->traceparent, sizeof facts->traceparent, entry->traceparent == NULL ? "" : entry->traceparent);
-        facts->waited_us = entry->waited_us;
-        facts->latency_us = entry->started_boot_us > entry->assigned_boot_us && entry->started_boot_us != 0
-                                ? entry->started_boot_us - entry->assigned_boot_us
-                                : 0;
-        facts->claimed_us = entry->claimed_boot_us;
-        facts->began_us = entry->started_boot_us != 0 ? entry->started_boot_us : entry->claimed_boot_us;
-        facts->first_began_us = entry->ran_before_us > 0 ? entry->assigned_boot_us - entry->ran_before_us : facts->began_us;
-    }
-}
-
-/* The end of a run of a step, if the record is one. A step that was skipped did not run. */
-static void emit_step(struct node *node, const struct report *report, const struct event *of_record,
-                      const struct reported_facts *facts, int64_t now_us)
-{
-    const struct step_record *step = report->has_step ? &report->step : NULL;
-    if (step == NULL || step->state == STEP_SKIPPED ||
-        (!step_state_is_final(step->state) && step_record_lost_attempt(step) == NULL)) {
-        return;
-    }
-    struct event event = *of_record;
-    event.type = EVENT_STEP_ENDED;
-    event.step = step->step;
-    event.attempt = step->attempt;
-    event.reason = step_state_is_final(step->state) ? step_state_name(step->state) : step_record_lost_attempt(step);
-    event.code = step->error_code[0] == '\0' ? NULL : step->error_code;
-    event.error = NULL; /* the end of the program's stderr: it is in the store, for those who may read it */
-    event.ended_ago_us = now_us - report->reported_us;
-    event.began_ago_us = step->ran_us >= 0 ? time_add(step->ran_us, event.ended_ago_us)
-                         : facts->known    ? now_us - facts->began_us
-                                           : event.ended_ago_us;
-    event.duration_us = event.began_ago_us - event.ended_ago_us;
-    event_emit(node->events, &event);
-}
-
-static void emit_batch(struct node *node, const struct reported_facts *facts, int64_t now_us)
-{
-    if (facts->ends_batch) {
-        struct event event = {.type = EVENT_BATCH_PROCESSED,
-                              .node = node->name,
-                              .count = (int64_t)facts->batch.count,
-                              .duration_us = now_us - facts->batch.began_us};
-        event_emit(node->events, &event);
-    }
-}
-
-/* The event of a start that is on record. */
-static void emit_start(struct node *node, const struct event *of_record, const struct reported_facts *facts, int64_t now_us,
-                       bool is_alone)
-{
-    struct event event = *of_record;
-    event.type = EVENT_EXECUTION_DISPATCHED;
-    event.is_start_alone = is_alone;
-    event.duration_us = facts->waited_us;
-    event.latency_us = facts->latency_us;
-    event.code = NULL; /* of the end */
-    event.error = NULL;
-    event.began_ago_us = now_us - facts->claimed_us;
-    event.ended_ago_us = now_us - facts->began_us;
-    event_emit(node->events, &event);
-}
-
-/* An end without a record of the start emits the event of the start, too. */
-static void emit_record(struct node *node, const struct report *report, const struct record *record,
-                        const struct reported_facts *facts, int64_t now_us)
-{
-    struct event event = {.execution_id = record->id,
-                          .fence = record->fence,
-                          .code = record->error_code,
-                          .error = record->error,
-                          .node = node->name};
-    if (facts->known) {
-        event.workspace = facts->workspace;
-        event.workflow = facts->workflow;
-        event.start_number = facts->start_number;
-        event.traceparent = facts->traceparent[0] == '\0' ? NULL : facts->traceparent;
-    }
-    bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED ||
-                record->is_cancelled;
-    if (facts->known && (record->kind == RECORD_DISPATCHED || (ends && !facts->dispatched))) {
-        emit_start(node, &event, facts, now_us, !ends);
-    }
-    emit_step(node, report, &event, facts, now_us);
-    if (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP || record->kind == RECORD_GIVEN_BACK ||
-        (record->kind == RECORD_PARKED && !record->is_cancelled)) {
-        return;
-    }
-    event.type = record->is_cancelled ? EVENT_EXECUTION_CANCELLED : event_of_record(record->kind);
-    event.duration_us = ends && facts->known ? now_us - facts->first_began_us : 0;
-    event.ended_ago_us = now_us - report->reported_us;
-    event.began_ago_us = !facts->known ? event.ended_ago_us : now_us - (ends ? facts->first_began_us : facts->claimed_us);
-    event_emit(node->events, &event);
-}
-
 /* The store refused the record: this node does not hold the item any more. */
 static bool claim_is_lost(enum weir_status status)
 {
@@ -603,7 +465,7 @@ static bool update_in_flight(struct node *node, const struct report *report, con
     bool stays = (record->kind == RECORD_DISPATCHED || record->kind == RECORD_STEP) && !lost;
     pthread_mutex_lock(&node->shared.lock);
     struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
-    copy_facts(entry, facts);
+    record_facts_copy(entry, facts);
     if (entry != NULL && record->kind == RECORD_DISPATCHED && record->status == WEIR_OK) {
         entry->dispatched = true;
     }
@@ -636,9 +498,9 @@ static bool settle_report(struct node *node, const struct report *report, const 
     if (!stays && facts.known) {
         slot_demand_freed(&node->slot_demand, facts.workspace, now_us);
     }
-    emit_batch(node, &facts, now_us);
+    record_events_emit_batch(node, &facts, now_us);
     if (record->status == WEIR_OK) {
-        emit_record(node, report, record, &facts, now_us);
+        record_events_emit(node, report, record, &facts, now_us);
     }
     if (report->kind == REPORT_STARTED && lost) {
         engine_abandon(node->engine, report->id, report->fence);
@@ -654,8 +516,23 @@ static bool settle_report(struct node *node, const struct report *report, const 
     return true;
 }
 
+/* The record of a start is not kept: no other part depends on it, and the end has to follow. */
+static bool report_stays(const struct record *record)
+{
+    return record->status == WEIR_STORE_BUSY || (record->status == WEIR_FAILED && record->kind != RECORD_DISPATCHED);
+}
+
+static void keep_report(struct node *node, struct report *report, const struct record *record, const char *refusal,
+                        int64_t now_us)
+{
+    if (record->status == WEIR_FAILED && blocked_refuse(report, now_us)) {
+        record_events_emit_refused(node, record, refusal);
+    }
+    blocked_add(node, report, now_us);
+}
+
 /* Steps 4 and 5. Returns how many reports the store left out. */
-static size_t settle_set(struct node *node, int64_t now_us)
+static size_t settle_set(struct node *node, const char *refusal, int64_t now_us)
 {
     struct recorder *recorder = &node->recorder;
     size_t answers = 0;
@@ -664,8 +541,8 @@ static size_t settle_set(struct node *node, int64_t now_us)
     for (size_t i = 0; i < recorder->batch_count; i++) {
         struct report *report = recorder->batch[i];
         const struct record *record = recorder->record_of[i] == 0 ? NULL : &recorder->records[recorder->record_of[i] - 1];
-        if (record != NULL && record->status == WEIR_STORE_BUSY) {
-            blocked_add(node, report, now_us);
+        if (record != NULL && report_stays(record)) {
+            keep_report(node, report, record, refusal, now_us);
             left_out++;
             continue;
         }
@@ -753,7 +630,7 @@ static int64_t record_set(struct node *node, int64_t now_us)
         FAILPOINT("after_park");
     }
     size_t taken = recorder->batch_count;
-    size_t left_out = settle_set(node, now_us);
+    size_t left_out = settle_set(node, summary.refusal, now_us);
     note_records_fail(recorder, left_out == taken, now_us);
     /* A freed slot starts the next item at once if this node schedules; freed capacity does if the dispatcher awaits it. */
     bool wanted = atomic_load(&node->shared.schedules) || atomic_load(&node->shared.stop_kind) != 0;

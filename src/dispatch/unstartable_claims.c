@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dispatch/record_events.h"
 
 enum { GIVE_BACK_SET = 32 }; /* on the stack: there is no memory */
 
@@ -76,6 +77,8 @@ static enum weir_status give_back_part(struct node *node, const struct claimed_i
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         if (records[i].status == WEIR_STORE_BUSY) {
             status = error_set(error, WEIR_STORE_BUSY, "another transaction has locked %s", records[i].id);
+        } else if (records[i].status == WEIR_FAILED) { /* left to claim.timeout, or it would keep all others here */
+            record_events_emit_refused(node, &records[i], summary.refusal);
         }
     }
     return status;

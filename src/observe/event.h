@@ -43,6 +43,7 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_STEPS_INTERRUPTED, "steps.interrupted", EVENT_ERROR)    /* run again, no attempt spent; count, error */        \
     X(EVENT_STEPS_DEFERRED, "steps.deferred", EVENT_ERROR)          /* the machine is short of something; error */         \
     X(EVENT_STALE_WRITE_REFUSED, "stale_write.refused", EVENT_WARN) /* a late writer changed nothing; count */             \
+    X(EVENT_RECORD_REFUSED, "record.refused", EVENT_ERROR)          /* the store refuses the rows of an item; error */     \
     X(EVENT_SCHEDULER_TAKEN, "scheduler.taken", EVENT_INFO)         /* this node schedules; count = epoch, reason */       \
     X(EVENT_SCHEDULER_LEFT, "scheduler.left", EVENT_INFO)           /* it has given the role up, because it stops */       \
     X(EVENT_SCHEDULER_LOST, "scheduler.lost", EVENT_WARN)   /* it does so no longer: another epoch, or doubt; reason */    \

@@ -52,6 +52,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_STEPS_INTERRUPTED] = "Steps were interrupted and run again",
     [EVENT_STEPS_DEFERRED] = "Steps wait: this node cannot start processes now",
     [EVENT_STALE_WRITE_REFUSED] = "A late writer changed nothing",
+    [EVENT_RECORD_REFUSED] = "The store refuses a record; it is tried again",
     [EVENT_SCHEDULER_TAKEN] = "This node schedules",
     [EVENT_SCHEDULER_LEFT] = "This node has given up scheduling",
     [EVENT_SCHEDULER_LOST] = "This node does not schedule any more",

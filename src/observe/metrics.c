@@ -85,6 +85,8 @@ static const struct buckets retries = {7, {0, 1, 2, 3, 5, 10, 20}};
       "Items that ended FAILED because their workspace does not exist.")                                                   \
     X(PURGED, "weir_executions_purged_total", NULL, NULL, NULL, NULL, "Ended executions removed by retention.")            \
     X(STALE_WRITES, "weir_stale_writes_refused_total", NULL, NULL, NULL, NULL, "Late writes that changed nothing.")        \
+    X(RECORDS_REFUSED, "weir_records_refused_total", NULL, NULL, NULL, NULL,                                               \
+      "Reports of records that the store refuses, one a minute for each.")                                                 \
     X(TAKEOVERS, "weir_scheduler_takeovers_total", NULL, NULL, NULL, NULL,                                                 \
       "Times that a node of this process took the scheduler's role.")                                                      \
     X(NODES_DEAD, "weir_nodes_dead_total", NULL, NULL, NULL, NULL, "Nodes that this process found dead.")                  \
@@ -189,6 +191,7 @@ static const struct feed {
     {EVENT_WORKSPACE_NOT_FOUND, FAMILY_ORPHANED, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
     {EVENT_RETENTION_PURGED, FAMILY_PURGED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_STALE_WRITE_REFUSED, FAMILY_STALE_WRITES, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
+    {EVENT_RECORD_REFUSED, FAMILY_RECORDS_REFUSED, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
     {EVENT_SCHEDULER_TAKEN, FAMILY_TAKEOVERS, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
     {EVENT_NODE_DEAD, FAMILY_NODES_DEAD, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_LEASE_LOST, FAMILY_LEASES_LOST, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},

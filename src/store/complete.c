@@ -134,7 +134,7 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
                             .error_code = completion->error_code,
                             .error = completion->error,
                             .actor = store_actor(store)};
-    struct record_summary summary;
+    struct record_summary summary = {0};
     text_copy(record.id, sizeof record.id, text_at(execution, "id"));
     text_copy(step.error_code, sizeof step.error_code, completion->error_code == NULL ? "" : completion->error_code);
     step.error = completion->error == NULL ? NULL : strdup(completion->error);
@@ -147,6 +147,9 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
             ? error_out_of_memory(error)
             : store_record(store, 0, &record, 1, &summary, error);
     step_record_close(&step);
+    if (status == WEIR_OK && record.status == WEIR_FAILED) {
+        status = error_set(error, WEIR_FAILED, "%s", summary.refusal);
+    }
     *ret_outcome = record.status;
     return status;
 }

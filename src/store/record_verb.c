@@ -4,8 +4,11 @@
  * 2. Cut each error text to ERROR_TEXT_MAX bytes, at a boundary between characters. The copies stand in for the records, so
  * that the caller's records keep the whole text.
  * 3. Give the set to the driver as one transaction: one commit for many reports is the reason why sets exist.
- * 4. If the database refuses a value (WEIR_INVALID_ARGUMENT, for example a NUL in a text on PostgreSQL), split the set and
- * repeat both halves. After log2(n) splits the bad record is alone and has its own outcome; all other records are written.
+ * 4. If the database refuses a value (WEIR_INVALID_ARGUMENT, for example a NUL in a text on PostgreSQL) or a row
+ * (WEIR_FAILED, for example by a constraint or a trigger), split the set and repeat both halves. After log2(n) splits the
+ * bad record is alone and has its own outcome; all other records are written.
+ * 5. A later record of an item whose row was refused gets that outcome unseen: records of an item keep their order.
+ * 6. If more than REFUSED_MOST rows are refused, the cause lies in no row, and the call fails.
  *
  * A failure of any other kind ends the call, and the caller repeats the whole set. Parts of a split set that were written
  * before stay written: a repeated record changes nothing. Runs in the record thread of a node, in its dispatch thread for
@@ -17,29 +20,86 @@
 #include "base/error.h"
 #include "store/call.h"
 
-/* A set that fails for a reason that lies in one of its values is split until the bad record is alone. */
-static enum weir_status record_split(struct store *store, int64_t node_id, struct record *records, size_t count,
-                                     struct record_summary *summary, struct weir_error *error)
+enum { REFUSED_MOST = 8 };
+
+/* A set that is split, and the items of it whose rows the database has refused. */
+struct splitting {
+    struct store *store;
+    int64_t node_id;
+    struct record_summary *summary;
+    const char *refused[REFUSED_MOST];
+};
+
+static bool was_item_refused(const struct splitting *splitting, const struct record *record)
+{
+    size_t i = 0;
+    while (i < splitting->summary->refused && strcmp(splitting->refused[i], record->id) != 0) {
+        i++;
+    }
+    return i < splitting->summary->refused;
+}
+
+static bool has_refused(const struct splitting *splitting, const struct record *records, size_t count)
+{
+    size_t i = 0;
+    while (i < count && !was_item_refused(splitting, &records[i])) {
+        i++;
+    }
+    return i < count;
+}
+
+static enum weir_status write_part(const struct splitting *splitting, struct record *records, size_t count,
+                                   struct weir_error *error)
 {
     struct record_summary part = {0};
-    enum weir_status status = store->driver->record(store, node_id, records, count, &part, error);
+    struct record_summary *summary = splitting->summary;
+    enum weir_status status =
+        splitting->store->driver->record(splitting->store, splitting->node_id, records, count, &part, error);
     if (status == WEIR_OK) {
         summary->changed += part.changed;
         summary->slots_freed += part.slots_freed;
         summary->poisoned += part.poisoned;
         summary->work_waits = summary->work_waits || part.work_waits;
+    }
+    return status;
+}
+
+/* The record is alone. */
+static enum weir_status refuse_record(struct splitting *splitting, struct record *record, enum weir_status status,
+                                      const struct weir_error *error)
+{
+    struct record_summary *summary = splitting->summary;
+    if (status == WEIR_FAILED && summary->refused == REFUSED_MOST) {
+        return status;
+    }
+    if (status == WEIR_FAILED) {
+        if (summary->refused == 0) {
+            text_copy(summary->refusal, sizeof summary->refusal, error->message);
+        }
+        splitting->refused[summary->refused++] = record->id;
+    }
+    record->status = status;
+    return WEIR_OK;
+}
+
+/* A set that fails for a reason that lies in one of its records is split until the bad record is alone. */
+static enum weir_status record_split(struct splitting *splitting, struct record *records, size_t count,
+                                     struct weir_error *error)
+{
+    bool is_part = has_refused(splitting, records, count);
+    if (is_part && count == 1) {
+        records[0].status = WEIR_FAILED;
         return WEIR_OK;
     }
-    if (status != WEIR_INVALID_ARGUMENT) {
+    enum weir_status status = is_part ? WEIR_FAILED : write_part(splitting, records, count, error);
+    if (status != WEIR_INVALID_ARGUMENT && status != WEIR_FAILED) {
         return status;
     }
     if (count == 1) {
-        records[0].status = WEIR_INVALID_ARGUMENT;
-        return WEIR_OK;
+        return refuse_record(splitting, &records[0], status, error);
     }
-    status = record_split(store, node_id, records, count / 2, summary, error);
-    return status == WEIR_OK ? record_split(store, node_id, records + count / 2, count - count / 2, summary, error)
-                             : status;
+    status = record_split(splitting, records, count / 2, error);
+    return status == WEIR_OK ? record_split(splitting, records + count / 2, count - count / 2, error) : status;
 }
 
 /* The stored text of an error is bounded: at most ERROR_TEXT_MAX bytes, cut between two characters. */
@@ -109,12 +169,13 @@ static enum weir_status record_bounded(struct store *store, int64_t node_id, str
         too_long =
             too_long || is_too_long(records[i].error) || (records[i].step != NULL && is_too_long(records[i].step->error));
     }
+    struct splitting splitting = {.store = store, .node_id = node_id, .summary = summary};
     if (!too_long) {
-        return record_split(store, node_id, records, count, summary, error);
+        return record_split(&splitting, records, count, error);
     }
     struct shortened shortened = {0};
     enum weir_status status = shorten(&shortened, records, count)
-                                  ? record_split(store, node_id, shortened.records, count, summary, error)
+                                  ? record_split(&splitting, shortened.records, count, error)
                                   : error_out_of_memory(error);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         records[i].status = shortened.records[i].status;

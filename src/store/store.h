@@ -399,19 +399,24 @@ struct record {
     enum weir_status status;        /* out */
 };
 
+enum { RECORD_REFUSAL_MAX = 400 };
+
 struct record_summary {
     size_t changed; /* records that took effect */
     size_t slots_freed;
-    size_t poisoned; /* GIVEN_BACK because of a killed keeper, and ended FAILED, code `poison` */
-    bool work_waits; /* a lane of the freed slots has work that may start now: wake the dispatcher */
+    size_t poisoned;                      /* GIVEN_BACK because of a killed keeper, and ended FAILED, code `poison` */
+    bool work_waits;                      /* a lane of the freed slots has work that may start now: wake the dispatcher */
+    size_t refused;                       /* items with a record that the store refused, WEIR_FAILED */
+    char refusal[RECORD_REFUSAL_MAX + 1]; /* of the first of them; "" = none */
 };
 
 /* One transaction for the whole set, in its order. `status` of a record: WEIR_OK, WEIR_STALE_FENCE, WEIR_ILLEGAL_STATE,
  * WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY. The same (id, fence, kind) again is answered
  * WEIR_OK or _NOT_FOUND and changes nothing. So is PARKED when the wait is over. GIVEN_BACK again is WEIR_STALE_FENCE,
  * because giving back makes the fence grow. WEIR_STORE_BUSY: another transaction holds its item or workspace. The
- * record was left out with all later ones of its item, and is to be repeated before them. An error's text is kept up to
- * ERROR_TEXT_MAX bytes. */
+ * record was left out with all later ones of its item, and is to be repeated before them. WEIR_FAILED is likewise: the
+ * database refuses to write its rows (a constraint, a trigger), and the other records of the set are written. An error's
+ * text is kept up to ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 

@@ -45,5 +45,8 @@ void driver_item_of_key(struct driver_under_test *driver, const uint8_t *key, ch
 /* From now on a transaction fails that assigns an item of a workspace and leaves more held items of it than it has slots.
  */
 void driver_guard_caps(struct driver_under_test *driver);
+/* From now on the database refuses each start, step and end of one execution, as a trigger of the user's may. NULL = no
+ * longer. */
+void driver_refuse(struct driver_under_test *driver, const char *id);
 
 #endif

@@ -322,3 +322,29 @@ void driver_guard_caps(struct driver_under_test *driver)
                 "DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.phase = 2 AND OLD.phase <> 2) "
                 "EXECUTE FUNCTION " SCHEMA ".guard_caps()");
 }
+
+void driver_refuse(struct driver_under_test *driver, const char *id)
+{
+    (void)driver;
+    static const struct {
+        const char *name;
+        const char *event;
+        const char *column;
+    } places[] = {{"refuse_change", "UPDATE ON " SCHEMA ".workflow_execution_queue", "id"},
+                  {"refuse_step", "INSERT ON " SCHEMA ".workflow_node_executions", "execution_id"},
+                  {"refuse_end", "INSERT ON " SCHEMA ".workflow_executions", "id"}};
+    if (id == NULL) {
+        run(inside, "DROP FUNCTION " SCHEMA ".refuse_row CASCADE");
+        return;
+    }
+    run(inside, "CREATE FUNCTION " SCHEMA ".refuse_row() RETURNS trigger LANGUAGE plpgsql AS $refuse$ BEGIN "
+                "  RAISE EXCEPTION 'not this one'; END $refuse$");
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char sql[400];
+        (void)snprintf(sql, sizeof sql,
+                       "CREATE TRIGGER %s BEFORE %s FOR EACH ROW WHEN (NEW.%s = '%s') EXECUTE FUNCTION " SCHEMA
+                       ".refuse_row()",
+                       places[i].name, places[i].event, places[i].column, id);
+        run(inside, sql);
+    }
+}

@@ -184,3 +184,27 @@ void driver_guard_caps(struct driver_under_test *driver)
     }
     (void)sqlite3_close(database);
 }
+
+void driver_refuse(struct driver_under_test *driver, const char *id)
+{
+    static const struct {
+        const char *name;
+        const char *event;
+        const char *column;
+    } places[] = {{"refuse_change", "UPDATE ON workflow_execution_queue", "id"},
+                  {"refuse_step", "INSERT ON workflow_node_executions", "execution_id"},
+                  {"refuse_end", "INSERT ON workflow_executions", "id"}};
+    sqlite3 *database = open_database(driver);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char sql[300];
+        if (id == NULL) {
+            (void)snprintf(sql, sizeof sql, "DROP TRIGGER %s", places[i].name);
+        } else {
+            (void)snprintf(sql, sizeof sql,
+                           "CREATE TRIGGER %s BEFORE %s WHEN NEW.%s = '%s' BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+                           places[i].name, places[i].event, places[i].column, id);
+        }
+        assert_int_equal(sqlite3_exec(database, sql, NULL, NULL, NULL), SQLITE_OK);
+    }
+    (void)sqlite3_close(database);
+}

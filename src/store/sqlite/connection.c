@@ -62,7 +62,6 @@ static enum weir_status status_of_code(int code)
     case SQLITE_INTERRUPT:
         return WEIR_TIMED_OUT;
     case SQLITE_TOOBIG:
-    case SQLITE_CONSTRAINT:
     case SQLITE_MISMATCH:
         return WEIR_INVALID_ARGUMENT;
     default:

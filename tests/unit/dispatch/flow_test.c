@@ -363,6 +363,33 @@ static void an_item_that_cannot_be_recorded_delays_no_other(void **state)
     assert_string_equal(text_of(bench, ids[2], "status"), "DISPATCHED");
 }
 
+/* Dropped, the end would keep its slot until the node stops, and the finished steps would run a second time. */
+static void an_end_that_cannot_be_recorded_is_written_when_the_cause_is_gone(void **state)
+{
+    struct bench *bench = *state;
+    char ids[3][UUID_TEXT_MAX];
+    for (int i = 0; i < 3; i++) {
+        push(bench, (struct scripted_outcome){.run_us = SECOND});
+        enqueue_at(bench, "many", "plain", 0, ids[i]);
+    }
+    char sql[200];
+    (void)snprintf(sql, sizeof sql,
+                   "CREATE TRIGGER refused BEFORE INSERT ON workflow_executions WHEN NEW.id = '%s'"
+                   " BEGIN SELECT raise(ABORT, 'refused'); END",
+                   ids[1]);
+    run_sql(sql);
+    start_node(bench);
+    pass(bench, 10 * MINUTE);
+    assert_string_equal(text_of(bench, ids[0], "status"), "COMPLETED");
+    assert_string_equal(text_of(bench, ids[1], "status"), "DISPATCHED");
+    assert_string_equal(text_of(bench, ids[2], "status"), "COMPLETED");
+    assert_in_range(bench->counts[EVENT_RECORD_REFUSED], 5, 12); /* at first, and then once a minute */
+    run_sql("DROP TRIGGER refused");
+    pass(bench, 2 * MINUTE);
+    assert_string_equal(text_of(bench, ids[1], "status"), "COMPLETED");
+    assert_int_equal(runs_begun(bench, ids[1]), 1);
+}
+
 static void a_lock_whose_holder_died_is_free_after_four_minutes(void **state)
 {
     struct bench *bench = *state;
@@ -490,6 +517,7 @@ int main(void)
         TEST(a_claim_that_loses_its_connection_is_tried_again),
         TEST(a_claim_of_a_dead_dispatcher_runs_once),
         TEST(an_item_that_cannot_be_recorded_delays_no_other),
+        TEST(an_end_that_cannot_be_recorded_is_written_when_the_cause_is_gone),
         TEST(a_lock_whose_holder_died_is_free_after_four_minutes),
         TEST(no_transaction_is_open_while_the_engine_is_called),
         TEST(polls_come_at_random_distances),

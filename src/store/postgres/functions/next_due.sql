@@ -1,5 +1,5 @@
--- When the next waiting item becomes due; NULL: none waits. In plpgsql for the reason of requests_wait(). Locks: none. Index: queue_waiting.
--- Callers: schedule(), due_again().
+-- When the next waiting item becomes due; NULL: none waits. In plpgsql for the reason of requests_wait().
+-- Locks: none. Index: queue_waiting. Callers: schedule(), due_again().
 CREATE OR REPLACE FUNCTION :schema.next_due() RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

@@ -105,15 +105,11 @@ BEGIN
                                      end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs,
                                      end_variables, end_codes, end_errors, stored);
     END IF;
-    IF cardinality(action_records) > 0 THEN
-        PERFORM :schema.record_actions(recorder, now_us, done, ids, fences, action_records, actions);
-    END IF;
-    IF cardinality(done) > 0 AND :schema.stream_is_read(now_us) THEN
-        PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes);
-    END IF;
-    IF cardinality(signal_records) > 0 OR 10 = ANY (kinds) THEN
-        PERFORM :schema.record_signals(now_us, done, ids, kinds, started_ago, signal_records, signal_steps, signal_seqs);
-    END IF;
+    PERFORM :schema.record_actions(recorder, now_us, done, ids, fences, action_records, actions) WHERE cardinality(action_records) > 0;
+    PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes)
+    WHERE cardinality(done) > 0 AND :schema.stream_is_read(now_us);
+    PERFORM :schema.record_signals(now_us, done, ids, kinds, started_ago, signal_records, signal_steps, signal_seqs)
+    WHERE cardinality(signal_records) > 0 OR 10 = ANY (kinds);
     IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself
     END IF;

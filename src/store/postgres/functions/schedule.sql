@@ -55,9 +55,7 @@ SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '50ms'
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 #variable_conflict use_column
 DECLARE
-    need_state constant integer := 1;
-    need_handed_over constant integer := 2;
-    need_due constant integer := 4;
+    need_state constant integer := 1; need_handed_over constant integer := 2; need_due constant integer := 4;
     now_us constant bigint := :schema.store_time();
     next_due bigint := CASE WHEN since IS NULL OR needs & need_due > 0 THEN :schema.next_due() END;
     assigns boolean := cardinality(ids) > 0;
@@ -130,9 +128,7 @@ BEGIN
                             NULL::integer[], h.rank_list, NULL::bigint[], NULL::bigint[], h.id_list
                      FROM :schema.news_heads(entries) h;
     END IF;
-    IF assigns AND NOT has_act THEN -- step 6
-        PERFORM :schema.refuse_acts_since(news_seen);
-    END IF;
+    IF assigns AND NOT has_act THEN PERFORM :schema.refuse_acts_since(news_seen); END IF; -- step 6
     tag := 'round';
     n1 := now_us;
     n2 := next_due;

@@ -26,7 +26,7 @@ static const struct {
 } meanings[] = {
     {"08", WEIR_STORE_UNREACHABLE, ""},
     {"22", WEIR_INVALID_ARGUMENT, ""},
-    {"23", WEIR_INVALID_ARGUMENT, ""},
+    {"23", WEIR_FAILED, "a row breaks a rule of its table; look for changes by hand with: weir store check"},
     {"25006", WEIR_STORE_UNREACHABLE,
      "this server only reads (a standby, or its disk is guarded): give --store the address of the primary"},
     {"25", WEIR_STORE_UNREACHABLE, "the connection was given up; the call may be repeated"},
