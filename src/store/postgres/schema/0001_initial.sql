@@ -119,14 +119,14 @@ CREATE TABLE :schema.workflow_definitions (
     UNIQUE (name, workspace_id, version)
 );
 
--- One row per execution while it lives. The columns that are never NULL come first: behind a NULL the server finds a value only by a walk
--- over the row, and each update compares the columns of all indexes. Those that an assignment writes are neighbours, because the log has
--- one range of the row. A lane is the queue of one workspace in one executor group for one demand: lane_id = group id << 47 | demand of
--- the definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 PENDING until
--- due_at, 2 held (CLAIMED, DISPATCHED), 3 WAITING until due_at. node_id 0: no node holds it (pending, or handed over). rank: item_rank()
--- in queue/item.h. An assignment and a start change no column that an index names. So their updates stay on the page (HOT) and add no index
--- entry. The fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index names
--- node_id, fence or phase: held rows are found by `claims`.
+-- One row per execution while it lives. The columns that are never NULL come first: behind a NULL the server walks over the row to find a
+-- value, and each update compares the columns of all indexes. Those that an assignment writes are neighbours, because the log has one
+-- range of the row. A lane is the queue of one workspace in one executor group for one demand: lane_id = group id << 47 | demand of the
+-- definition << 31 | workspace id. phase names the index that holds the row: 0 runnable, 1 PENDING until due_at, 2 held (CLAIMED,
+-- DISPATCHED), 3 WAITING until due_at. node_id 0: no node holds it (pending, or handed over). rank: item_rank() in queue/item.h. An
+-- assignment and a start change no column that an index names. So their updates stay on the page (HOT) and add no index entry. The
+-- fillfactor leaves the space for one of them. That is why held rows are still in queue_runnable, and why no index names node_id, fence or
+-- phase: held rows are found by `claims`.
 CREATE TABLE :schema.workflow_execution_queue (
     id             uuid    NOT NULL PRIMARY KEY,
     lane_id        bigint  NOT NULL,
