@@ -4,9 +4,9 @@
  * 2. Cut each error text to ERROR_TEXT_MAX bytes, at a boundary between characters. The copies stand in for the records, so
  * that the caller's records keep the whole text.
  * 3. Give the set to the driver as one transaction: one commit for many reports is the reason why sets exist.
- * 4. If the database refuses a value (WEIR_INVALID_ARGUMENT, for example a NUL in a text on PostgreSQL) or a row
- * (WEIR_FAILED, for example by a constraint or a trigger), split the set and repeat both halves. After log2(n) splits the
- * bad record is alone and has its own outcome; all other records are written.
+ * 4. If the database refuses a value or a row, split the set and repeat both halves. After log2(n) splits the bad record is
+ * alone and has its own outcome; all other records are written. WEIR_INVALID_ARGUMENT: a value, as a NUL in a text on
+ * PostgreSQL. WEIR_FAILED: a row, by a constraint or a trigger.
  * 5. A later record of an item whose row was refused gets that outcome unseen: records of an item keep their order.
  * 6. If more than REFUSED_MOST rows are refused, the cause lies in no row, and the call fails.
  *
