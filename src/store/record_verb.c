@@ -7,7 +7,7 @@
  * 4. If the database refuses a value or a row, split the set and repeat both halves. After log2(n) splits the bad record is
  * alone and has its own outcome; all other records are written. WEIR_INVALID_ARGUMENT: a value, as a NUL in a text on
  * PostgreSQL. WEIR_FAILED: a row, by a constraint or a trigger.
- * 5. A later record of an item whose row was refused gets that outcome unseen: records of an item keep their order.
+ * 5. A later record of a refused item gets that outcome unseen: records of an item keep their order.
  * 6. If more than REFUSED_MOST rows are refused, the cause lies in no row, and the call fails.
  *
  * A failure of any other kind ends the call, and the caller repeats the whole set. Parts of a split set that were written
@@ -22,7 +22,7 @@
 
 enum { REFUSED_MOST = 8 };
 
-/* A set that is split, and the items of it whose rows the database has refused. */
+/* A set that is split, and the items of it that the database has refused. */
 struct splitting {
     struct store *store;
     int64_t node_id;
