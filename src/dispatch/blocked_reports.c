@@ -6,7 +6,7 @@
  *   3. Reports of one execution keep their order. A new one waits behind the blocked ones. Once one of them is blocked
  *      again in a round, those behind it are not tried in this round, though the other transaction may have ended.
  *   4. When the round has no more reports, those that were blocked again wait for the next round, after a pause.
- *   5. A report whose rows the store refuses is blocked, too. Nobody knows when that ends, so its own pause doubles up to
+ *   5. A report that the store refuses is blocked, too. Nobody knows when that ends, so its own pause doubles up to
  *      REFUSED_RETRY_MOST_US. Rounds before that leave it out.
  *
  * The number of reports is bounded by the capacity of the engine: an execution goes on, and its capacity is released,

@@ -30,7 +30,7 @@ void record_facts_copy(const struct in_flight *entry, struct reported_facts *fac
 /* Of a record that took effect. An end without a record of the start emits the event of the start, too. */
 void record_events_emit(struct node *node, const struct report *report, const struct record *record,
                         const struct reported_facts *facts, int64_t now_us);
-/* Of the batch whose last start this record was, if it was one. */
+/* Of the batch, if this record was its last start. */
 void record_events_emit_batch(struct node *node, const struct reported_facts *facts, int64_t now_us);
 /* Of a record that the store refuses, with the store's answer. Any thread. */
 void record_events_emit_refused(struct node *node, const struct record *record, const char *refusal);
