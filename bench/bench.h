@@ -104,6 +104,15 @@ void bench_postgres_held_open(struct bench *bench);
 void bench_postgres_idle(struct bench *bench);
 void bench_postgres_memory(struct bench *bench);
 void bench_postgres_takeover(struct bench *bench);
+/* Executions that wait, on SQLite and on PostgreSQL. */
+void bench_waits_park(struct bench *bench);
+void bench_waits_parked(struct bench *bench);
+void bench_waits_signals(struct bench *bench);
+void bench_waits_children(struct bench *bench);
+void bench_postgres_waits_park(struct bench *bench);
+void bench_postgres_waits_parked(struct bench *bench);
+void bench_postgres_waits_signals(struct bench *bench);
+void bench_postgres_waits_children(struct bench *bench);
 void bench_temporal(struct bench *bench);
 /* Left out, with a message, where the Temporal server of the tests is not installed. */
 void bench_temporal_service(struct bench *bench);

@@ -15,6 +15,7 @@
 #include "bench.h"
 #include "machine.h"
 #include "peers/handler.h"
+#include "peers/waiting.h"
 #include "peers/weir.h"
 
 static const struct group {
@@ -31,6 +32,10 @@ static const struct group {
      bench_neighbour_steps},
     {"idle", "writes and processor time of a node when there is nothing to do", bench_idle},
     {"memory", "of a node with a large backlog, and the time until it is ready", bench_memory},
+    {"waits-park", "executions that park and are woken, beside lifecycles without a wait", bench_waits_park},
+    {"waits-parked", "a thousand due each second beside a million parked ones", bench_waits_parked},
+    {"waits-signals", "from a signal to the start of the next step", bench_waits_signals},
+    {"waits-children", "a parent of ten thousand children beside as many enqueues", bench_waits_children},
     {"http", "enqueues over HTTP beside those in one process", bench_http},
     {"beanstalkd", "pushes to beanstalkd beside enqueues over HTTP", bench_beanstalkd},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
@@ -44,6 +49,11 @@ static const struct group {
     {"postgres-held-open", "claims while somebody holds a transaction open", bench_postgres_held_open},
     {"postgres-idle", "queries and writes of a node when there is nothing to do", bench_postgres_idle},
     {"postgres-memory", "of the node that schedules ten million executions", bench_postgres_memory},
+    {"postgres-waits-park", "executions that park and are woken, beside lifecycles without a wait",
+     bench_postgres_waits_park},
+    {"postgres-waits-parked", "a thousand due each second beside a million parked ones", bench_postgres_waits_parked},
+    {"postgres-waits-signals", "from a signal to the start of the next step", bench_postgres_waits_signals},
+    {"postgres-waits-children", "a parent of ten thousand children beside as many enqueues", bench_postgres_waits_children},
     {"temporal", "starts on Temporal against a scripted server: the client alone, and through weir", bench_temporal},
     {"temporal-service", "starts through weir beside a plain loop of them, on a real Temporal server",
      bench_temporal_service},
@@ -251,14 +261,13 @@ static int usage(FILE *to, int code)
         to,
         "usage: weir_bench [--quick] [--json FILE] [--dir FOLDER] [--hold SECONDS] [GROUP...]\n\n"
         "Measures weir on the disk of FOLDER (default /var/tmp). postgres-held-open holds a transaction open for SECONDS\n"
-        "(10 to 3600, default 60). `weir_bench peer VERB URL COUNT` is for ./dev bench peers, `weir_bench handler ...` "
-        "for\n"
-        "./dev bench languages. --json writes a list of all "
-        "figures that were measured: with the one group\n"
-        "postgres-lifecycles, the entry \"pg lifecycles, 1000 workspaces\" is what one node drains with caps on.\n"
+        "(10 to 3600, default 60). `weir_bench peer VERB URL COUNT` is for ./dev bench peers, `weir_bench waiting ...`\n"
+        "for ./dev bench waiting, `weir_bench handler ...` for ./dev bench languages. --json writes a list of all figures\n"
+        "that were measured: with the one group postgres-lifecycles, the entry \"pg lifecycles, 1000 workspaces\" is what\n"
+        "one node drains with caps on.\n"
         "The groups, all of them when none is named:\n");
     for (size_t i = 0; i < GROUP_COUNT; i++) {
-        fprintf(to, "  %-18s %s\n", groups[i].name, groups[i].about);
+        fprintf(to, "  %-24s %s\n", groups[i].name, groups[i].about);
     }
     return code;
 }
@@ -330,6 +339,10 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "peer") == 0) {
         assemble_tune_process(); /* as the daemon does */
         return peer_main(argc - 2, argv + 2);
+    }
+    if (argc > 1 && strcmp(argv[1], "waiting") == 0) {
+        assemble_tune_process(); /* as the daemon does */
+        return waiting_main(argc - 2, argv + 2);
     }
     if (argc > 1 && strcmp(argv[1], "handler") == 0) { /* not tuned: programs over libweir are not */
         return handler_main(argc - 2, argv + 2);

@@ -17,6 +17,23 @@ MEMORY_LEAST_BYTES = 2 << 30
 SCENES = ("small queue", "300k of a full one", "20k full ones", "1k pending", "100k pending", "1M pending")
 KINDS = ("time", "time, cold", "pages", "reads, cold", "VM steps")
 
+
+def waits_figures(prefix):
+    """Of the four groups of executions that wait, by the end of their name."""
+    figures = {
+        "park": ["lifecycles without a wait", "parks", "wakes, to the end", "park and wake"],
+        "parked": [
+            *("%s: late, %s" % (load, share) for load in ("due 1,000/s", "the same beside 1M parked")
+              for share in ("p50", "p99")),
+            "node beside 1M parked: RSS", "node beside 1M parked: of it its own",
+            "restart beside 1M parked, to a start: most"],
+        "signals": [
+            "commit beside the signals: p50", "start beside the signals: p50", "start beside the signals: p99",
+            "signal to the next step: p50", "signal to the next step: p99"],
+        "children": ["enqueue and drain of 10,000", "for_each of 10,000 children"]}
+    return {group: [prefix + name for name in names] for group, names in figures.items()}
+
+
 # What each group reports, in its order.
 FIGURES = {
     "lifecycle": [
@@ -47,6 +64,7 @@ FIGURES = {
         "weir serve, 1M pending: RSS while it works",
         "weir serve, 1M pending: of it its own memory", "weir serve, 1M pending: most RSS",
         "weir serve, 1M pending: ready after"],
+    **{"waits-" + group: names for group, names in waits_figures("").items()},
     "http": [
         "http, requests without the store, 64 connections", "http, enqueue, 64 connections",
         "http, enqueue, 64 connections: rate", "http, enqueue, 64 connections: p99",
@@ -106,6 +124,7 @@ FIGURES = {
     "postgres-memory": [
         *("pg weir serve, %s: %s" % (size, kind) for size in ("1M of 1,000", "10M of 100k")
           for kind in ("RSS while it works", "of it its own", "most RSS"))],
+    **{"postgres-waits-" + group: names for group, names in waits_figures("pg ").items()},
     "temporal": [
         "temporal: RSS more with 10,000 open", "temporal: client CPU per start", "temporal: starts of the client alone",
         "temporal: starts through weir, SQLite", "temporal: CPU per start through weir, SQLite",

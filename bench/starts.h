@@ -9,7 +9,7 @@
 
 #include "fixture.h"
 
-enum { STARTS_MAX = 8192 };
+enum { STARTS_MAX = 65536 };
 /* Before each start: the node has found that there is nothing to do. */
 #define STARTS_PAUSE_SECONDS 0.015
 

@@ -30,14 +30,15 @@ SHARED_HEADERS = {
     'src/server': ('src/server/route.h', 'src/server/task_hub.h', 'src/server/task_hub_internal.h'),
     'src/server/plain': ('src/server/routes/routes.h', 'src/server/plain/refusal.h'),
     'src/server/routes': ('src/server/routes/routes.h', 'src/server/dashboard_file.h'),
-    'src/store': tuple(f'src/store/{name}.h' for name in ('store', 'driver', 'bulk', 'history', 'hooks', 'key_mode',
-                                                          'logs', 'schedules', 'settings', 'signals', 'states',
+    'src/store': tuple(f'src/store/{name}.h' for name in ('store', 'driver', 'archive', 'bulk', 'history', 'hooks',
+                                                          'key_mode', 'logs', 'schedules', 'settings', 'signals', 'states',
                                                           'stream', 'tokens', 'definition_schedules')),
     'src/store/http': ('src/store/http/http_verbs.h',),
     'src/store/postgres': ('src/store/postgres/postgres.h', 'src/store/postgres/postgres_store.h',
                            'src/store/postgres/claimed.h', 'src/store/import_source.h',
                            'src/store/postgres/definition_schedules.h'),
-    'src/store/sqlite': ('src/store/sqlite/sqlite_store.h', 'src/store/sqlite/definition_schedules.h'),
+    'src/store/sqlite': ('src/store/sqlite/sqlite_store.h', 'src/store/sqlite/archive.h',
+                         'src/store/sqlite/definition_schedules.h'),
     'src/worker': ('src/worker/worker_internal.h',),
 }
 # These have no declaration of ours.

@@ -16,7 +16,7 @@ import tempfile
 PUBLIC = 'weir/'
 RULES = ('base/', 'queue/', 'calendar/', 'definition/', PUBLIC)  # what everything but base and the public headers may use
 STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'store/reading.h', 'store/refusal.h',
-                        'store/import_source.h')
+                        'store/complete.h', 'store/import_source.h')
 ENGINE_DRIVER = RULES + ('observe/', 'engine/engine.h')
 
 # (where, what it may include beside its own folder). The first row that fits a file counts. A name that ends with '/' is
@@ -43,7 +43,7 @@ LAYERS = [
     ('src/server/plain/', RULES + ('store/store.h', 'server/access.h', 'server/api.h', 'server/dashboard_file.h',
                                    'server/own_workspaces.h', 'server/request.h', 'server/session_cookie.h',
                                    'server/routes/')),
-    ('src/server/', RULES + ('observe/', 'store/store.h', 'store/bulk_act.h', 'store/failure_groups.h',
+    ('src/server/', RULES + ('observe/', 'store/store.h', 'store/bulk_act.h', 'store/complete.h', 'store/failure_groups.h',
                              'store/filter.h', 'store/json_line.h', 'engine/engine.h', 'dispatch/', 'assemble.h')),
     ('src/cli/output/', ('base/', PUBLIC)),  # prints JSON and texts, and knows nothing of their meaning
     # Options of engines and types of the store's calls: a setting or an argument is read into them, no call is made.
@@ -51,11 +51,14 @@ LAYERS = [
     ('src/cli/arguments/', RULES + ('cli/settings/', 'store/store.h', 'store/filter.h')),
     ('src/cli/help/', ('base/', 'cli/arguments/', 'cli/output/', 'cli/settings/', PUBLIC)),
     ('src/cli/verbs/',
-     RULES + ('observe/', 'store/store.h', 'store/bulk_act.h', 'store/failure_groups.h', 'store/filter.h',
-              'store/json_line.h', 'store/import_source.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h',
+     RULES + ('observe/', 'store/store.h', 'store/bulk_act.h',
+              'store/complete.h', 'store/failure_groups.h', 'store/filter.h',
+              'store/json_line.h',
+              'store/complete.h', 'store/import_source.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h',
               'cli/')),
     ('src/cli/', RULES + ('observe/', 'store/store.h', 'engine/engine.h', 'dispatch/', 'server/', 'assemble.h')),
-    ('src/library/', RULES + ('observe/', 'store/store.h', 'store/failure_groups.h', 'engine/engine.h', 'dispatch/',
+    ('src/library/', RULES + ('observe/', 'store/store.h',
+              'store/complete.h', 'store/failure_groups.h', 'engine/engine.h', 'dispatch/',
                               'worker/', 'assemble.h')),
     ('src/sqlite_extension/', RULES + ('store/store.h', 'store/sqlite/')),
     ('src/assemble.', RULES + ('observe/', 'store/', 'engine/', 'dispatch/', 'server/')),

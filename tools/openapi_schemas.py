@@ -51,7 +51,7 @@ OBJECTS = {
                  ' last_worker_language~?',
     'UnfinishedStep': 'approvers? prompt? state~? step status attempt started_at? due_at? signal? children_count?'
                       ' children_ended? oldest_child_id?',
-    'SlotHolder': 'id status node? step_names? running_us',
+    'SlotHolder': 'id status node? step_names? running_us executor_group? nodes_live?',
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',
     'Completion': 'id status',
@@ -91,14 +91,16 @@ OBJECTS = {
     'Plan': 'name max_concurrent weight workspace_count',
     'PlanChange': 'max_concurrent~ weight~',
     'Workflow': 'name workspace? version created_at disabled definition source?',
-    'Published': 'name workspace? version unchanged earlier_version definition_id',
+    'Published': 'name workspace? version unchanged earlier_version definition_id schedules_added[] schedules_changed[]'
+                 ' schedules_deleted[]',
     'WorkflowState': 'name state',
     'DefinitionText': 'id name workspace? version text',
     'Status': 'pending waiting slots_used completed failed cancelled workspace_count scheduler:Scheduler'
               ' queue_paused schedules_late nodes running stuck engine_reachable engine_error? engine_impaired_since?'
               ' engine_unreachable_since? server~:PostgresServer pending_reasons no_worker[]:UnservedWorkflow'
               ' stuck_executions[]:StuckExecution oldest_pending_age_us workspaces[]:WorkspaceUse'
-              ' executor_groups[]:GroupUse now_at store schema',
+              ' executor_groups[]:GroupUse archive:Archive now_at store schema',
+    'Archive': 'moved moved_at? bytes problem?',
     'History': 'items[]:HistoryPoint',
     'HistoryPoint': 'at span_us starts completed failed cancelled slots_used pending wait_p50_us? wait_p95_us?'
                     ' capacity_wait_p50_us? capacity_wait_p95_us? pause_wait_p50_us? pause_wait_p95_us?'

@@ -15,7 +15,9 @@ NAMES = {**WEIR_KEYS, 'procrastinate': 'Procrastinate', 'celery': 'Celery, Redis
          'celery-everysec': 'Celery, Redis everysec', 'handler': 'weir, C handler',
          'graphile-worker-batched': 'graphile-worker, batched', 'pg-boss': 'pg-boss', 'bullmq': 'BullMQ, Redis always',
          'bullmq-everysec': 'BullMQ, Redis everysec',
-         'python': 'Python', 'node': 'Node'}
+         'python-native': 'Python, C and C API alone', 'python': 'Python, with the interpreter',
+         'node': 'Node, with the interpreter'}
+LANGUAGES = {'python': 'Python', 'node': 'Node'}
 
 
 class Row:
@@ -120,18 +122,18 @@ def rows(groups):
     if 'processor' in groups:
         group = of('processor')
         found += [Row(f'{NAMES[key]}: processor of the binding for each call', middle(group, key), 'us', NAMES['handler'],
-                      middle(group, 'handler'), 'us more', difference(group, 'handler', key), 20, True)
-                  for key in ('python', 'node')]
+                      middle(group, 'handler'), 'us more', difference(group, 'handler', key), goal, True)
+                  for key, goal in (('python-native', 20), ('python', None), ('node', 20))]
     for key in ('python', 'node'):
         for store in ('PostgreSQL', 'SQLite'):
             name = f'{key}-start-{store}'
             if name in groups:
-                found.append(single(f'{NAMES[key]}, {store}: import to first call', of(name), key, 'ms', 150))
+                found.append(single(f'{LANGUAGES[key]}, {store}: import to first call', of(name), key, 'ms', 150))
         for store in ('PostgreSQL', 'SQLite'):
             name = f'{key}-memory-{store}'
             if name in groups:
                 group = of(name)
-                found.append(Row(f'{NAMES[key]}, {store}: memory of a worker', middle(group, key), 'MiB',
+                found.append(Row(f'{LANGUAGES[key]}, {store}: memory of a worker', middle(group, key), 'MiB',
                                  'bare interpreter', middle(group, 'bare'), 'MiB more',
                                  difference(group, 'bare', key), 15, True))
     return found

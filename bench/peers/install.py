@@ -1,5 +1,5 @@
-"""Installs the pinned versions of the queues into the build folder, from their registries: npm ci, go build, and pip in a
-virtual environment. A stamp with the hash of everything that decides the result skips an installation that exists.
+"""Installs the pinned versions of the queues into the build folder, from their registries: npm ci, go build, Maven, and pip
+in a virtual environment. A stamp with the hash of everything that decides the result skips an installation that exists.
 """
 
 import hashlib
@@ -115,7 +115,7 @@ def install_river(build, say):
 
 def install_python(build, say):
     folder = os.path.join(build, 'python')
-    what = 'Procrastinate, Celery and huey'
+    what = 'Procrastinate, Celery, huey and DBOS'
 
     def make():
         run([sys.executable, '-m', 'venv', '--clear', os.path.join(folder, 'venv')],
@@ -151,7 +151,28 @@ def install_weir(build, wheel, package, say):
         once(os.path.join(build, f'weir-{language}'), stamp, make, say, f'weir for {language}')
 
 
-INSTALLERS = {'node': install_node, 'river': install_river, 'python': install_python}
+def install_java(build, say):
+    folder = os.path.join(build, 'java')
+    what = 'nFlow'
+    java = tool('java', what, 'openjdk-17-jdk-headless')
+    maven = tool('mvn', what, 'maven')
+    source = 'java/src/main/java/weir/bench/NflowPeer.java'
+    path = os.path.join(folder, 'classpath')
+
+    def make():
+        shutil.copytree(os.path.join(HERE, 'java/src'), os.path.join(folder, 'src'))
+        shutil.copy(os.path.join(HERE, 'java/pom.xml'), folder)
+        run([maven, '-q', '-B', 'compile', 'dependency:build-classpath', f'-Dmdep.outputFile={path}'], what, cwd=folder)
+    once(folder, hash_of(['java/pom.xml', source], run([java, '--version'], what)), make, say, what)
+
+    def words(*more):
+        with open(path) as file:
+            classes = os.path.join(folder, 'target/classes') + ':' + file.read().strip()
+        return [java, '-cp', classes, 'weir.bench.NflowPeer', *more]
+    return words
+
+
+INSTALLERS = {'node': install_node, 'river': install_river, 'python': install_python, 'java': install_java}
 
 
 def install(build, kinds, say):

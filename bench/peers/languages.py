@@ -75,7 +75,8 @@ GROUPS = {
         'weir-node': weir_node('postgres', 150000), 'graphile-worker-batched': GRAPHILE_WORKER, 'pg-boss': PG_BOSS,
         'bullmq': BULLMQ, 'bullmq-everysec': BULLMQ_EVERYSEC, 'handler': HANDLER_POSTGRES}),
     'processor': ('processor', 'processor_us', 'handler', {
-        'handler': HANDLER, 'python': weir_python('threads', 'sqlite', 0), 'node': weir_node('sqlite')}),
+        'handler': HANDLER, 'python-native': weir_python('native', 'sqlite', 0),
+        'python': weir_python('threads', 'sqlite', 0), 'node': weir_node('sqlite')}),
 }
 SINGLE = {'python': lambda store: weir_python('threads', store, 0), 'node': weir_node}
 STORES = {'PostgreSQL': 'postgres', 'SQLite': 'sqlite'}

@@ -14,6 +14,8 @@ export interface Session {
 /** undefined: not known yet; null: nobody is signed in. */
 export const session = signal<Session | null | undefined>(undefined);
 export const sessionEnded = signal(false);
+/** The token of a session that the node could not end at the sign-out; null: there is none. */
+export const leftToken = signal<string | null>(null);
 
 /** When the node answered last (ms), and whether the last request failed. */
 export const connection = signal<{ answeredAt: number | null; failed: boolean }>({ answeredAt: null, failed: false });
@@ -131,12 +133,15 @@ export async function signIn(token: string): Promise<void> {
   if (/[^\x21-\x7e]/.test(token)) throw new Problem(401, 'unauthorized', texts.signIn.refused, null, null);
   const begun = await ask<Session>('v1/session', { method: 'POST', headers: { Authorization: `Bearer ${token}` } });
   sessionEnded.value = false;
+  leftToken.value = null;
   session.value = begun;
 }
 
 export async function signOut(): Promise<void> {
-  await ask<Session>('v1/session', { method: 'DELETE' });
+  const token = session.value?.token ?? null;
+  const { ended } = await ask<{ ended: boolean }>('v1/session', { method: 'DELETE' });
   sessionEnded.value = false;
+  leftToken.value = ended ? null : token;
   session.value = null;
 }
 

@@ -6,6 +6,7 @@ import {
   findProvider,
   findSession,
   hasAllWorkspaces,
+  leftToken,
   may,
   Problem,
   session,
@@ -355,15 +356,25 @@ function Shell() {
 
 function You() {
   const you = session.value;
+  const [problem, setProblem] = useState<Problem | null>(null);
   if (!you) return null;
+  const leave = () => {
+    setProblem(null);
+    signOut().catch((error) => setProblem(toProblem(error)));
+  };
   return (
     <aside class="you quiet small" aria-label={texts.settings.you}>
       {you.token ?? texts.signIn.nobody} · {you.role}
       {you.workspaces && <span>{texts.signIn.limited(you.workspaces.join(', '))}</span>}
       {you.token && (
-        <button type="button" class="plain" onClick={() => void signOut()}>
+        <button type="button" class="plain" onClick={leave}>
           {texts.signIn.out}
         </button>
+      )}
+      {problem && (
+        <span role="alert" class="is-bad">
+          {problem.message}
+        </span>
       )}
     </aside>
   );
@@ -398,6 +409,14 @@ function SignIn({ before }: { before: Problem | null }) {
           {texts.signIn.title}
         </h1>
         <p>{sessionEnded.value ? texts.signIn.ended : texts.signIn.lead}</p>
+        {leftToken.value !== null && (
+          <>
+            <p role="alert" class="is-bad">
+              {texts.signIn.left}
+            </p>
+            <Command text={texts.signIn.revoke(leftToken.value)} />
+          </>
+        )}
         {provider !== null && (
           <>
             <a class="main" href="v1/oidc_sign_in" onClick={keepView}>

@@ -79,6 +79,8 @@ export const texts = {
     kept: 'The browser keeps it for 12 hours in a cookie that no script can read.',
     out: 'Sign out',
     ended: 'Your session ended. Sign in again.',
+    left: 'This browser has forgotten your session, but the node could not end it: it is valid until its time is over. An administrator ends it with',
+    revoke: (token: string) => `weir token revoke '${token.replaceAll("'", "'\\''")}'`,
     nobody: 'no token needed',
     limited: (names: string) => `limited to ${names}`,
   },

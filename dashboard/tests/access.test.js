@@ -271,6 +271,24 @@ test('a person signs in by a provider, comes back to the view, and signs out', a
     cookies.map(({ name, httpOnly, sameSite, path }) => [name, httpOnly, sameSite, path]),
     [['weir_session', true, 'Strict', '/v1']],
   );
+  // A node that cannot end the session does not keep quiet about it.
+  const live = await page.context().cookies();
+  await page.route('**/v1/session', (route) =>
+    route.request().method() === 'DELETE' ? route.fulfill({ json: { ended: false } }) : route.continue(),
+  );
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('alert').getByText('the node could not end it').waitFor();
+  await page.getByText("weir token revoke 'user:ada@example.com/1'").waitFor();
+  await page.unroute('**/v1/session');
+  await page.context().addCookies(live);
+  await page.reload();
+  await page.locator('h1', { hasText: 'Workspaces' }).waitFor();
+  assert.equal(await page.getByRole('alert').count(), 0);
+  await page.route('**/v1/session', (route) => route.abort());
+  page.allowed.push(/ERR_FAILED/);
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.locator('.rail').getByRole('alert').waitFor();
+  await page.unroute('**/v1/session');
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.getByRole('link', { name: 'Sign in with Example' }).waitFor();
   assert.equal(scene.json('token', 'list').items.find((row) => row.name.startsWith('user:')).state, 'revoked');

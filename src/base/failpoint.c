@@ -19,6 +19,7 @@
 static const char *const names[] = {
     "before_commit",          /* any write transaction of the store, written and not committed */
     "after_commit",           /* any write transaction of the store, just committed */
+    "after_archive_commit",   /* content is in the archive, and the store does not say so yet */
     "after_claim",            /* items are CLAIMED, nothing was started */
     "before_start",           /* one item is about to be started */
     "after_start",            /* the engine has it */
@@ -36,6 +37,8 @@ static const char *const names[] = {
     "after_hook_enqueue",     /* the executions of hooks are durable, their events still wait */
     "after_schedule_advance", /* the firings are durable, their executions are not enqueued */
     "after_schedule_enqueue", /* the executions are durable, their firings still wait */
+    "store_created",          /* the file of a new store is there, and has no schema */
+    "store_awaited",          /* another process makes the store that this one opens */
     "in_progress",            /* a migration, check or backup reports its progress */
 };
 

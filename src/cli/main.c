@@ -15,11 +15,13 @@
 
 #include "assemble.h"
 #include "base/error.h"
+#include "base/shell_quote.h"
 #include "cli/arguments/parse.h"
 #include "cli/help/help.h"
 #include "cli/output/output.h"
 #include "cli/verbs/completion_names.h"
 #include "cli/verbs/print_routes.h"
+#include "store/store.h"
 
 enum { COMMAND_LINE_MEMORY_MAX = 256 * 1024 * 1024 };
 
@@ -70,6 +72,19 @@ static enum weir_status print_help(struct invocation *invocation, struct weir_er
     return status;
 }
 
+/* The word of --store as a shell takes it; with a password in it, the name of the value. NULL without the flag. */
+static const char *word_of_store(struct invocation *invocation)
+{
+    const char *value = invocation_text(invocation, "store");
+    char *word = arena_allocate(invocation->arena, SHELL_WORD_MAX);
+    char shown[SHELL_WORD_MAX];
+    if (value == NULL || word == NULL) {
+        return NULL;
+    }
+    store_url_shown(value, shown, sizeof shown);
+    return strcmp(value, shown) == 0 ? shell_quote(value, word) : "URL";
+}
+
 static enum weir_status run_command(struct invocation *invocation, size_t count, const char *const *arguments,
                                     struct weir_error *error)
 {
@@ -87,6 +102,7 @@ static enum weir_status run_command(struct invocation *invocation, size_t count,
     invocation->output->format = choose_format(invocation);
     invocation->output->quiet = invocation_has(invocation, "quiet");
     invocation->output->is_wide = invocation_has(invocation, "wide");
+    invocation->output->store_word = word_of_store(invocation);
     status = apply_settings(invocation, error);
     return status == WEIR_OK ? invocation->command->run(invocation, error) : status;
 }

@@ -353,6 +353,7 @@ static struct node_settings node_settings_of(const struct running_node *running)
         .retention_us = settings_number(settings, SETTING_RETENTION),
         .log_retention_us = settings_number(settings, SETTING_LOGS_RETENTION),
         .audit_retention_us = settings_number(settings, SETTING_AUDIT_RETENTION),
+        .archive_after_us = settings_number(settings, SETTING_ARCHIVE_AFTER),
         .log_bytes_max = settings_number(settings, SETTING_LOGS_ATTEMPT_BYTES) == 0
                              ? -1
                              : settings_number(settings, SETTING_LOGS_ATTEMPT_BYTES),

@@ -134,6 +134,17 @@ WEIR_MUST_CHECK enum weir_status reader_take_expression(struct definition_reader
 WEIR_MUST_CHECK enum weir_status reader_take_tree(struct definition_reader *reader, size_t step,
                                                   const struct yaml_node *node, const char *field,
                                                   const struct template **ret_template);
+
+struct fixed_value_rules {
+    const char *what;    /* for messages: "\"initial\"" */
+    const char *instead; /* the hint of a refused expression */
+    size_t bytes_max;    /* of its JSON text */
+};
+/* A value without expressions, and its JSON text in the arena. The caller frees *ret_value. */
+WEIR_MUST_CHECK enum weir_status reader_take_fixed(struct definition_reader *reader, const struct yaml_node *node,
+                                                   const struct fixed_value_rules *rules, json_t **ret_value,
+                                                   const char **ret_text);
+
 /* The entry of `step_nodes` with this key, or -1. */
 int reader_find_step(const struct definition_reader *reader, const char *id, size_t length);
 /* The hint for a step that is not there: the nearest one, or none. */

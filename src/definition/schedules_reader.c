@@ -133,13 +133,13 @@ static enum weir_status read_schedule_target(struct definition_reader *reader, c
     return plan == NULL ? WEIR_OK : reader_take_label(reader, plan, "\"plan\"", PLAN_NAME_MAX, &schedule->plan);
 }
 
-/* The tree of templates is read and dropped: it gives the place of a fault within the value. The store keeps the value
- * itself, and each node reads it anew; there "$${" would be an expression. */
 static enum weir_status read_schedule_params(struct definition_reader *reader, const struct yaml_node *node,
                                              struct definition_schedule *schedule)
 {
-    const struct template *template = NULL;
-    struct text text = {.max = DEFINITION_BYTES_MAX};
+    static const struct fixed_value_rules rules = {
+        .what = "\"params\" of a schedule",
+        .instead = "each execution has the time of its schedule as ${.input.scheduled_for}",
+        .bytes_max = DEFINITION_BYTES_MAX};
     json_t *value = NULL;
     if (node == NULL) {
         return WEIR_OK;
@@ -147,23 +147,11 @@ static enum weir_status read_schedule_params(struct definition_reader *reader, c
     if (node->kind != YAML_MAP) {
         return FAIL(reader, node, "\"params\" must be a map, not %s", yaml_kind_name(node->kind));
     }
-    enum weir_status status = reader_take_tree(reader, 0, node, "\"params\"", &template);
-    if (status == WEIR_OK && !template_is_constant(template)) {
-        FAIL(reader, node, "\"params\" of a schedule must be fixed, without expressions");
-        error_hint(reader->error, "each execution has the time of its schedule as ${.input.scheduled_for}");
-        return reader->source.status;
-    }
-    status = status == WEIR_OK ? template_evaluate(template, NULL, NULL, NULL, &value, reader->error) : status;
-    if (status == WEIR_OK && json_object_size(value) > 0) {
-        status = json_write(value, &text, reader->error);
-        if (status == WEIR_OK && strstr(text.data, "${") != NULL) {
-            status = FAIL(reader, node, "\"params\" of a schedule may not have ${ in a text");
-        }
-        schedule->params = status == WEIR_OK ? arena_copy(reader->arena, text.data, text.length) : NULL;
-        status = status == WEIR_OK && schedule->params == NULL ? error_out_of_memory(reader->error) : status;
+    enum weir_status status = reader_take_fixed(reader, node, &rules, &value, &schedule->params);
+    if (json_object_size(value) == 0) {
+        schedule->params = NULL;
     }
     json_decref(value);
-    text_close(&text);
     return status;
 }
 

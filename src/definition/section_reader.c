@@ -156,8 +156,12 @@ enum weir_status section_check_step(struct definition_reader *reader, size_t ind
             return reader->source.status;
         }
     }
-    if (section == SECTION_UNDO && (strcmp(kind, "sleep") == 0 || strcmp(kind, "signal") == 0)) {
-        return FAIL(reader, node, "\"undo\" must be exec, http or handler, not %s", kind);
+    /* One undo runs at a time, so one that waits would hold up all others for as long. */
+    bool may_undo = strcmp(kind, "exec") == 0 || strcmp(kind, "http") == 0 || strcmp(kind, "handler") == 0;
+    if (section == SECTION_UNDO && !may_undo) {
+        FAIL(reader, node, "\"undo\" must be exec, http or handler, not %s", kind);
+        error_hint(reader->error, "an undo waits for nothing: put the step into \"on_failure\"");
+        return reader->source.status;
     }
     return WEIR_OK;
 }

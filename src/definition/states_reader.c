@@ -266,35 +266,20 @@ bool variable_accepts(enum variable_type type, const json_t *value)
     return false;
 }
 
-/* A fixed value of the right type, as JSON text. The tree of templates is read and dropped: it gives the place of a fault
- * within the value. The store keeps the value itself, and each node reads it anew; there "$${" would be an expression. */
+/* A fixed value of the right type, as JSON text. */
 static enum weir_status read_initial(struct definition_reader *reader, const struct yaml_node *node,
                                      struct state_variable *variable)
 {
-    const struct template *template = NULL;
-    struct text text = {.max = STATE_VARIABLE_BYTES_MAX};
+    static const struct fixed_value_rules rules = {.what = "\"initial\"",
+                                                   .instead = "the handler of the first state can set it",
+                                                   .bytes_max = STATE_VARIABLE_BYTES_MAX};
     json_t *value = NULL;
-    enum weir_status status = reader_take_tree(reader, 0, node, "\"initial\"", &template);
-    if (status == WEIR_OK && !template_is_constant(template)) {
-        return FAIL(reader, node, "\"initial\" must be a fixed value, without expressions");
-    }
-    if (status == WEIR_OK) {
-        status = template_evaluate(template, NULL, NULL, NULL, &value, NULL);
-    }
+    enum weir_status status = reader_take_fixed(reader, node, &rules, &value, &variable->initial);
     if (status == WEIR_OK && !variable_accepts(variable->type, value)) {
         status = FAIL(reader, node, "\"initial\" of the variable \"%s\" must be of the type %s", variable->name,
                       variable_names[variable->type]);
-    } else if (status == WEIR_OK && json_write(value, &text, NULL) != WEIR_OK) {
-        status = FAIL(reader, node, "\"initial\" is longer than %d bytes", STATE_VARIABLE_BYTES_MAX);
-    } else if (status == WEIR_OK && strstr(text.data, "${") != NULL) {
-        status = FAIL(reader, node, "\"initial\" may not have ${ in a text; the handler of the first state can set it");
-    }
-    if (status == WEIR_OK) {
-        variable->initial = arena_copy(reader->arena, text.data, text.length);
-        status = variable->initial == NULL ? error_out_of_memory(reader->error) : WEIR_OK;
     }
     json_decref(value);
-    text_close(&text);
     return status;
 }
 

@@ -136,3 +136,44 @@ enum weir_status reader_take_tree(struct definition_reader *reader, size_t step,
         return take_constant(reader, node, ret_template);
     }
 }
+
+/* --- fixed values --- */
+
+/* The tree of templates is read and dropped: it gives the place of a fault within the value. The store keeps the value
+ * itself, and each node reads it anew; there "$${" would be an expression. */
+enum weir_status reader_take_fixed(struct definition_reader *reader, const struct yaml_node *node,
+                                   const struct fixed_value_rules *rules, json_t **ret_value, const char **ret_text)
+{
+    INVARIANT(node != NULL && rules != NULL && ret_value != NULL && ret_text != NULL);
+    const struct template *template = NULL;
+    struct text text = {.max = rules->bytes_max};
+    json_t *value = NULL;
+    enum weir_status status = reader_take_tree(reader, 0, node, rules->what, &template);
+    if (status == WEIR_OK && !template_is_constant(template)) {
+        FAIL(reader, node, "%s must be a fixed value, without expressions", rules->what);
+        error_hint(reader->error, "%s", rules->instead);
+        return reader->source.status;
+    }
+    if (status == WEIR_OK) {
+        status = template_evaluate(template, NULL, NULL, NULL, &value, reader->error);
+    }
+    if (status == WEIR_OK && json_write(value, &text, NULL) != WEIR_OK) {
+        status = FAIL(reader, node, "%s is longer than %zu bytes", rules->what, rules->bytes_max);
+    } else if (status == WEIR_OK && strstr(text.data, "${") != NULL) {
+        FAIL(reader, node, "%s may not have ${ in a text", rules->what);
+        error_hint(reader->error, "%s", rules->instead);
+        status = reader->source.status;
+    }
+    const char *copy = status == WEIR_OK ? arena_copy(reader->arena, text.data, text.length) : NULL;
+    text_close(&text);
+    if (status == WEIR_OK && copy == NULL) {
+        status = error_out_of_memory(reader->error);
+    }
+    if (status != WEIR_OK) {
+        json_decref(value);
+        return status;
+    }
+    *ret_value = value;
+    *ret_text = copy;
+    return WEIR_OK;
+}

@@ -28,6 +28,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dispatch/archive_duty.h"
 #include "dispatch/child_duty.h"
 #include "dispatch/history_duty.h"
 #include "dispatch/hook_duty.h"
@@ -483,6 +484,7 @@ static int64_t next_duty(struct node *node)
     next_us = earlier(earlier(next_us, m->next_stream_us), earlier(m->next_hooks_us, m->next_children_us));
     next_us = earlier(earlier(next_us, m->next_schedules_us), node_logs_next(node));
     next_us = earlier(next_us, m->history.folds ? 0 : m->history.next_us);
+    next_us = earlier(next_us, archive_duty_next(node));
     if (node->tuning.audit_retention_us > 0) {
         next_us = earlier(next_us, m->next_audit_us);
     }
@@ -504,6 +506,7 @@ static enum weir_status run_duties(struct node *node, int64_t now_us, struct wei
         {hook_duty_step, true, false},
         {schedule_duty_step, true, false},
         {purge_ended, now_us >= m->next_retention_us && node->tuning.retention_us > 0, true},
+        {archive_duty_step, true, false},
         {purge_acts, now_us >= m->next_audit_us && node->tuning.audit_retention_us > 0, false},
         {history_duty_step, true, false},
         {purge_stream, now_us >= m->next_stream_us, false},

@@ -47,6 +47,7 @@ static void take_tuning(struct node *node, const struct node_settings *s)
     atomic_store(&tuning->retention_us, s->retention_us == 0 ? RETENTION_US : s->retention_us);
     atomic_store(&tuning->log_retention_us, s->log_retention_us == 0 ? LOG_RETENTION_US : s->log_retention_us);
     atomic_store(&tuning->audit_retention_us, s->audit_retention_us == 0 ? AUDIT_RETENTION_US : s->audit_retention_us);
+    atomic_store(&tuning->archive_after_us, s->archive_after_us);
     node_logs_set_bound(node, s->log_bytes_max);
     atomic_store(&tuning->stop_grace_us, s->stop_grace_us <= 0 ? STOP_GRACE_US : s->stop_grace_us);
     atomic_store(&tuning->starts_max, s->starts_max <= 0 ? STARTS_MAX_DEFAULT : s->starts_max);

@@ -39,6 +39,7 @@ struct node_settings {
     int64_t retention_us;       /* 0 = RETENTION_US; -1 = keep for ever */
     int64_t log_retention_us;   /* of the output of steps; 0 = LOG_RETENTION_US; -1 = as long as the execution */
     int64_t audit_retention_us; /* of acts; 0 = AUDIT_RETENTION_US; -1 = keep for ever */
+    int64_t archive_after_us;   /* the content of executions moves to the archive so long after their end; 0, -1 = never */
     int64_t log_bytes_max;      /* of one attempt; 0 = LOG_ATTEMPT_BYTES_DEFAULT; -1 = keep none */
     int64_t stop_grace_us;      /* 0 = STOP_GRACE_US */
     int starts_max;             /* 0 = STARTS_MAX_DEFAULT */
@@ -95,7 +96,7 @@ void node_pause(struct node *node);
 void node_resume(struct node *node);
 /* Takes over some members while the node runs, for later assignments. These are batch_size, starts_max and
  * poll_interval_us; stuck_after_us, stale_claim_us and stale_check_us; stop_grace_us and log_bytes_max. The retentions
- * are, too: retention_us, log_retention_us, audit_retention_us. Further members are not read.
+ * are, too: retention_us, log_retention_us, audit_retention_us, archive_after_us. Further members are not read.
  */
 void node_tune(struct node *node, const struct node_settings *settings);
 /* {"id", "name", "executor_group", "state", "running", "room", "in_flight", "unanswered", "reports_waiting", "stuck",

@@ -58,6 +58,7 @@ struct node_tuning {
     _Atomic int64_t retention_us;
     _Atomic int64_t log_retention_us;
     _Atomic int64_t audit_retention_us;
+    _Atomic int64_t archive_after_us;
     _Atomic int64_t stop_grace_us;
     atomic_int starts_max;
 };
@@ -276,6 +277,17 @@ struct history_duty {
     struct history_point pending; /* starts and waits that were taken from the dispatch loop */
 };
 
+struct archive_duty {
+    int64_t next_us;        /* boot time; 0 = the loop has not begun */
+    int64_t next_report_us; /* of a failure */
+    size_t batch;           /* executions of the next set; 0 = the most */
+    bool in_pass;
+    bool is_whole;                 /* the pass begins with the first id */
+    int64_t next_whole_us;         /* boot time; 0 = the first pass */
+    char moved_to[UUID_TEXT_MAX];  /* the pass goes on behind it */
+    char passed_to[UUID_TEXT_MAX]; /* the end of the last pass; "" = there was none */
+};
+
 /* All times on the boot clock. */
 struct maintenance {
     struct shedlock stale_lock;
@@ -305,6 +317,7 @@ struct maintenance {
     int64_t next_schedules_us;
     int64_t next_schedule_news_us;
     struct history_duty history;
+    struct archive_duty archive;
     char purged_to[UUID_TEXT_MAX];
     int64_t next_whole_look_us; /* of the retention, also at ids of a time to come */
     size_t purge_batch;         /* executions of one call: fewer after a call that failed */

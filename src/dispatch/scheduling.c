@@ -178,7 +178,7 @@ static int64_t due_boot_us(const struct node *node)
 /* News names the needs of the next round. */
 static void learn_schedule_news(struct scheduling *s, const struct schedule_fact *fact)
 {
-    s->needs |= fact->flags & ~(unsigned)NEED_DUE;
+    s->needs |= fact->flags & ~(unsigned)(NEED_DUE | NEED_NOTHING);
     if ((fact->flags & NEED_DUE) != 0) {
         s->due_us = earlier(s->due_us, fact->due_us);
     }

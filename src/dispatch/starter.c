@@ -92,6 +92,7 @@ void starter_close(struct node *node)
 static void report_refused(struct node *node, const struct claimed_item *item, enum weir_status status,
                            const struct weir_error *error)
 {
+    bool lost_params = item->params_length == 0;
     bool permanent = weir_status_kind(status) == WEIR_KIND_PERMANENT;
     struct report *report = report_new(REPORT_REFUSED, item->id, item->fence);
     if (report == NULL) {
@@ -100,7 +101,7 @@ static void report_refused(struct node *node, const struct claimed_item *item, e
     report->permanent = permanent;
     report->spends_start = permanent;
     report->delay_us = RETRY_BACKOFF_US;
-    text_copy(report->error_code, sizeof report->error_code, weir_status_name(status));
+    text_copy(report->error_code, sizeof report->error_code, lost_params ? PARAMS_LOST_CODE : weir_status_name(status));
     report->error = strdup(error->message);
     recorder_report(node, report);
 }
@@ -203,7 +204,10 @@ static void send_item(struct node *node, struct arena *arena, const struct claim
     INVARIANT(sends > 0);
     struct weir_error error = {.status = WEIR_OK};
     struct cached_definition *definition = NULL;
-    enum weir_status status = find_definition(node, arena, item->definition_id, &definition, &error);
+    enum weir_status status =
+        item->params_length == 0
+            ? error_set(&error, WEIR_STORE_CORRUPT, "its params are not in the store; enqueue it again with its params")
+            : find_definition(node, arena, item->definition_id, &definition, &error);
     if (status == WEIR_OK) {
         char traceparent[TRACEPARENT_SIZE];
         struct engine_start start = start_of_item(node, item, definition->text, traceparent);

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/uuid.h"
 #include "library/library.h"
+#include "store/complete.h"
 
 /* A waiting call reads the state again after this time, also without a wake-up: PostgreSQL signals no end. Each time is
  * half as long again as the one before, so a short execution is found soon and a long one costs five reads a second. */

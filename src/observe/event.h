@@ -78,6 +78,8 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_OUTPUT_LOST, "output.lost", EVENT_WARN)                  /* output of steps that no log has; count = bytes */  \
     X(EVENT_SPANS_EXPORTED, "spans.exported", EVENT_DEBUG)           /* count */                                           \
     X(EVENT_SPANS_DROPPED, "spans.dropped", EVENT_WARN)              /* spans that no collector got; count, error */       \
+    X(EVENT_ARCHIVE_MOVED, "archive.moved", EVENT_INFO)              /* count */                                           \
+    X(EVENT_ARCHIVE_FAILED, "archive.failed", EVENT_WARN)            /* error */                                           \
     X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)        /* count */                                           \
     X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)                 /* a node loop hit a failure that it cannot handle */ \
     X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)          /* while it runs; reason = "KEY: OLD -> NEW" */       \

@@ -83,6 +83,8 @@ static const struct buckets retries = {7, {0, 1, 2, 3, 5, 10, 20}};
     X(STUCK, "weir_executions_stuck_total", NULL, NULL, NULL, NULL, "Warnings of executions that run too long.")           \
     X(ORPHANED, "weir_workspaces_not_found_total", NULL, NULL, NULL, NULL,                                                 \
       "Items that ended FAILED because their workspace does not exist.")                                                   \
+    X(ARCHIVED, "weir_executions_archived_total", NULL, NULL, NULL, NULL,                                                  \
+      "Ended executions whose content was moved to the archive.")                                                          \
     X(PURGED, "weir_executions_purged_total", NULL, NULL, NULL, NULL, "Ended executions removed by retention.")            \
     X(STALE_WRITES, "weir_stale_writes_refused_total", NULL, NULL, NULL, NULL, "Late writes that changed nothing.")        \
     X(RECORDS_REFUSED, "weir_records_refused_total", NULL, NULL, NULL, NULL,                                               \
@@ -189,6 +191,7 @@ static const struct feed {
     {EVENT_EXECUTION_POISONED, FAMILY_POISONED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_EXECUTION_STUCK, FAMILY_STUCK, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
     {EVENT_WORKSPACE_NOT_FOUND, FAMILY_ORPHANED, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},
+    {EVENT_ARCHIVE_MOVED, FAMILY_ARCHIVED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_RETENTION_PURGED, FAMILY_PURGED, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_STALE_WRITE_REFUSED, FAMILY_STALE_WRITES, AMOUNT_COUNT, LABEL_CONSTANT, NULL, NULL},
     {EVENT_RECORD_REFUSED, FAMILY_RECORDS_REFUSED, AMOUNT_ONE, LABEL_CONSTANT, NULL, NULL},

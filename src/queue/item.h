@@ -32,7 +32,7 @@ enum item_state {
  * the command line and the metrics have the same names. X(enum, name, meaning for a person) */
 #define PENDING_REASON_LIST(X)                                                                                             \
     X(REASON_QUARANTINED, "quarantined", "nodes died while it ran; it waits for a node without any other execution")       \
-    X(REASON_HANDED_OVER, "handed_over", "its node died; another node takes it over with the same ids")                    \
+    X(REASON_HANDED_OVER, "handed_over", "its node died or gave it back; another node takes it over with the same ids")    \
     X(REASON_BACKING_OFF, "backing_off", "its last start was refused; it is tried again when the delay is over")           \
     X(REASON_SCHEDULED, "scheduled", "its run_at is in the future")                                                        \
     X(REASON_WORKSPACE_PAUSED, "workspace_paused", "its workspace is paused")                                              \

@@ -130,7 +130,8 @@ enum schedule_fact_kind {
 enum schedule_need {
     NEED_STATE = 1 << 0,       /* groups, nodes, pause of the queue */
     NEED_HANDED_OVER = 1 << 1, /* held items without a node, and suspects */
-    NEED_DUE = 1 << 2          /* `due_us` (store time): waiting items become due then */
+    NEED_DUE = 1 << 2,         /* `due_us` (store time): waiting items become due then */
+    NEED_NOTHING = 1 << 3 /* nothing to read: executions have ended that used no slot, and the duties look at their ends */
 };
 
 struct schedule_fact {

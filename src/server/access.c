@@ -481,9 +481,8 @@ static uint64_t key_of(const struct access *access, const struct sockaddr *addre
 }
 
 /* Addresses that share a slot share its limit: only refused attempts are counted there, so no valid token is affected. */
-bool access_count_failure(struct access *access, const struct sockaddr *address, int *ret_retry_after_s)
+static bool check_failures(struct access *access, const struct sockaddr *address, bool counts, int *ret_retry_after_s)
 {
-    INVARIANT(access != NULL && ret_retry_after_s != NULL);
     (void)pthread_mutex_lock(&access->lock);
     int64_t *until_us = &access->failures_until_us[key_of(access, address) % FAILURE_SLOTS];
     int64_t now_us = now_of(access);
@@ -491,11 +490,23 @@ bool access_count_failure(struct access *access, const struct sockaddr *address,
     bool is_over = from_us - now_us > (ACCESS_FAILURES_MOST - 1) * ACCESS_FAILURE_US;
     if (is_over) {
         *ret_retry_after_s = seconds_of(from_us - now_us - (ACCESS_FAILURES_MOST - 1) * ACCESS_FAILURE_US);
-    } else {
+    } else if (counts) {
         *until_us = from_us + ACCESS_FAILURE_US;
     }
     (void)pthread_mutex_unlock(&access->lock);
     return is_over;
+}
+
+bool access_count_failure(struct access *access, const struct sockaddr *address, int *ret_retry_after_s)
+{
+    INVARIANT(access != NULL && ret_retry_after_s != NULL);
+    return check_failures(access, address, true, ret_retry_after_s);
+}
+
+bool access_has_failed(struct access *access, const struct sockaddr *address, int *ret_retry_after_s)
+{
+    INVARIANT(access != NULL && ret_retry_after_s != NULL);
+    return check_failures(access, address, false, ret_retry_after_s);
 }
 
 /* --- rights --- */

@@ -88,6 +88,8 @@ enum access_answer access_find(struct access *access, const char *secret, struct
 enum access_answer access_find_again(struct access *access, const char *secret, int64_t workspace_id);
 /* Counts a refused attempt of an address. True: it has made too many; *ret_retry_after_s is set. */
 bool access_count_failure(struct access *access, const struct sockaddr *address, int *ret_retry_after_s);
+/* Whether a further one would be too many. It counts nothing. */
+bool access_has_failed(struct access *access, const struct sockaddr *address, int *ret_retry_after_s);
 
 /* `principal` NULL: nobody had to show a token, so everything is allowed. */
 bool access_has_role(const struct principal *principal, enum token_role role);

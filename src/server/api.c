@@ -31,13 +31,31 @@ union peer_address {
     struct sockaddr_storage room;
 };
 
+/* NULL: it is not known. Those whose address is not known share one limit. */
+static const struct sockaddr *peer_of(const struct http_request *request, union peer_address *peer)
+{
+    socklen_t length = sizeof *peer;
+    return getpeername(request->connection_fd, &peer->any, &length) == 0 ? &peer->any : NULL;
+}
+
+bool api_count_guess(const struct api *api, const struct http_request *request, int *ret_retry_after_s)
+{
+    INVARIANT(api != NULL && request != NULL && ret_retry_after_s != NULL);
+    union peer_address peer;
+    return access_count_failure(api->access, peer_of(request, &peer), ret_retry_after_s);
+}
+
+bool api_has_guessed(const struct api *api, const struct http_request *request, int *ret_retry_after_s)
+{
+    INVARIANT(api != NULL && request != NULL && ret_retry_after_s != NULL);
+    union peer_address peer;
+    return access_has_failed(api->access, peer_of(request, &peer), ret_retry_after_s);
+}
+
 /* Counts a secret that was wrong for the address of the client. True: it has sent too many, which is answered. */
 static bool refuse_guess(struct api *api, struct http_request *request, struct http_answer *answer)
 {
-    union peer_address peer;
-    socklen_t length = sizeof peer;
-    bool has_peer = getpeername(request->connection_fd, &peer.any, &length) == 0;
-    bool is_refused = access_count_failure(api->access, has_peer ? &peer.any : NULL, &answer->retry_after_s);
+    bool is_refused = api_count_guess(api, request, &answer->retry_after_s);
     if (is_refused) {
         respond_problem(request, answer, 429, "rate_limited", "too many requests of this address had no valid token", NULL,
                         NULL);

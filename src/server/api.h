@@ -55,6 +55,11 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
 WEIR_MUST_CHECK enum weir_status api_set_actor(struct store *store, const struct http_request *request,
                                                struct weir_error *error);
 
+/* Counts a wrong secret or code for the address of the client. True: it has sent too many; *ret_retry_after_s is set. The
+ * second one does not count. Any thread of the server. */
+bool api_count_guess(const struct api *api, const struct http_request *request, int *ret_retry_after_s);
+bool api_has_guessed(const struct api *api, const struct http_request *request, int *ret_retry_after_s);
+
 /* The same check of request->secret for a route of SCOPE_OPEN that has read it from its body. NULL: it has none, which is
  * refused. Any thread of the server. */
 bool api_admit_secret(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer);

@@ -200,7 +200,7 @@ static bool check_body(struct exchange *exchange, size_t length)
         return true;
     }
     if (route->bodies == BODY_NONE) {
-        return refuse(exchange, 413, "body_too_large", "this path takes no body");
+        return refuse(exchange, 400, "invalid_argument", "this path takes no body: leave it out, also the empty object {}");
     }
     if (length > route->body_max) {
         (void)snprintf(reason, sizeof reason, "the body has more than %zu bytes, the limit of this path", route->body_max);

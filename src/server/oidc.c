@@ -41,6 +41,7 @@ struct oidc {
     struct sign_in *head;
     struct sign_in **tail;
     size_t waiting;
+    bool is_at_work;
     bool has_thread;
     pthread_t thread;
 };
@@ -74,7 +75,10 @@ static enum weir_status run_sign_in(struct oidc *oidc, struct sign_in *sign_in)
         return WEIR_ENGINE_UNREACHABLE;
     }
     if (sign_in->code != NULL) {
-        return oidc_provider_redeem(&oidc->provider, sign_in->code, proof->verifier, proof->nonce, &sign_in->claims, error);
+        enum weir_status status =
+            oidc_provider_redeem(&oidc->provider, sign_in->code, proof->verifier, proof->nonce, &sign_in->claims, error);
+        sign_in->is_wrong_code = status != WEIR_OK && oidc->provider.has_refused_code;
+        return status;
     }
     if (!write_challenge(proof->verifier, challenge)) {
         return error_set(error, WEIR_SYSTEM, "OpenSSL cannot compute SHA-256");
@@ -87,6 +91,7 @@ static enum weir_status run_sign_in(struct oidc *oidc, struct sign_in *sign_in)
 static struct sign_in *take_sign_in(struct oidc *oidc)
 {
     (void)pthread_mutex_lock(&oidc->lock);
+    oidc->is_at_work = false;
     while (oidc->head == NULL && !atomic_load(&oidc->provider.is_ending)) {
         (void)pthread_cond_wait(&oidc->changed, &oidc->lock);
     }
@@ -95,6 +100,7 @@ static struct sign_in *take_sign_in(struct oidc *oidc)
         oidc->head = taken->next;
         oidc->tail = oidc->head == NULL ? &oidc->head : oidc->tail;
         oidc->waiting--;
+        oidc->is_at_work = true;
     }
     (void)pthread_mutex_unlock(&oidc->lock);
     return taken;
@@ -128,6 +134,15 @@ bool oidc_submit(struct oidc *oidc, struct sign_in *sign_in)
     }
     (void)pthread_mutex_unlock(&oidc->lock);
     return has_room;
+}
+
+bool oidc_is_busy(struct oidc *oidc)
+{
+    INVARIANT(oidc != NULL);
+    (void)pthread_mutex_lock(&oidc->lock);
+    bool is_busy = oidc->is_at_work || oidc->head != NULL;
+    (void)pthread_mutex_unlock(&oidc->lock);
+    return is_busy;
 }
 
 /* --- opening and closing --- */

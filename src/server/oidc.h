@@ -63,6 +63,7 @@ struct sign_in {
     const char *code; /* NULL: the sign-in begins, and `address` is wanted; else `claims` */
     enum weir_status status;
     struct weir_error error;
+    bool is_wrong_code;  /* of a failure: the provider does not know the code, or it is not that of the verifier */
     struct text address; /* the handler closes it */
     json_t *claims;      /* the handler releases it */
     int64_t submitted_us;
@@ -78,6 +79,9 @@ WEIR_MUST_CHECK enum weir_status oidc_open(const struct oidc_options *options, s
 /* From now on every sign-in fails with WEIR_STOPPED. Returns when the thread has ended. Takes NULL. */
 void oidc_end(struct oidc *oidc);
 void oidc_close(struct oidc *oidc);
+
+/* Whether a sign-in waits, or is under way. */
+bool oidc_is_busy(struct oidc *oidc);
 
 /* The words of the button. */
 const char *oidc_name(const struct oidc *oidc);

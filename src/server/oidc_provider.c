@@ -333,15 +333,21 @@ static bool write_basic(const struct oidc_provider *provider, const char *secret
     return is_written;
 }
 
-/* The codes of OAuth have letters and underscores. What a provider adds may be anything, so it is not shown. */
-static enum weir_status refuse_exchange(const json_t *answer, long number, struct weir_error *error)
+int oidc_code_length(const char *code)
+{
+    size_t length = code == NULL ? 0 : strspn(code, "abcdefghijklmnopqrstuvwxyz_");
+    return (int)(length < SHOWN_CODE_MAX ? length : SHOWN_CODE_MAX);
+}
+
+static enum weir_status refuse_exchange(struct provider_request *request, const json_t *answer, struct weir_error *error)
 {
     const char *code = json_string_value(json_object_get(answer, "error"));
-    size_t length = code == NULL ? 0 : strspn(code, "abcdefghijklmnopqrstuvwxyz_");
-    bool is_client =
-        length > 0 && (strncmp(code, "invalid_client", length) == 0 || strncmp(code, "unauthorized_client", length) == 0);
-    error_set(error, WEIR_INVALID_ARGUMENT, "the provider refused the sign-in: %.*s (status %ld)",
-              (int)(length < SHOWN_CODE_MAX ? length : SHOWN_CODE_MAX), length == 0 ? "" : code, number);
+    int length = oidc_code_length(code);
+    bool is_client = length > 0 && (strncmp(code, "invalid_client", (size_t)length) == 0 ||
+                                    strncmp(code, "unauthorized_client", (size_t)length) == 0);
+    error_set(error, WEIR_INVALID_ARGUMENT, "the provider refused the sign-in: %.*s (status %ld)", length,
+              length == 0 ? "" : code, request->status);
+    request->provider->has_refused_code = code != NULL && strcmp(code, "invalid_grant") == 0;
     error_hint(error, "%s",
                is_client
                    ? "compare `http.oidc.client_id` and the secret in `http.oidc.client_secret_file` with the provider"
@@ -366,7 +372,7 @@ static enum weir_status provider_send_code(struct provider_request *request, str
                            request->status);
         error_hint(error, "sign in again in a minute");
     } else if (status == WEIR_OK && request->status != 200) {
-        status = refuse_exchange(answer, request->status, error);
+        status = refuse_exchange(request, answer, error);
     } else if (status == WEIR_OK && !json_is_string(token)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the provider gave no ID token");
         error_hint(error, "`http.oidc.scopes` must have openid");
@@ -442,6 +448,7 @@ enum weir_status oidc_provider_redeem(struct oidc_provider *provider, const char
 {
     INVARIANT(provider != NULL && code != NULL && verifier != NULL && nonce != NULL && ret_claims != NULL);
     struct text token = {.max = ID_TOKEN_BYTES_MAX, .wipes = true};
+    provider->has_refused_code = false;
     enum weir_status status = need_configuration(provider, error);
     if (status == WEIR_OK) {
         status = exchange_code(provider, code, verifier, &token, error);

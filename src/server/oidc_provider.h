@@ -32,6 +32,7 @@ struct oidc_provider {
     atomic_bool is_ending;    /* ends the request under way */
     json_t *configuration;    /* NULL = not read yet */
     json_t *keys;
+    bool has_refused_code;    /* the last one: it does not know it, or not with this verifier */
     int64_t configuration_us; /* boot clock: when it was read */
     int64_t keys_us;
 };
@@ -50,5 +51,8 @@ WEIR_MUST_CHECK enum weir_status oidc_provider_address(struct oidc_provider *pro
 WEIR_MUST_CHECK enum weir_status oidc_provider_redeem(struct oidc_provider *provider, const char *code,
                                                       const char *verifier, const char *nonce, json_t **ret_claims,
                                                       struct weir_error *error);
+/* How much of a code of OAuth may be shown: its letters and underscores, cut to a line. A provider may add anything behind
+ * them. 0 for NULL. */
+int oidc_code_length(const char *code);
 
 #endif

@@ -50,7 +50,7 @@ typedef void route_set_handler(struct api *api, struct store *store, struct http
                                struct http_answer *const *answers, size_t count);
 enum { ROUTE_SET_MAX = 256 };
 /* Makes of the problem in the answer what a person can read. Any thread. */
-typedef void route_explainer(const struct http_request *request, struct http_answer *answer);
+typedef void route_explainer(struct http_request *request, struct http_answer *answer);
 
 struct http_route {
     const char *method;

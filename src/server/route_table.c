@@ -125,6 +125,12 @@ static const struct http_route routes[] = {
     .handle = answer_plain_execution, .explain = plain_refuse,
 },
 {
+    .method = "GET", .path = "/plain/session", .operation = "readPlainSignIn", .scope = SCOPE_OPEN,
+    .workspace = WORKSPACE_ANY, .summary = "Show the form that signs in to a browser without JavaScript",
+    .answer_type = "text/html",
+    .handle = answer_plain_sign_in, .explain = plain_refuse,
+},
+{
     .method = "POST", .path = "/plain/session", .operation = "signInPlain", .scope = SCOPE_OPEN,
     .workspace = WORKSPACE_ANY, .summary = "Keep the token of a form in a cookie of these pages, or remove that cookie",
     .bodies = BODY_FORM, .body_max = SMALL_BODY_BYTES_MAX, .answer_type = "text/html",
@@ -488,7 +494,8 @@ static const struct http_route routes[] = {
     .method = "POST", .path = "/v1/workflows", .operation = "publishWorkflow",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_FILTER, .command = "workflow apply",
     .summary = "Publish a definition", .bodies = BODY_JSON | BODY_YAML, .body_max = DEFINITION_BODY_BYTES_MAX,
-    .arguments = {{"name", "refuse a definition of another name"}, {"workspace", "refuse a definition of another owner"}},
+    .arguments = {{"name", "refuse a definition of another name"}, {"workspace", "refuse a definition of another owner"},
+                  {"dry_run", "true: the answer of a publication that is not made"}},
     .body_schema = "Definition", .answer_schema = "Published",
     .handle = answer_publish_workflow,
 },

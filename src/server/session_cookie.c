@@ -30,6 +30,7 @@
 #define COOKIE_NAME_OF_TLS "__Secure-" COOKIE_NAME
 #define PAGE_COOKIE_NAME "weir_plain"
 #define PAGE_COOKIE_NAME_OF_TLS "__Secure-" PAGE_COOKIE_NAME
+#define PAGE_KEY_COOKIE "weir_plain_key"
 #define SIGN_IN_COOKIE "weir_sign_in"
 #define SIGN_IN_COOKIE_OF_TLS "__Host-" SIGN_IN_COOKIE
 enum { COOKIE_BYTES_MAX = 512 };
@@ -112,6 +113,56 @@ const char *page_cookie_of(struct http_request *request, const char *secret)
 {
     bool is_secure = browser_has_tls(request);
     return make_cookie(request, is_secure ? PAGE_COOKIE_NAME_OF_TLS : PAGE_COOKIE_NAME, secret, is_secure, SESSION_SECONDS);
+}
+
+/* The cookie of a page with TLS is read first. Without it that of a page without TLS would count again, so a sign-out
+ * removes both. A page without TLS cannot remove the other one. */
+static bool end_cookies(struct http_request *request, struct http_answer *answer, const char *name_of_tls, const char *name)
+{
+    bool is_secure = browser_has_tls(request);
+    answer->cookie = make_cookie(request, name, NULL, false, 0);
+    answer->cookie_2 = is_secure ? make_cookie(request, name_of_tls, NULL, true, 0) : NULL;
+    return answer->cookie != NULL && (answer->cookie_2 != NULL || !is_secure);
+}
+
+bool session_cookies_end(struct http_request *request, struct http_answer *answer)
+{
+    INVARIANT(request != NULL && answer != NULL);
+    return end_cookies(request, answer, COOKIE_NAME_OF_TLS, COOKIE_NAME);
+}
+
+bool page_cookies_end(struct http_request *request, struct http_answer *answer)
+{
+    INVARIANT(request != NULL && answer != NULL);
+    return end_cookies(request, answer, PAGE_COOKIE_NAME_OF_TLS, PAGE_COOKIE_NAME);
+}
+
+/* --- the key of a form --- */
+
+const char *page_key(struct http_request *request)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *cookies = request->fields[FIELD_COOKIE];
+    const char *value = cookies == NULL ? NULL : find_cookie(cookies, PAGE_KEY_COOKIE);
+    size_t length = value == NULL ? 0 : strspn(value, letters);
+    bool is_key = length == PAGE_KEY_BYTES - 1 && (value[length] == '\0' || strchr("; ", value[length]) != NULL);
+    return is_key ? arena_copy(&request->arena, value, length) : NULL;
+}
+
+const char *page_key_keep(struct http_request *request, struct http_answer *answer)
+{
+    INVARIANT(request != NULL && answer != NULL);
+    char secret[TOKEN_SECRET_LENGTH + 1];
+    char cookie[COOKIE_BYTES_MAX];
+    struct weir_error ignored = {.status = WEIR_OK};
+    const char *key = page_key(request);
+    if (key != NULL || token_secret_make(secret, &ignored) != WEIR_OK) {
+        return key; /* one key for all tabs */
+    }
+    key = arena_copy_string(&request->arena, secret + TOKEN_SECRET_LENGTH - (PAGE_KEY_BYTES - 1));
+    (void)snprintf(cookie, sizeof cookie, PAGE_KEY_COOKIE "=%s; HttpOnly; SameSite=Strict", key == NULL ? "" : key);
+    answer->cookie_2 = key == NULL ? NULL : arena_copy_string(&request->arena, cookie);
+    return answer->cookie_2 == NULL ? NULL : key;
 }
 
 /* --- a sign-in by a provider --- */

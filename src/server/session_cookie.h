@@ -14,6 +14,7 @@
 enum { SESSION_SECONDS = 12 * 60 * 60 };
 /* From the button to the way back from the provider: time for a password and a second factor. */
 enum { SIGN_IN_SECONDS = 10 * 60 };
+enum { PAGE_KEY_BYTES = 44 }; /* 43 letters of base64url hold 256 random bits */
 
 /* The secret in the cookie, in the arena of the request. NULL: there is none, or it does not count, because the request
  * lacks the field Weir-Session. A page of another origin cannot send that field. WEIR_OUT_OF_MEMORY. */
@@ -24,6 +25,13 @@ const char *session_cookie_of(struct http_request *request, const char *secret);
  * routes that show a page (route.h). */
 WEIR_MUST_CHECK enum weir_status page_secret(struct http_request *request, const char **ret_secret);
 const char *page_cookie_of(struct http_request *request, const char *secret);
+/* Removes the cookies of the browser at a sign-out, also that of a page without TLS. False: no memory. */
+bool session_cookies_end(struct http_request *request, struct http_answer *answer);
+bool page_cookies_end(struct http_request *request, struct http_answer *answer);
+/* The key of the forms of this browser, in the arena; NULL: it keeps none, or there is no memory. page_key_keep() makes one
+ * and lets the browser keep it until it is closed. */
+const char *page_key(struct http_request *request);
+const char *page_key_keep(struct http_request *request, struct http_answer *answer);
 /* The same for a request of which the browser sends no Origin. */
 const char *session_cookie_for(struct http_request *request, const char *secret, bool is_secure, int64_t seconds);
 

@@ -10,6 +10,8 @@
  *
  * It never writes without a fence. Runs in the thread of the caller: a command or an embedding program.
  */
+#include "store/complete.h"
+
 #include <string.h>
 
 #include "base/error.h"

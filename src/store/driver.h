@@ -3,6 +3,7 @@
 #ifndef WEIR_STORE_DRIVER_H
 #define WEIR_STORE_DRIVER_H
 
+#include "store/complete.h"
 #include "store/definition_schedules.h"
 #include "store/store.h"
 
@@ -39,6 +40,7 @@ struct publication {
     const char *text;
     const char *source;
     const struct definition_schedules *schedules;
+    bool only_try; /* undo all of it */
 };
 
 /* The verbs of store.h with the same contracts; arguments are already checked. Events are emitted by the callers in
@@ -109,6 +111,7 @@ struct store_driver {
                                   struct weir_error *);
     enum weir_status (*read_log)(struct store *, const char *, const char *, int, int64_t, struct arena *,
                                  struct log_chunk **, size_t *, struct weir_error *);
+    enum weir_status (*archive)(struct store *, const struct archive_order *, struct archive_result *, struct weir_error *);
     enum weir_status (*purge_logs)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
     enum weir_status (*note_act)(struct store *, const char *, const char *, const char *, struct weir_error *);
     enum weir_status (*purge_audit)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);

@@ -51,17 +51,37 @@ bool reading_complete_id(const char *prefix, const char *rest, char ret_id[UUID_
     return true;
 }
 
+/* Ids without dashes, as other programs write them, get them. `to` holds the answer unless that is the text itself. */
+static const char *add_dashes(const char *given, char to[UUID_TEXT_MAX])
+{
+    size_t length = strlen(given);
+    size_t used = 0;
+    if (length <= 8 || length > UUID_TEXT_LENGTH - 4 || strchr(given, '-') != NULL) {
+        return given;
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (i == 8 || i == 12 || i == 16 || i == 20) {
+            to[used++] = '-';
+        }
+        to[used++] = given[i];
+    }
+    to[used] = '\0';
+    return to;
+}
+
 enum weir_status reading_check_id(const char *given, char ret_lower[UUID_TEXT_MAX], struct weir_error *error)
 {
     static const char zeros[UUID_TEXT_MAX] = "00000000-0000-0000-0000-000000000000";
     INVARIANT(given != NULL);
-    if (strlen(given) < EXECUTION_ID_PREFIX_LEAST || !reading_complete_id(given, zeros, ret_lower)) {
+    char dashed[UUID_TEXT_MAX];
+    const char *id = add_dashes(given, dashed);
+    if (strlen(given) < EXECUTION_ID_PREFIX_LEAST || !reading_complete_id(id, zeros, ret_lower)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", given);
         error_hint(error, "give the whole id or its first %d or more characters, as weir list shows them",
                    EXECUTION_ID_PREFIX_LEAST);
         return WEIR_INVALID_ARGUMENT;
     }
-    ret_lower[strlen(given)] = '\0';
+    ret_lower[strlen(id)] = '\0';
     return WEIR_OK;
 }
 

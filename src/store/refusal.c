@@ -110,7 +110,8 @@ static void hint_workflow_command(const char *verb, const char *name, const char
 
 enum weir_status refusal_workflow_lives(const char *name, const char *workspace, int64_t living, struct weir_error *error)
 {
-    error_set(error, WEIR_ILLEGAL_STATE, "%lld executions of workflow \"%s\" have not ended", (long long)living, name);
+    error_set(error, WEIR_ILLEGAL_STATE, "%lld execution%s of workflow \"%s\" ha%s not ended", (long long)living,
+              living == 1 ? "" : "s", name, living == 1 ? "s" : "ve");
     hint_workflow_command("disable", name, workspace, " refuses new ones; await the present ones, or cancel them", error);
     return WEIR_ILLEGAL_STATE;
 }

@@ -12,7 +12,9 @@
 #define REFUSAL_WAKE_ENDED "it has ended, so nothing of it waits"
 #define REFUSAL_WAKE_NOTHING "none of its steps sleeps or waits for its next attempt"
 #define REFUSAL_WAKE_OTHER "none of its steps has a wait of this kind"
-#define REFUSAL_WAKE_SIGNAL "its steps wait for signals, reports, approvals or children, and a wake does not bring them"
+#define REFUSAL_WAKE_SIGNAL                                                                                                \
+    "its steps wait for signals, reports, approvals, children or a person, and a wake does not bring them; `weir update "  \
+    "ID --state STATE` moves a manual state on"
 #define REFUSAL_WAKE_NO_TIMEOUT "its steps wait without a timeout, and a wake does not send what they wait for"
 #define REFUSAL_WAKE_TWICE "it was woken already"
 #define REFUSAL_WAKE_TEMPORAL                                                                                              \
@@ -22,6 +24,7 @@
 #define REFUSAL_RETRY_NO_WORKSPACE "its workspace is deleted, so it cannot be retried"
 #define REFUSAL_RETRY_DISABLED "its workflow is disabled or deleted, so it cannot be retried"
 #define REFUSAL_RETRY_NO_STEP "its workflow has no such step to begin from; one on Temporal has no steps"
+#define REFUSAL_RETRY_ARCHIVE_LOST "its params are in the archive, which is missing; `weir doctor` has its path"
 #define REFUSAL_DISMISS_NOT_FAILED "only a FAILED one can be dismissed"
 #define REFUSAL_PURGE_LIVE "only ended executions can be purged"
 #define REFUSAL_MIGRATE_ENDED "it has ended, and its history keeps its version"

@@ -4,6 +4,7 @@
 #ifndef WEIR_STORE_SETTINGS_H
 #define WEIR_STORE_SETTINGS_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -65,11 +66,23 @@ WEIR_MUST_CHECK enum weir_status store_set_paused(struct store *store, const cha
 
 enum { DEFINITION_SOURCE_BYTES_MAX = 1024 * 1024 };
 
+/* Those that a publication adds, changes or deletes: at most all of its text and all of the version before. */
+enum { PUBLISHED_SCHEDULES_MAX = 64, PUBLISHED_NAME_MAX = 64 };
+enum published_change { SCHEDULE_ADDED, SCHEDULE_CHANGED, SCHEDULE_DELETED };
+#define PUBLISHED_CHANGES 3
+
+struct published_schedule {
+    enum published_change change;
+    char name[PUBLISHED_NAME_MAX + 1];
+};
+
 struct published {
     int version;
     bool unchanged;      /* the newest version has the same text: no new one was made */
     int earlier_version; /* the newest older one with the text of a version that was made; 0 = none */
     int64_t definition_id;
+    size_t schedule_count;
+    struct published_schedule schedules[PUBLISHED_SCHEDULES_MAX];
 };
 /* Publishes a definition (canonical text). Versions are immutable and count from 1 per (workspace, name). `source`: the
  * YAML that the text was made from, of at most DEFINITION_SOURCE_BYTES_MAX bytes, kept for people to read; NULL = none is
@@ -80,5 +93,17 @@ struct published {
 WEIR_MUST_CHECK enum weir_status store_publish(struct store *store, const char *name, const char *workspace,
                                                const char *text, const char *source, struct published *ret_published,
                                                struct weir_error *error);
+/* The answer that store_publish() would give; nothing is changed. The version may be another one when it is published. */
+WEIR_MUST_CHECK enum weir_status store_try_publish(struct store *store, const char *name, const char *workspace,
+                                                   const char *text, const char *source, struct published *ret_published,
+                                                   struct weir_error *error);
+/* Notes a schedule of a publication; more than PUBLISHED_SCHEDULES_MAX are left out. */
+void published_add(struct published *published, enum published_change change, const char *name);
+/* The same of a JSON array of names; NULL = none. */
+void published_add_all(struct published *published, enum published_change change, const json_t *names);
+/* "schedules_added", "schedules_changed" or "schedules_deleted". */
+const char *published_change_key(enum published_change change);
+/* Adds the three lists of names to an object. False: out of memory. */
+bool published_put_schedules(const struct published *published, json_t *object);
 
 #endif

@@ -133,9 +133,13 @@ enum weir_status store_set_paused(struct store *store, const char *group, bool p
     CALL(store, paused ? "pause" : "resume", error, store->driver->set_paused(store, group, paused, detail));
 }
 
-enum weir_status store_publish(struct store *store, const char *name, const char *workspace, const char *text,
-                               const char *source, struct published *ret_published, struct weir_error *error)
+static enum weir_status publish(struct store *store, const struct publication *asked, struct published *ret_published,
+                                struct weir_error *error)
 {
+    const char *name = asked->name;
+    const char *workspace = asked->workspace;
+    const char *text = asked->text;
+    const char *source = asked->source;
     INVARIANT(text != NULL && ret_published != NULL);
     enum weir_status status = call_check_name("workflow", name, WORKFLOW_NAME_MAX, error);
     if (status != WEIR_OK) {
@@ -154,12 +158,30 @@ enum weir_status store_publish(struct store *store, const char *name, const char
     status = definition_schedules_open(store, name, workspace, text, &schedules, error);
     if (status == WEIR_OK) {
         struct call call = call_begin(store, "publish", error);
-        const struct publication publication = {
-            .name = name, .workspace = workspace, .text = text, .source = source, .schedules = &schedules};
+        struct publication publication = *asked;
+        publication.schedules = &schedules;
         status = call_end(&call, store->driver->publish(store, &publication, ret_published, &call.own));
+        if (status == WEIR_OK && asked->only_try && !ret_published->unchanged) {
+            ret_published->definition_id = 0; /* there is no such row */
+        }
         definition_schedules_close(&schedules);
     }
     return status;
+}
+
+enum weir_status store_publish(struct store *store, const char *name, const char *workspace, const char *text,
+                               const char *source, struct published *ret_published, struct weir_error *error)
+{
+    const struct publication publication = {.name = name, .workspace = workspace, .text = text, .source = source};
+    return publish(store, &publication, ret_published, error);
+}
+
+enum weir_status store_try_publish(struct store *store, const char *name, const char *workspace, const char *text,
+                                   const char *source, struct published *ret_published, struct weir_error *error)
+{
+    const struct publication publication = {
+        .name = name, .workspace = workspace, .text = text, .source = source, .only_try = true};
+    return publish(store, &publication, ret_published, error);
 }
 
 /* --- locks --- */

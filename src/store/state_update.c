@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "definition/state_changes.h"
 #include "queue/name.h"
 #include "store/call.h"
 #include "store/driver.h"
@@ -189,7 +190,7 @@ static char *dump_json_value(const json_t *value)
 /* Fills the result. The machine begins its state anew when the update names one: it waits for no signal any more, and the
  * count of states in a row begins at 0. The last failure stays, because it says why a person had to act. */
 static enum weir_status finish_update(json_t *machine, const json_t *definition, const struct state_update *update,
-                                      const json_t *changes, struct updated_machine *updated)
+                                      json_t *changes, struct updated_machine *updated)
 {
     const char *from = json_string_value(json_object_get(machine, "state"));
     text_copy(updated->from, sizeof updated->from, from == NULL ? "" : from);
@@ -206,22 +207,10 @@ static enum weir_status finish_update(json_t *machine, const json_t *definition,
         }
     }
     updated->machine = dump_json_value(machine);
-    updated->changes = dump_json_value(changes);
-    bool is_fine = updated->machine != NULL && (changes == NULL || updated->changes != NULL);
-    if (updated->changes != NULL && strlen(updated->changes) > STATE_CHANGES_BYTES_MAX) {
-        free(updated->changes);
-        json_t *names = json_array();
-        const char *name;
-        json_t *value;
-        json_object_foreach((json_t *)(uintptr_t)changes, name, value)
-        {
-            (void)json_array_append_new(names, json_string(name));
-        }
-        updated->changes = dump_json_value(names);
-        json_decref(names);
-        is_fine = is_fine && updated->changes != NULL;
-    }
-    return is_fine ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+    json_t *shown = changes == NULL ? NULL : state_changes_shown(changes);
+    updated->changes = dump_json_value(shown);
+    json_decref(shown);
+    return updated->machine != NULL && (changes == NULL || updated->changes != NULL) ? WEIR_OK : WEIR_OUT_OF_MEMORY;
 }
 
 /* The checks go from the outside inwards: the workflow, the state, then each variable. The first problem is the answer. */

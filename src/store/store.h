@@ -27,6 +27,7 @@
 #include "queue/limits.h"
 #include "queue/scheduler.h"
 #include "queue/step.h"
+#include "store/archive.h"
 #include "store/bulk.h"
 #include "store/children.h"
 #include "store/history.h"
@@ -107,7 +108,8 @@ void store_set_progress(struct store *store, store_progress *progress, void *con
 WEIR_MUST_CHECK enum weir_status store_plan(struct store *store, struct arena *arena,
                                             const struct store_migration **ret_migrations, size_t *ret_count,
                                             struct weir_error *error);
-/* Applies the missing migrations, each in a transaction of its own, resumable. `ret_applied` counts them (may be NULL). */
+/* Applies the missing migrations, each in a transaction of its own, resumable; those of a new SQLite file all in one.
+ * `ret_applied` counts them (may be NULL). */
 WEIR_MUST_CHECK enum weir_status store_migrate(struct store *store, int *ret_applied, struct weir_error *error);
 /* Integrity of the file and of the queue: counters equal rows, every reference holds, lanes ready when they must be.
  * Problems come as a JSON array of strings, [] when all is well. */
@@ -175,6 +177,9 @@ WEIR_MUST_CHECK enum weir_status store_enqueue_all(struct store *store, const st
 
 /* --- the items of a node --- */
 
+/* The error code of an execution whose params are lost. It never starts: without its input it would do something else. */
+#define PARAMS_LOST_CODE "params_lost"
+
 struct claimed_item {
     char id[UUID_TEXT_MAX];
     const char *workspace;
@@ -182,8 +187,8 @@ struct claimed_item {
     const char *workflow;
     int version;
     int64_t definition_id;
-    const char *params; /* never NULL */
-    size_t params_length;
+    const char *params;      /* never NULL */
+    size_t params_length;    /* 0 = PARAMS_LOST_CODE: the row has params, and they are not there */
     const char *traceparent; /* of the request; NULL = none */
     int64_t fence;
     int priority;              /* as enqueued */
@@ -419,30 +424,6 @@ struct record_summary {
  * text is kept up to ERROR_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
-
-/* The end of an execution as its own worker reports it, before the engine or instead of it. */
-struct completion {
-    const char *id;         /* or its first 6 or more characters; a workflow id `execution-<id>` too */
-    enum record_kind kind;  /* RECORD_COMPLETED, _FAILED or _CANCELLED */
-    const char *result;     /* JSON text, at most STEP_OUTPUT_BYTES_MAX bytes, or NULL: the output of the step `workflow` */
-    const char *error_code; /* at most ERROR_CODE_MAX bytes, or NULL */
-    const char *error;      /* or NULL */
-    /* Of the caller's run, so that the end of another one is refused; the first or the newest of its chain. NULL = any */
-    const char *run_id;
-    int64_t fence; /* of the execution now; 0 = any */
-};
-/* Ends a claimed or running execution of a workflow with a `temporal:` section, also when its start is not on record yet;
- * its slot is free at once. Later reports of its node or the engine change nothing, and the same end again is WEIR_OK.
- * WEIR_STORE_BUSY: the run cannot be compared yet, because its start is not on record; repeat. WEIR_CONFLICT: it is another
- * run, or another fence.
- * Made of the other verbs. WEIR_EXECUTION_NOT_FOUND; WEIR_ILLEGAL_STATE (not started, ended otherwise, or run by a node);
- * WEIR_INVALID_ARGUMENT (the result or the error). */
-WEIR_MUST_CHECK enum weir_status store_complete(struct store *store, const struct completion *completion,
-                                                struct weir_error *error);
-/* The present answer of store_complete(); changes nothing. *ret_has_ended: the execution has this end already, and telling
- * it again would change nothing either. */
-WEIR_MUST_CHECK enum weir_status store_complete_rehearse(struct store *store, const struct completion *completion,
-                                                         bool *ret_has_ended, struct weir_error *error);
 
 /* --- nodes and recovery --- */
 
@@ -732,7 +713,9 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *
  * "suspicion" and "suspected_at" are the number of deaths of nodes under which a step of it ran, and the time of the last
  * one (queue/suspicion.h). "target" is the place where its start may have arrived (engine_target_text()); null while it is
- * pending. "unfinished_steps" has at most 20 steps that run or wait for their next attempt.
+ * pending. "unfinished_steps" has at most 20 steps that run or wait for their next attempt; one that ran when the execution
+ * lost its node is INTERRUPTED. A slot holder has its "executor_group" and, when no node has it, "nodes_live" of that
+ * group.
  *
  * Further members, by the state or the reason:
  *

@@ -56,7 +56,8 @@ struct token_request {
     size_t workspace_count;
     int64_t expires_at_us; /* store time; 0 = never */
     /* Of a person. Its name is free again once the session of that name is over. Sessions of all people that are over are
-     * deleted, SESSIONS_DROPPED_MOST of them, so that they do not pile up. */
+     * deleted, SESSIONS_DROPPED_MOST of them, so that they do not pile up. Workspaces that do not exist are left out, since
+     * the list is that of a setting. WEIR_WORKSPACE_NOT_FOUND: none of them exists. */
     bool is_session;
 };
 /* The same request again has the same answer. WEIR_CONFLICT: a live token has the name. WEIR_WORKSPACE_NOT_FOUND.

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "conformance/scene.h"
+#include "store/complete.h"
 #include "store/driver.h"
 
 /* The acts that match, newest first. The caller releases the page. */

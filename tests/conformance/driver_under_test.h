@@ -38,6 +38,8 @@ struct store *driver_open(struct driver_under_test *driver, struct event_bus *ev
 /* The rows of a statement as an array of objects (NULL columns are null, bytes are strings). For tables and views whose
  * columns all drivers share. It may also change rows, behind the store's back. */
 json_t *driver_rows(struct driver_under_test *driver, const char *sql);
+/* The rows of steps in the archive, also those that no reader sees. */
+int64_t driver_archived_steps(struct driver_under_test *driver);
 /* How the driver names a live item to the scheduler (struct assignment), and which execution that is. An item that is not
  * there gets a key that no item has. */
 void driver_item_key(struct driver_under_test *driver, const char *id, uint8_t *key);

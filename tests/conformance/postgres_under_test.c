@@ -287,6 +287,14 @@ json_t *driver_rows(struct driver_under_test *driver, const char *sql)
     return rows;
 }
 
+int64_t driver_archived_steps(struct driver_under_test *driver)
+{
+    json_t *rows = driver_rows(driver, "SELECT count(*) AS count FROM " SCHEMA ".archived_steps");
+    int64_t count = json_integer_value(json_object_get(json_array_get(rows, 0), "count"));
+    json_decref(rows);
+    return count;
+}
+
 /* Its id in binary form. */
 void driver_item_key(struct driver_under_test *driver, const char *id, uint8_t *key)
 {

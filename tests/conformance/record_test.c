@@ -1,5 +1,6 @@
 /* store_record: every kind from every state, sets, counters, fences. What is legal comes from item_moves(). */
 #include "conformance/scene.h"
+#include "store/complete.h"
 
 /* An item in the wanted state, with the fence under which it was last held. */
 static struct claimed_item item_in_state(struct scene *scene, enum item_state wanted)

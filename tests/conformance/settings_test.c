@@ -281,6 +281,23 @@ static void a_migration_and_a_check_tell_how_far_they_are(void **state)
     driver_remove(&driver);
 }
 
+static void a_check_names_an_ended_execution_without_its_definition(void **state)
+{
+    struct scene *scene = *state;
+    json_t *problems = NULL;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    json_decref(scene_rows(scene, "UPDATE workflow_executions SET definition_id = definition_id + 1000000"));
+    scene_ok(scene, store_check(scene->store, &problems, &scene->error));
+    char *text = json_dumps(problems, JSON_COMPACT);
+    assert_non_null(text);
+    assert_non_null(strstr(text, id));
+    free(text);
+    json_decref(problems);
+    json_decref(scene_rows(scene, "UPDATE workflow_executions SET definition_id = definition_id - 1000000"));
+}
+
 static void a_check_can_be_stopped_at_each_of_its_parts(void **state)
 {
     struct scene *scene = *state;
@@ -431,6 +448,7 @@ int main(void)
         SCENE_TEST(a_definition_for_nobody_is_refused),
         SCENE_TEST(migrating_again_does_nothing),
         cmocka_unit_test(a_migration_and_a_check_tell_how_far_they_are),
+        SCENE_TEST(a_check_names_an_ended_execution_without_its_definition),
         SCENE_TEST(a_check_can_be_stopped_at_each_of_its_parts),
         cmocka_unit_test(a_plan_shows_what_would_be_done_and_does_nothing),
         cmocka_unit_test(verbs_on_a_store_without_a_schema_say_so),

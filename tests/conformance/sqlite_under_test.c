@@ -58,6 +58,8 @@ void driver_remove(struct driver_under_test *driver)
         char path[300];
         (void)snprintf(path, sizeof path, "%s/weir.db%s", driver->place, endings[i]);
         (void)unlink(path);
+        (void)snprintf(path, sizeof path, "%s/weir-archive.db%s", driver->place, endings[i]);
+        (void)unlink(path);
     }
     (void)rmdir(driver->place);
 }
@@ -125,6 +127,24 @@ json_t *driver_rows(struct driver_under_test *driver, const char *sql)
     (void)sqlite3_finalize(statement);
     (void)sqlite3_close(database);
     return rows;
+}
+
+int64_t driver_archived_steps(struct driver_under_test *driver)
+{
+    char path[300];
+    sqlite3 *archive = NULL;
+    sqlite3_stmt *statement = NULL;
+    int64_t count = 0;
+    (void)snprintf(path, sizeof path, "%s/weir-archive.db", driver->place);
+    if (sqlite3_open_v2(path, &archive, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK) {
+        assert_int_equal(sqlite3_prepare_v2(archive, "SELECT count(*) FROM workflow_node_executions", -1, &statement, NULL),
+                         SQLITE_OK);
+        assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+        count = sqlite3_column_int64(statement, 0);
+    }
+    (void)sqlite3_finalize(statement);
+    (void)sqlite3_close(archive);
+    return count;
 }
 
 /* The number of its row, highest byte first. */

@@ -198,6 +198,32 @@ static void a_session_replaces_those_that_are_over(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 2);
 }
 
+/* The list is that of a setting, in which a workspace may stay that was deleted. */
+static void a_session_leaves_out_workspaces_that_do_not_exist(void **state)
+{
+    struct scene *scene = *state;
+    struct token *tokens = NULL;
+    int64_t id = 0;
+    static const char *const workspaces[] = {"gone", "free-co", "gone-too", "pro-co", "gone-as-well"};
+    struct token_request request = request_of("user:ada/1", 1);
+    request.has_all_workspaces = false;
+    request.workspaces = workspaces;
+    request.workspace_count = 5;
+    request.is_session = true;
+    (void)create(scene, &request);
+    assert_int_equal(read_tokens(scene, &tokens), 1);
+    assert_false(tokens[0].has_all_workspaces);
+    assert_int_equal(tokens[0].workspace_count, 2);
+    request.name = "user:ada/2";
+    request.hash[0] = 2;
+    request.workspace_count = 1;
+    assert_int_equal(store_token_create(scene->store, &request, &id, &scene->error), WEIR_WORKSPACE_NOT_FOUND);
+    request.name = "ci";
+    request.is_session = false;
+    request.workspace_count = 5;
+    assert_int_equal(store_token_create(scene->store, &request, &id, &scene->error), WEIR_WORKSPACE_NOT_FOUND);
+}
+
 static void a_later_workspace_of_the_name_is_not_open_to_a_token(void **state)
 {
     struct scene *scene = *state;
@@ -330,6 +356,7 @@ int main(void)
         SCENE_TEST(a_revoked_token_is_read_no_more),
         SCENE_TEST(an_expired_token_is_read_no_more),
         SCENE_TEST(a_session_replaces_those_that_are_over),
+        SCENE_TEST(a_session_leaves_out_workspaces_that_do_not_exist),
         SCENE_TEST(a_later_workspace_of_the_name_is_not_open_to_a_token),
         SCENE_TEST(a_list_never_has_a_hash),
         SCENE_TEST(a_use_is_noted_once_a_minute),

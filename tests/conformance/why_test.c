@@ -346,6 +346,44 @@ static void a_handed_over_one_says_so(void **state)
     assert_reason(scene, id, "handed_over");
 }
 
+/* The slot of a workspace is held by an execution that no live node can take over: the answers name its group. */
+static void a_slot_held_by_a_group_without_nodes_is_named(void **state)
+{
+    struct scene *scene = *state;
+    scene_group(scene, "reports");
+    const char *id = scene_enqueue_request(
+        scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "hello", .group = "reports"});
+    int64_t node = scene_add_node(scene, "reporter", "reports");
+    struct claimed_item item = scene_claim_as(scene, node, "reports", 1).items[0];
+    struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1};
+    struct record record = scene_record_of(RECORD_STEP, &item);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, node, record), WEIR_OK);
+    const char *other = scene_enqueue(scene, "free-co");
+    for (int64_t live = 1; live >= 0; live--) {
+        if (live > 0) {
+            assert_int_equal(scene_record_full(scene, node, scene_record_of(RECORD_GIVEN_BACK, &item)), WEIR_OK);
+        } else {
+            scene_ok(scene, store_node_stop(scene->store, node, true, &scene->error));
+        }
+        json_t *holder = why(scene, id);
+        assert_string_equal(json_text_at(holder, "pending_reason"), "handed_over");
+        assert_non_null(strstr(json_text_at(holder, "because"), "gave it back"));
+        assert_string_equal(json_text_at(holder, "executor_group"), "reports");
+        assert_int_equal(json_number_at(holder, "nodes_live"), live);
+        const json_t *left = json_array_get(json_object_get(holder, "unfinished_steps"), 0);
+        assert_string_equal(json_text_at(left, "status"), "INTERRUPTED");
+        json_decref(holder);
+        json_t *waiting = why(scene, other);
+        assert_string_equal(json_text_at(waiting, "pending_reason"), "workspace_at_capacity");
+        const json_t *slot = json_array_get(json_object_get(waiting, "slot_holders"), 0);
+        assert_string_equal(json_text_at(slot, "id"), id);
+        assert_string_equal(json_text_at(slot, "executor_group"), "reports");
+        assert_int_equal(json_number_at(slot, "nodes_live"), live);
+        json_decref(waiting);
+    }
+}
+
 static void one_that_runs_names_its_node_and_has_no_reason(void **state)
 {
     struct scene *scene = *state;
@@ -529,6 +567,7 @@ int main(void)
         SCENE_TEST(nodes_that_stand_aside_do_not_serve_their_group),
         SCENE_TEST(one_that_starts_aside_never_serves),
         SCENE_TEST(a_handed_over_one_says_so),
+        SCENE_TEST(a_slot_held_by_a_group_without_nodes_is_named),
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
         SCENE_TEST(why_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(what_a_silent_node_holds_is_not_said_to_run),

@@ -164,6 +164,23 @@ def a_cancel_of_the_parent_reaches_all_children(weir):
     _no_problems(weir)
 
 
+def a_cancelled_waiting_parent_cancels_its_children_at_once(weir):
+    """The act is the only event: no poll and no other end comes within the time, and the duty looks once a minute."""
+    _scene(weir)
+    weir.write('weir.yaml', 'dispatch.poll_interval: 10m\n')
+    _node(weir)
+    for purges in (False, True):
+        id = _run(weir, 'strict', names=['a', 'b', 'c'])
+        wait_for('all to wait', lambda: len(_children(weir, 'waiting')) == 3, pause=SHORT)
+        _await(weir, id, 'WAITING')
+        before = len(_children(weir, 'cancelled'))
+        weir.good('cancel', id, '-q')
+        if purges:
+            weir.good('purge', id, '-q')
+        wait_for('all to be cancelled', lambda: len(_children(weir, 'cancelled')) == before + 3, seconds=20, pause=SHORT)
+    _no_problems(weir)
+
+
 def children_that_are_left_go_on(weir):
     _scene(weir)
     _node(weir)

@@ -183,6 +183,29 @@ def suggested_commands_run_with_any_name(weir):
     assert weir.items('list', '--store', 'empty db') == []
 
 
+def suggested_commands_after_a_store_flag_act_on_the_same_store(weir):
+    """Else they would act on the store of the environment: a look at one queue would resume another."""
+    weir.make_store()
+    flag = ('--store', 'other store.db')
+    weir.good('store', 'init', *flag)
+    told = weir.run('enqueue', '-w', 'nobody', 'hello', *flag)
+    assert_error(told, 3, 'workspace_not_found',
+                 "make it with: weir --store 'other store.db' workspace set nobody --plan free")
+    _run_suggestion(weir, told.err, 'make it with: ')
+    weir.write('hello2.yaml', 'name: hello2\nsteps:\n  a:\n    exec: [echo]\n')
+    weir.good('workflow', 'apply', 'hello2.yaml', *flag)
+    id = weir.good('enqueue', '-w', 'nobody', 'hello2', '--json', *flag).json()['id']
+    weir.good('pause')
+    weir.good('pause', *flag)
+    why = weir.good('why', id.replace('-', ''), *flag)
+    assert "now: weir --store 'other store.db' resume\n" in why.err, why
+    _run_suggestion(weir, why.err, 'now: ')
+    assert 'paused' not in weir.good('status', *flag).out and 'paused' in weir.good('status').out
+    assert '--store' not in weir.run('enqueue', '-w', 'nowhere', 'hello').err
+    secret = weir.run('list', '--store', 'postgresql://u:hidden@127.0.0.1:1/x')
+    assert 'hidden' not in secret.out + secret.err, secret
+
+
 def a_definition_that_is_too_large_is_refused_with_its_file(weir):
     weir.make_store()
     large = 'name: large\n# ' + 'x' * (1 << 20) + '\nsteps:\n  a:\n    exec: [echo]\n'

@@ -205,6 +205,33 @@ def long_calls_on_the_store_show_how_far_they_are(weir):
         assert re.search(line, said), said
 
 
+def a_command_waits_for_the_process_that_makes_the_store(weir):
+    """From the first byte of the file to the commit of the schema."""
+    for number, point in enumerate(('store_created:stop:1', 'in_progress:stop:1', 'in_progress:stop:2')):
+        store = ('--store', f'sqlite:./new{number}.db')
+        maker = weir.spawn('store', 'init', *store, env={'WEIR_FAILPOINT': point})
+        _await_stopped(maker)
+        readers = [weir.spawn(*words, *store, env={'WEIR_FAILPOINT': 'store_awaited:stop'})
+                   for words in (('status',), ('list', '--json'), ('store', 'init'), ('store', 'check'))]
+        for reader in readers:
+            _await_stopped(reader)  # else it has ended: it has answered that the store has no tables
+        maker.send_signal(signal.SIGCONT)
+        assert maker.wait(SECONDS_MOST) == 0
+        for reader in readers:
+            reader.send_signal(signal.SIGCONT)
+            assert reader.wait(SECONDS_MOST) == 0, reader.stderr.read()
+
+
+def a_store_whose_maker_was_killed_is_empty_and_awaited_by_nobody(weir):
+    for number, point in enumerate(('store_created:kill:1', 'in_progress:kill:2')):
+        store = ('--store', f'sqlite:./new{number}.db')
+        killed = weir.run('store', 'init', *store, env={'WEIR_FAILPOINT': point})
+        assert killed.code == -signal.SIGKILL, killed
+        assert_error(weir.run('list', *store), 6, 'schema_missing', 'weir store init')
+        assert '0001_initial' in weir.good('store', 'init', *store).err, 'tables without views would be left'
+        weir.good('list', *store)
+
+
 def a_killed_backup_leaves_nothing_under_its_name(weir):
     weir.make_store()
     killed = weir.run('store', 'backup', 'copy.db', env={'WEIR_FAILPOINT': 'in_progress:kill:1'})

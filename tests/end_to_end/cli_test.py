@@ -16,6 +16,8 @@ from dev_node import publish_program, start_dev_node
 from harness import UUID, assert_error, catches, run_tests
 from waiting import SECONDS_MOST, SHORT, process_state, wait_for
 
+NO_SCHEDULES = {'schedules_added': [], 'schedules_changed': [], 'schedules_deleted': []}
+
 
 # --- plans, workspaces, workflows ---
 
@@ -61,7 +63,7 @@ def apply_publishes_a_version_for_every_change(weir):
     assert weir.good('workflow', 'apply', 'w.yaml').out == 'w v1 unchanged\n'
     weir.write('w.yaml', 'name: w\nsteps:\n  a:\n    exec: [echo, two]\n')
     assert weir.good('workflow', 'apply', 'w.yaml', '--json').json() == \
-        {'name': 'w', 'workspace': None, 'version': 2, 'unchanged': False}
+        {'name': 'w', 'workspace': None, 'version': 2, 'unchanged': False, **NO_SCHEDULES}
     source = json.dumps({'name': 'fromstdin', 'steps': {'a': {'exec': ['true']}}})
     assert weir.good('workflow', 'apply', '-', stdin=source).out == 'fromstdin v1 new\n'
     assert {row['name']: row['version'] for row in weir.items('workflow', 'list')} == {'w': 2, 'fromstdin': 1}
@@ -195,7 +197,7 @@ def a_dry_run_answers_in_json_when_json_is_asked_for(weir):
         {'workspace': 'acme', 'workflow': 'hello', 'dry_run': True}
     weir.write('fine.yaml', 'name: fine\nsteps: {a: {exec: ["true"]}}\n')
     assert weir.good('workflow', 'apply', 'fine.yaml', '-n', '--json').json() == \
-        {'name': 'fine', 'workspace': None, 'dry_run': True}
+        {'name': 'fine', 'workspace': None, 'dry_run': True, **NO_SCHEDULES}
     id = weir.enqueue()
     tried = weir.good('signal', id, 'go', '-n', '--json').json()
     assert tried == {'act': 'signal', 'id': id, 'signal': 'go', 'dry_run': True}, tried

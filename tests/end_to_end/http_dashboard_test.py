@@ -10,6 +10,7 @@ import http.client
 import json
 import re
 import sys
+import time
 
 from harness import run_tests
 from http_client import SECONDS, Listener, problem, read_answer, read_until
@@ -335,9 +336,10 @@ class _Browser:
         for field in answer.headers.get_all('Set-Cookie', []):
             pair, *attributes = field.split('; ')
             name, _, value = pair.partition('=')
-            assert {'HttpOnly', 'Secure'} <= set(attributes), field
+            is_removed = 'Max-Age=0' in attributes  # also that of a page without TLS
+            assert {'HttpOnly', 'Secure'} - ({'Secure'} if is_removed else set()) <= set(attributes), field
             self.cookies[name] = value
-            if 'Max-Age=0' in attributes:
+            if is_removed:
                 del self.cookies[name]
         return answer
 
@@ -522,6 +524,53 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     listener = Listener(weir).ready()
     _refused(_Browser().get(listener, '/v1/oidc_sign_in'), 503, 'did not answer')
     listener.stop()
+
+
+def an_address_with_wrong_codes_waits_behind_nobody(weir):
+    provider = Provider()
+    weir.make_store()
+    _provide(weir, provider)
+    listener = Listener(weir).ready()
+
+    def guess():
+        browser = _Browser()
+        _, asked = provider.allow(browser.begin(listener))
+        return browser.get(listener, f'/v1/oidc_callback?code=guessed&state={asked["state"]}')
+
+    begun = time.monotonic()
+    answers = [guess() for _ in range(30)]
+    refused = [answer for answer in answers if answer.status == 429]
+    # One more is allowed each three seconds; a slow machine must not fail here.
+    assert len(refused) >= 10 - (time.monotonic() - begun) / 3, [answer.status for answer in answers]
+    for answer in answers:
+        _refused(answer, answer.status, 'Too many codes' if answer.status == 429 else 'invalid_grant')
+    assert refused and all(int(answer.headers['Retry-After']) >= 1 for answer in refused), refused
+    # The address may be that of a proxy: its people get in while no other sign-in is under way.
+    held = _Browser()
+    assert held.sign_in(provider, listener, listener).status == 303
+    code, asked = provider.allow(held.begin(listener))
+    other = _Browser()
+    theirs, theirs_asked = provider.allow(other.begin(listener))
+    while guess().status != 429:
+        pass
+    provider.hangs.set()
+    count = len(provider.requests)
+    with listener.connect() as connection:
+        connection.sendall(f'GET /v1/oidc_callback?code={code}&state={asked["state"]} HTTP/1.1\r\nHost: weir.example\r\n'
+                           f'Cookie: __Host-weir_sign_in={held.cookies["__Host-weir_sign_in"]}\r\n\r\n'.encode())
+        wait_for('the request for a token', lambda: len(provider.requests) > count, pause=SHORT)
+        kept = dict(other.cookies)
+        path = f'/v1/oidc_callback?code={theirs}&state={theirs_asked["state"]}'
+        _refused(other.get(listener, path), 429, 'Too many codes')
+        assert len(provider.requests) == count + 1, provider.requests
+        provider.hangs.clear()
+        provider.goes_on.set()
+        assert read_answer(connection).status == 303
+    other.cookies = kept
+    wait_for('the end of the other one', lambda: other.get(listener, path).status == 303 or other.cookies.update(kept),
+             pause=SHORT)
+    listener.stop()
+    provider.close()
 
 
 def wrong_settings_of_a_provider_are_refused_at_the_start(weir):

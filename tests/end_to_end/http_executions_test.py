@@ -353,7 +353,8 @@ def an_act_is_that_of_the_command_line(weir):
     missing = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
     for act in ('cancel', 'retry', 'release', 'dismiss', 'complete'):
         problem(listener.ask(f'/v1/executions/{missing}/{act}', 'POST'), 404, 'execution_not_found')
-    problem(listener.ask(f'/v1/executions/{runs}/cancel', 'POST', body={'x': 1}), 413, 'body_too_large')
+    problem(listener.ask(f'/v1/executions/{runs}/cancel', 'POST', body={'x': 1}), 400, 'invalid_argument')
+    problem(listener.ask(f'/v1/executions/{runs}/cancel', 'POST', body={}), 400, 'invalid_argument')
     listener.stop()
 
 

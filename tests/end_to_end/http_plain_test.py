@@ -5,13 +5,14 @@ usage: http_plain_test.py BINARY [TEST ...]
 """
 
 import html
+import http.client
 import json
 import re
 import sys
 import urllib.parse
 
 from harness import run_tests
-from http_client import Listener
+from http_client import SECONDS, Listener
 from waiting import SHORT, wait_for
 
 CORPUS = ('<img src=x onerror=alert(1)>', '"><script>alert(2)</script>', "'-alert(3)-'", '</td></table><b>bold</b>',
@@ -94,6 +95,73 @@ def a_list_has_pages_and_a_filter(weir):
     listener.stop()
 
 
+def _cookies(listener, path, origin):
+    """The fields Set-Cookie of a sign-out."""
+    is_plain = path.startswith('/plain')
+    connection = http.client.HTTPConnection('127.0.0.1', listener.port, timeout=SECONDS)
+    connection.request('POST' if is_plain else 'DELETE', path, b'end=yes' if is_plain else None,
+                       {'Host': 'localhost', 'Origin': origin, 'Content-Type': 'application/x-www-form-urlencoded'})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    assert answer.status == (303 if is_plain else 200), answer.status
+    return answer.headers.get_all('Set-Cookie')
+
+
+def a_text_browser_without_origin_signs_in_by_the_key_of_the_form(weir):
+    weir.make_store()
+    secret = _token(weir, 'ada')
+    listener = Listener(weir).ready()
+
+    def send(text, **fields):
+        return listener.ask('/plain/session', 'POST', body=text.encode(),
+                            content_type='application/x-www-form-urlencoded', **fields)
+
+    shown = listener.ask('/plain/session')
+    key = re.search(r'name="key" value="([\w-]{43})"', _page(shown)).group(1)
+    assert shown.head['set-cookie'] == f'weir_plain_key={key}; HttpOnly; SameSite=Strict', shown.head
+    cookie = f'other=1; weir_plain_key={key}'
+    again = listener.ask('/plain/overview', cookie=cookie)  # the key of another tab stays
+    assert f'value="{key}"' in _page(again, 401) and 'set-cookie' not in again.head, again
+    # The cookie of a page in a folder would not come back with the form.
+    deep = listener.ask('/plain/executions/x')
+    assert 'name="key" value=""' in _page(deep, 401) and 'set-cookie' not in deep.head, deep
+    wrong = key[::-1]
+    for body, fields in ((f'token={secret}', {}), (f'token={secret}&key={key}', {}),
+                         (f'token={secret}', {'cookie': cookie}), (f'token={secret}&key={wrong}', {'cookie': cookie}),
+                         (f'token={secret}&key=', {'cookie': cookie}),
+                         (f'token={secret}&key=', {'cookie': 'weir_plain_key='})):
+        refused = send(body, **fields)
+        assert 'weir_plain=' not in refused.head.get('set-cookie', '') and secret not in refused.body.decode(), refused
+        assert 'name="token" type="password"' in _page(refused, 403) and 'cookies' in refused.body.decode(), refused
+    begun = send(f'token={secret}&key={key}', cookie=cookie)
+    assert begun.status == 303 and begun.head['set-cookie'].startswith(f'weir_plain={secret};'), begun
+    listener.stop()
+
+
+def the_overview_shows_a_pause_and_executions_that_are_stuck(weir):
+    weir.make_store()
+    weir.write('weir.yaml', 'executor.stuck_after: 10ms\n')
+    weir.write('long.yaml', 'name: long\nsteps:\n  wait:\n    exec: [sleep, "600"]\n')
+    weir.good('workflow', 'apply', 'long.yaml', '-q')
+    identity = weir.good('enqueue', '-w', 'acme', 'long', '-q').out.strip()
+    listener = Listener(weir).ready()
+    wait_for('the mark', lambda: weir.good('status', '--json').json()['stuck'] == 1, pause=SHORT)
+    stuck = _page(listener.ask('/plain/overview'))
+    assert 'Stuck: <a href="executions?where=stuck%3Dyes">1</a>' in stuck, stuck
+    assert f'executions/{identity}' in _links(stuck), stuck
+    assert identity in _page(listener.ask('/plain/executions?where=stuck%3Dyes'))
+    weir.good('pause', '-q')
+    weir.good('pause', '--executor-group', 'default', '-q')
+    paused = _page(listener.ask('/plain/overview'))
+    for text in ('The queue is paused', '<code>weir resume</code>', 'The executor group default is paused',
+                 '<code>weir resume --executor-group default</code>'):
+        assert text in paused, paused
+    weir.good('cancel', identity, '-q')
+    wait_for('the end', lambda: weir.good('show', identity, '--json').json()['status'] == 'CANCELLED', pause=SHORT)
+    listener.stop()
+
+
 def a_token_signs_in_by_a_form_and_sees_its_own_alone(weir):
     weir.make_store()
     _publish(weir)
@@ -102,13 +170,14 @@ def a_token_signs_in_by_a_form_and_sees_its_own_alone(weir):
     secret = _token(weir, 'ada', '-w', 'acme')
     listener = Listener(weir).ready()
 
-    def send(text, origin='http://localhost', kind='application/x-www-form-urlencoded'):
-        return listener.ask('/plain/session', 'POST', body=text.encode(), origin=origin, content_type=kind)
+    def send(text, origin='http://localhost', kind='application/x-www-form-urlencoded', **fields):
+        fields = {**fields, 'origin': origin} if origin is not None else fields
+        return listener.ask('/plain/session', 'POST', body=text.encode(), content_type=kind, **fields)
 
     form = _page(listener.ask('/plain/executions/x'), 401)
     assert 'action="../session"' in form and 'name="token" type="password"' in form and 'role="alert"' not in form, form
     for wrong in ('token=weir_wrong', 'token=%00', ''):
-        assert 'set-cookie' not in send(wrong).head
+        assert 'weir_plain=' not in send(wrong).head.get('set-cookie', '')
     assert send(f'token={secret}', kind='text/plain').status == 415
     for origin in ('http://evil.example', 'http://localhost:8080', 'null'):
         refused = send(f'token={secret}', origin)
@@ -135,6 +204,11 @@ def a_token_signs_in_by_a_form_and_sees_its_own_alone(weir):
     assert listener.ask('/plain/overview', cookie=f'weir_session={secret}', weir_session='1').status == 401
     ended = send('end=yes')
     assert ended.status == 303 and ended.head['set-cookie'].startswith('weir_plain=; Max-Age=0;'), ended
+    # With TLS the browser may have the cookie of a page without TLS, too, which would count again.
+    for path, name in (('/plain/session', 'weir_plain'), ('/v1/session', 'weir_session')):
+        removed = _cookies(listener, path, 'https://localhost')
+        assert sorted(field.partition('=')[0] for field in removed) == sorted([name, f'__Secure-{name}']), removed
+        assert all('; Max-Age=0;' in field for field in removed), removed
     weir.good('token', 'revoke', 'ada', '-q')
     wait_for('the refusal', lambda: listener.ask('/plain/overview', cookie=pair).status == 401, pause=SHORT)
     assert 'role="alert"' in _page(listener.ask('/plain/overview', cookie=pair), 401)

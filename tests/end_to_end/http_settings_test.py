@@ -159,6 +159,15 @@ def workflows_are_published_disabled_and_deleted(weir):
     listener.refuse('/v1/workspaces/acme/executions', 'POST', status=409, code='workflow_disabled', body=body)
     assert listener.change('/v1/workflows/greet/enable') == {'name': 'greet', 'state': 'enabled'}
     assert listener.change('/v1/workflows/greet', 'DELETE') == {'name': 'greet', 'state': 'deleted'}
+    timed = {'name': 'timed', 'steps': {'only': {'exec': ['true']}},
+             'schedules': {'hourly': {'every': '1h', 'workspaces': ['acme']}}}
+    dry = listener.change('/v1/workflows?dry_run=true', status=200, body=timed)
+    assert (dry['version'], dry['schedules_added']) == (1, ['hourly']), dry
+    listener.refuse('/v1/workflows/timed', status=404, code='workflow_not_found')
+    assert listener.change('/v1/workflows', status=201, body=timed)['schedules_added'] == ['hourly']
+    del timed['schedules']
+    gone = listener.change('/v1/workflows', status=201, body=timed)
+    assert (gone['schedules_added'], gone['schedules_deleted']) == ([], ['hourly']), gone
     wrong = listener.refuse('/v1/workflows', 'POST', status=422, code='definition_invalid', body={'name': 'x', 'stpes': {}})
     assert 'stpes' in wrong['detail'], wrong
     listener.refuse('/v1/workflows?limit=x')

@@ -379,7 +379,9 @@ def the_schedules_of_a_definition_follow_its_versions(weir):
     document = pathlib.Path(__file__).parents[2] / 'docs/definitions.md'
     (text,) = re.findall(r'```yaml\n(name: digest\n.*?)```', document.read_text(encoding='utf-8'), re.DOTALL)
     applied = weir.good('workflow', 'apply', weir.write('digest.yaml', text))
-    assert 'sets the schedules digest-nightly, digest-hourly' in applied.err, applied.err
+    assert 'adds the schedules digest-nightly, digest-hourly' in applied.err, applied.err
+    again = weir.good('workflow', 'apply', 'digest.yaml', '--json').json()
+    assert [again[f'schedules_{change}'] for change in ('added', 'changed', 'deleted')] == [[], [], []], again
     assert _schedule(weir, 'digest-nightly')['definition_name'] == 'digest'
     weir.good('schedule', 'trigger', 'digest-nightly', '-q')
     wait_for('its execution', lambda: _schedule(weir, 'digest-nightly')['last_status'] == 'COMPLETED')
@@ -394,7 +396,14 @@ def the_schedules_of_a_definition_follow_its_versions(weir):
     wrong = weir.run('workflow', 'apply', weir.write('digest.yaml', text.replace('digest-hourly', 'mine')))
     assert_error(wrong, 4, 'conflict', 'digest.yaml:7:3: schedule "mine" exists already')
     assert [row['version'] for row in weir.items('workflow', 'show', 'digest')] == [1]
-    weir.good('workflow', 'apply', weir.write('digest.yaml', text.replace('digest-hourly', 'daily')), '-q')
+    weir.write('digest.yaml', text.replace('digest-hourly', 'daily'))
+    dry = weir.good('workflow', 'apply', 'digest.yaml', '--dry-run')
+    planned = weir.good('workflow', 'apply', 'digest.yaml', '--dry-run', '--json').json()
+    done = weir.good('workflow', 'apply', 'digest.yaml')
+    for answer in (dry, done):
+        assert 'adds the schedule daily' in answer.err and 'deletes the schedule digest-hourly' in answer.err, answer.err
+        assert 'it has no pause and none of the times before' in answer.err, answer.err
+    assert (planned['schedules_added'], planned['schedules_deleted']) == (['daily'], ['digest-hourly']), planned
     rows = [(row['name'], row['definition_name'], row['paused']) for row in weir.items('schedule', 'list')]
     assert rows == [('daily', 'digest', False), ('digest-nightly', 'digest', True), ('mine', None, False)], rows
     assert 'DEFINITION' in weir.good('schedule', 'list', '--wide').out

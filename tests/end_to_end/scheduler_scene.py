@@ -20,6 +20,27 @@ def gated(weir):
     weir.good('workflow', 'apply', 'gated.yaml', '-q')
 
 
+def more_nodes_run_more(weir, start):
+    """Work of real duration scales with the nodes: three with room for two each run three times as much at a time as one.
+    `start` starts a node with these variables."""
+    gated(weir)
+    weir.good('workspace', 'set', 'wide', '--max-concurrent', '20', '-q')
+    ids = [weir.enqueue('-w', 'wide', 'gated') for _ in range(9)]
+
+    def running(count):
+        items = weir.items('list', '-w', 'wide', '-s', 'dispatched', '--limit', '100')
+        return items if len(items) == count else None
+    for nodes in (1, 3):
+        for number in range(nodes - 1 and 1, nodes):
+            start({'WEIR_NODE_NAME': f'node-{number}', 'WEIR_EXECUTOR_MAX_RUNNING': '2'})
+        items = wait_for(f'work on {nodes} nodes', lambda: running(2 * nodes))
+        by_node = sorted(item['node'] for item in items)
+        assert by_node == sorted(2 * [f'node-{number}' for number in range(nodes)]), by_node
+    weir.write('go', '')
+    for id in ids:
+        assert weir.ended(id)['status'] == 'COMPLETED'
+
+
 def role_of(weir):
     return weir.good('status', '--json').json()['scheduler']
 

@@ -17,6 +17,7 @@ import time
 from datetime import datetime, timedelta
 
 from harness import run_tests
+from scheduler_scene import more_nodes_run_more
 from waiting import SECONDS_MOST, SHORT, wait_for
 
 LONG_GRACE = {'WEIR_STOP_GRACE': '10m'}  # longer than a test waits for the end of a process
@@ -528,6 +529,39 @@ def a_service_manager_is_told(weir):
     assert said == b'STOPPING=1'
     assert process.wait(SECONDS_MOST) == 0
     manager.close()
+
+
+def a_slot_that_a_stopped_group_has_left_is_named_and_freed(weir):
+    """The group of the execution is not started again. Each answer names it, and the cancel needs no node."""
+    weir.make_store()
+    _sleeper(weir)
+    weir.good('workspace', 'set', 'small', '--plan', 'free', '-q')
+    process = _start(weir, '--allow-exec', '-g', 'reports', env=LONG_GRACE)
+    left = weir.enqueue('-w', 'small', 'sleeper', '-g', 'reports')
+    _await_status(weir, left, 'DISPATCHED')
+    process.send_signal(signal.SIGTERM)
+    _read_until(process.stderr, b'waiting up to')
+    _stop(process)
+    waiting = weir.enqueue('-w', 'small', 'sleeper')
+    _start(weir, '--allow-exec', '-g', 'default')
+    why = wait_for('the slot to hold it up', lambda: (w := weir.good('why', waiting)) and 'at_capacity' in w.out and w)
+    assert 'handed_over; group reports has no node' in why.out, why
+    assert 'now: weir serve --executor-group reports' in why.err and f'or: weir cancel {left}' in why.err, why
+    why = weir.good('why', left)
+    assert 'gave it back' in why.out and '0 live in group reports' in why.out and 'INTERRUPTED' in why.out, why
+    assert 'now: weir serve --executor-group reports' in why.err, why
+    doctor = weir.run('doctor').out
+    assert f'group reports has no live node, so {left} keeps its slot' in doctor, doctor
+    assert '`weir serve --executor-group reports`' in doctor and f'`weir cancel {left}`' in doctor, doctor
+    cancel = weir.good('cancel', left)
+    assert '1 cancelled' in cancel.out + cancel.err, cancel
+    assert weir.show(left)['status'] == 'CANCELLED'
+    _await_status(weir, waiting, 'DISPATCHED')
+
+
+def three_nodes_run_three_times_as_much_as_one(weir):
+    weir.make_store()
+    more_nodes_run_more(weir, lambda variables: _start(weir, '--allow-exec', env=variables))
 
 
 def a_node_whose_store_is_destroyed_ends_with_a_message(weir):

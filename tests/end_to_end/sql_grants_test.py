@@ -225,5 +225,38 @@ def the_rights_to_an_older_function_go_to_the_new_one(weir):
     assert owner.good('SELECT weir.not_ours()') == '1'
 
 
+def a_function_with_another_result_is_replaced_with_its_rights(weir):
+    """The server refuses CREATE OR REPLACE for another result, another name of an argument and a default that is gone."""
+    name, owner, tenant, mine, theirs = _scene(weir)
+    signature = 'SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.proname = \'{}\''
+    facts = ("SELECT p.proname, pg_get_function_result(p.oid), pg_get_function_arguments(p.oid) FROM pg_proc p"
+             " JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'weir' ORDER BY p.oid::regprocedure::text")
+    ours = owner.good(facts)
+    caller = Session(name, 'owner')  # a program that has prepared its statement
+    caller.good("PREPARE cancels AS SELECT count(*) FROM (SELECT weir.cancel($1::uuid)) c")
+    for function, result, arguments, body in (
+            ('publish_with_schedules', None, None, None),  # another row: without its last column
+            ('cancel', 'text', 'execution_id uuid, reason text DEFAULT NULL', "SELECT 'older'"),
+            ('enqueue_many', 'bigint', 'other_name jsonb', 'SELECT 1::bigint')):
+        listed = owner.good(signature.format(function))
+        if function == 'publish_with_schedules':
+            types = listed[listed.index('(') + 1:-1]
+            arguments = ', '.join(f'a{place} {kind}' for place, kind in enumerate(types.split(',')))
+            result, body = 'TABLE (status text)', "SELECT 'older'"
+        owner.good(f'DROP FUNCTION {listed} CASCADE')
+        owner.good(f'CREATE FUNCTION weir.{function}({arguments}) RETURNS {result} LANGUAGE sql AS $$ {body} $$')
+        owner.good(f'REVOKE ALL ON FUNCTION weir.{function} FROM PUBLIC')
+        owner.good(f'GRANT EXECUTE ON FUNCTION weir.{function} TO tenant')
+    owner.good("UPDATE weir.schema_migrations SET name = 'older' WHERE version = 0")
+    weir.good('store', 'migrate', '-q')
+    assert owner.good(facts) == ours
+    waiting = tenant.good("SELECT weir.enqueue('acme', 'hello')")
+    tenant.good(f"SELECT weir.cancel('{waiting}')")
+    assert "permission denied" in Session(name, 'another').ask(f"SELECT weir.cancel('{waiting}')")
+    assert weir.good('workflow', 'apply', weir.write('new.yaml', 'name: new\nsteps: {a: {exec: ["true"]}}\n')).code == 0
+    again = owner.good("SELECT weir.enqueue('acme', 'hello')")
+    assert caller.good(f"EXECUTE cancels('{again}')") == '1'
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

@@ -47,6 +47,14 @@ def data_that_another_program_wrote_fails_the_step_and_is_shown(weir):
     _stop(node)
 
 
+def an_end_of_no_execution_id_is_refused_with_a_code(weir):
+    session = Session(_use(weir))
+    for id in ('execution-zz', '', '01a2'):
+        got = session.refused(f"SELECT weir.complete('{id}')")
+        assert got[:3] == ('WR002', f'"{id}" is not an execution id', 'invalid_argument') and got[3], got
+    session.close()
+
+
 def what_is_for_steps_is_refused_for_a_workflow_on_temporal(weir):
     """SQL cannot reach its service; the words name the commands that do."""
     name = _use(weir)

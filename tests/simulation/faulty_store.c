@@ -336,6 +336,62 @@ static enum weir_status faulty_read_definition(struct store *store, int64_t defi
     READS("read_definition", real->read_definition(store, definition_id, arena, ret_definition, error));
 }
 
+static enum weir_status faulty_read_due_schedules(struct store *store, struct arena *arena, struct due_schedules *ret_due,
+                                                  struct weir_error *error)
+{
+    if (!owner->profile.is_scheduled) {
+        return real->read_due_schedules(store, arena, ret_due, error); /* no draw: seeds of other fleets stay as they are */
+    }
+    enum weir_status status;
+    if (before("read_due", error, &status) == FAILS_BEFORE) {
+        return status;
+    }
+    status = real->read_due_schedules(store, arena, ret_due, error);
+    if (status == WEIR_OK) {
+        schedules_note_look(owner, ret_due);
+    }
+    return after(GOES_THROUGH, status, error);
+}
+
+/* Between these two nothing else runs: a sleep is before or behind both. */
+static enum weir_status faulty_advance_schedule(struct store *store, struct schedule_advance *advance,
+                                                struct weir_error *error)
+{
+    const struct mutant *mutant = owner->options.mutant;
+    enum weir_status status;
+    enum fate fate = before("advance", error, &status);
+    if (fate == FAILS_BEFORE) {
+        return status;
+    }
+    schedules_expect_advance(owner, advance);
+    status = mutant != NULL && mutant->advance != NULL ? mutant->advance(owner, store, advance, error)
+                                                       : real->advance_schedule(store, advance, error);
+    observe(owner);
+    schedules_check(owner, status);
+    return after(fate, status, error);
+}
+
+static enum weir_status faulty_read_schedule_firings(struct store *store, struct arena *arena,
+                                                     struct schedule_firings *ret_firings, struct weir_error *error)
+{
+    READS("read_firings", real->read_schedule_firings(store, arena, ret_firings, error));
+}
+
+static enum weir_status faulty_settle_schedule_firings(struct store *store, struct schedule_outcome *outcomes, size_t count,
+                                                       struct weir_error *error)
+{
+    enum weir_status status;
+    enum fate fate = before("settle", error, &status);
+    if (fate == FAILS_BEFORE) {
+        return status;
+    }
+    schedules_expect_settlement(owner, outcomes, count);
+    status = real->settle_schedule_firings(store, outcomes, count, error);
+    observe(owner);
+    schedules_check_settlement(owner, status);
+    return after(fate, status, error);
+}
+
 void faulty_store_wrap(struct simulation *simulation, struct store *store)
 {
     INVARIANT(owner == NULL || owner == simulation);
@@ -363,6 +419,10 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty.lock_extend = faulty_lock_extend;
     faulty.unlock = faulty_unlock;
     faulty.read_definition = faulty_read_definition;
+    faulty.read_due_schedules = faulty_read_due_schedules;
+    faulty.advance_schedule = faulty_advance_schedule;
+    faulty.read_schedule_firings = faulty_read_schedule_firings;
+    faulty.settle_schedule_firings = faulty_settle_schedule_firings;
     store->driver = &faulty;
 }
 

@@ -13,10 +13,13 @@
 #include "base/error.h"
 #include "simulation/simulation.h"
 
-static struct {
+/* One of each season, because the store's clock begins with the migration. */
+static struct template
+{
     char *bytes;
     size_t size;
-} template;
+}
+templates[SEASONS];
 
 /* --- SQLite --- */
 
@@ -49,6 +52,108 @@ static void tune_sqlite(void)
     INVARIANT(system->xSetSystemCall(system, "fcntl", (sqlite3_syscall_ptr)grant_locks) == SQLITE_OK);
 }
 
+/* --- what the file has beside the schema --- */
+
+#define QUEUE_VALUES(row)                                                                                                  \
+    row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row  \
+        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".starts_refused, " row ".deferrals, " row         \
+        ".handovers, " row ".cancel_at, " row ".waiting_for, CASE WHEN " row ".retry_of IS NULL THEN " row                 \
+        ".idempotency_key ELSE 'retry of ' || " row ".retry_of END"
+#define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, starts_refused, handovers, extra"
+#define HISTORY_VALUES(row)                                                                                                \
+    row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row             \
+        ".starts_refused, " row ".handovers, " row ".error_code"
+
+#define FIRING_TRIGGER(number, what, act, row)                                                                             \
+    "CREATE TRIGGER simulation_" number " AFTER " act " ON schedule_firings BEGIN INSERT INTO simulation_changes"          \
+    " (what, id, status, workspace_id, rank, due_at, run_at, phase) VALUES ('firing" what "', " row ".planned_id, " row    \
+    ".execution_id, " row ".workspace_id, " row ".schedule_id, " row ".due_at, " row ".created_at, " row                   \
+    ".is_triggered); END;"
+#define SCHEDULE_TRIGGER(number, act)                                                                                      \
+    "CREATE TRIGGER simulation_" number " AFTER " act " ON schedules BEGIN INSERT INTO simulation_changes"                 \
+    " (what, id, rank, due_at, phase, fence, node_id, lane_id, priority) VALUES ('schedule', NEW.name, NEW.id,"            \
+    " NEW.due_at, NEW.paused, NEW.fired, NEW.skipped, NEW.dropped, NEW.refused); END;"
+
+static const char schema[] =
+    "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
+    "INTEGER,"
+    " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
+    " priority INTEGER, starts_refused INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, waiting_for TEXT,"
+    " extra TEXT);"
+    "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
+    "(" CHANGE_COLUMNS ") VALUES ('queue+', " QUEUE_VALUES(
+        "NEW") "); END;"
+               "CREATE TRIGGER simulation_2 AFTER UPDATE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
+               "(" CHANGE_COLUMNS ") VALUES ('queue=', " QUEUE_VALUES(
+                   "NEW") "); END;"
+                          "CREATE TRIGGER simulation_3 AFTER DELETE ON workflow_execution_queue BEGIN INSERT INTO "
+                          "simulation_changes (" CHANGE_COLUMNS ") VALUES ('queue-', " QUEUE_VALUES(
+                              "OLD") "); END;"
+                                     "CREATE TRIGGER simulation_4 AFTER INSERT ON workflow_executions BEGIN INSERT INTO "
+                                     "simulation_changes (" HISTORY_COLUMNS ") VALUES ('history+', " HISTORY_VALUES(
+                                         "NEW") "); END;"
+                                                "CREATE TRIGGER simulation_5 AFTER UPDATE ON workflow_executions BEGIN "
+                                                "INSERT INTO simulation_changes (" HISTORY_COLUMNS
+                                                ") VALUES ('history=', " HISTORY_VALUES(
+                                                    "NEW") "); END;"
+                                                           "CREATE TRIGGER simulation_6 AFTER DELETE ON "
+                                                           "workflow_executions BEGIN INSERT INTO simulation_changes "
+                                                           "(" HISTORY_COLUMNS ") VALUES ('history-', " HISTORY_VALUES(
+                                                               "OLD") "); END;"
+                                                                      "CREATE TRIGGER simulation_7 AFTER UPDATE OF "
+                                                                      "slots_max, paused, weight ON workspaces"
+                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "workspace_id, rank, phase, priority)"
+                                                                      " VALUES ('workspace', NEW.name, NEW.id, "
+                                                                      "NEW.slots_max, NEW.paused, NEW.weight); END;"
+                                                                      "CREATE TRIGGER simulation_9 AFTER UPDATE OF paused "
+                                                                      "ON executor_groups BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, phase)"
+                                                                      " VALUES ('group', NEW.name, NEW.paused); END;"
+                                                                      "CREATE TRIGGER simulation_10 AFTER UPDATE OF "
+                                                                      "queue_paused ON store_state BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, phase)"
+                                                                      " VALUES ('paused', NEW.queue_paused); END;"
+                                                                      "CREATE TRIGGER simulation_11 AFTER INSERT ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes"
+                                                                      " (what, id, node_id, fence, extra) VALUES "
+                                                                      "('event+', NEW.execution_id, NEW.node_id, "
+                                                                      "NEW.fence, NEW.event); END;"
+                                                                      "CREATE TRIGGER simulation_12 AFTER UPDATE ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, extra)"
+                                                                      " VALUES ('event=', NEW.execution_id, NEW.event); "
+                                                                      "END;"
+                                                                      "CREATE TRIGGER simulation_13 AFTER DELETE ON "
+                                                                      "workflow_execution_events BEGIN INSERT INTO "
+                                                                      "simulation_changes (what, id, extra)"
+                                                                      " VALUES ('event-', OLD.execution_id, OLD.event); "
+                                                                      "END;"
+                                                                      "CREATE TRIGGER simulation_14 AFTER UPDATE ON "
+                                                                      "workflow_node_executions WHEN OLD.finished_at IS "
+                                                                      "NOT NULL"
+                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
+                                                                      "extra) VALUES ('step=', NEW.execution_id, "
+                                                                      "NEW.step); END;" FIRING_TRIGGER("15", "+", "INSERT",
+                                                                                                       "NEW")
+                                                                          FIRING_TRIGGER("16", "=", "UPDATE", "NEW")
+                                                                              FIRING_TRIGGER("17", "-", "DELETE", "OLD")
+                                                                                  SCHEDULE_TRIGGER("18", "INSERT")
+                                                                                      SCHEDULE_TRIGGER("19", "UPDATE");
+
+void file_execute(const char *path, const char *sql)
+{
+    sqlite3 *writer;
+    char *message = NULL;
+    INVARIANT(sqlite3_open(path, &writer) == SQLITE_OK);
+    if (sqlite3_exec(writer, sql, NULL, NULL, &message) != SQLITE_OK) {
+        (void)fprintf(stderr, "simulation: %s\n", message);
+        abort();
+    }
+    (void)sqlite3_close(writer);
+}
+
 /* --- the template --- */
 
 static void migrate(struct simulation *simulation, const char *url)
@@ -64,22 +169,22 @@ static void migrate(struct simulation *simulation, const char *url)
 }
 
 /* Of a file that nobody has open: then it is all there is. */
-static void read_template(const char *path)
+static void read_template(struct template *template, const char *path)
 {
     FILE *file = fopen(path, "rb");
     INVARIANT(file != NULL && fseek(file, 0, SEEK_END) == 0);
-    template.size = (size_t)ftell(file);
-    template.bytes = malloc(template.size);
-    INVARIANT(template.bytes != NULL && template.size > 0);
+    template->size = (size_t)ftell(file);
+    template->bytes = malloc(template->size);
+    INVARIANT(template->bytes != NULL && template->size > 0);
     rewind(file);
-    INVARIANT(fread(template.bytes, 1, template.size, file) == template.size);
+    INVARIANT(fread(template->bytes, 1, template->size, file) == template->size);
     (void)fclose(file);
 }
 
-static void write_copy(const char *path)
+static void write_copy(const struct template *template, const char *path)
 {
     FILE *file = fopen(path, "wb");
-    INVARIANT(file != NULL && fwrite(template.bytes, 1, template.size, file) == template.size);
+    INVARIANT(file != NULL && fwrite(template->bytes, 1, template->size, file) == template->size);
     INVARIANT(fclose(file) == 0);
 }
 
@@ -89,18 +194,22 @@ void file_make(struct simulation *simulation)
 {
     char url[128];
     const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    struct template *template = &templates[simulation->season];
     tune_sqlite();
     (void)snprintf(simulation->folder, sizeof simulation->folder, "%s/weir-simulation-XXXXXX", parent);
     INVARIANT(mkdtemp(simulation->folder) != NULL);
     (void)snprintf(simulation->path, sizeof simulation->path, "%s/weir.db", simulation->folder);
     (void)snprintf(url, sizeof url, "sqlite:%s", simulation->path);
-    if (template.bytes != NULL) {
-        write_copy(simulation->path);
+    if (template->bytes != NULL) {
+        write_copy(template, simulation->path);
     } else {
         migrate(simulation, url);
-        observer_prepare(simulation->path);
-        read_template(simulation->path);
+        file_execute(simulation->path, schema);
+        read_template(template, simulation->path);
     }
+    /* SQL of the store draws the ids of firings. */
+    INVARIANT(sqlite3_test_control(SQLITE_TESTCTRL_PRNG_SEED, (int)(simulation->options.seed & 0x7fffffff), NULL) ==
+              SQLITE_OK);
 }
 
 void file_remove(const struct simulation *simulation)

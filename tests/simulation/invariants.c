@@ -206,6 +206,10 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s was claimed under the old fence %lld", item->id, (long long)fence);
     }
     simulation->fence_most = fence;
+    if (simulation->profile.clock_step == 0 && !item->was_released && item->run_at > observer_store_time(simulation)) {
+        fail(simulation, THE_MODEL_HOLDS, "%s was claimed %lld us before its start time", item->id,
+             (long long)(item->run_at - observer_store_time(simulation)));
+    }
     for (size_t i = 0; i < simulation->lane_count; i++) {
         struct model_lane *lane = &simulation->lanes[i];
         if (lane->row_id != item->lane_id) {
@@ -330,7 +334,8 @@ void check_end(struct simulation *simulation, const struct model_item *item)
     } else if (item->state == ITEM_COMPLETED && (!came_to || entry->end != END_COMPLETED)) {
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s is COMPLETED under fence %lld, the engine knows of no such end",
              item->id, (long long)item->fence);
-    } else if (item->state == ITEM_CANCELLED && !item->cancel_asked && simulation->actor != OUTSIDE) {
+    } else if (item->state == ITEM_CANCELLED && !item->cancel_asked && simulation->actor != OUTSIDE &&
+               !schedules_may_cancel(simulation, item)) {
         fail(simulation, THE_MODEL_HOLDS, "%s is CANCELLED, which nobody asked for", item->id);
     } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_failure") == 0 &&
                (!came_to || entry->end != END_FAILED)) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "queue/limits.h"
 #include "simulation/simulation.h"
 #include "store/driver.h"
 
@@ -326,6 +327,145 @@ static enum weir_status enqueue_without_keys(struct simulation *simulation, stru
     return real_driver(simulation)->enqueue(store, requests, count, results, error);
 }
 
+/* --- modes of keys --- */
+
+/* Enqueues a copy of the set, which the mutant has altered. */
+static enum weir_status enqueue_forged(struct simulation *simulation, struct store *store,
+                                       const struct enqueue_request *requests, size_t count, struct enqueue_result *results,
+                                       void (*alter)(struct enqueue_request *), struct weir_error *error)
+{
+    struct enqueue_request forged[SET_MOST];
+    INVARIANT(count <= SET_MOST);
+    for (size_t i = 0; i < count; i++) {
+        forged[i] = requests[i];
+        alter(&forged[i]);
+        simulation->result->tampered = simulation->result->tampered || forged[i].key_mode != requests[i].key_mode;
+    }
+    return real_driver(simulation)->enqueue(store, forged, count, results, error);
+}
+
+static void drop_key(struct enqueue_request *request)
+{
+    request->idempotency_key = NULL;
+    request->key_mode = KEY_ONCE;
+    request->debounce_us = 0;
+    request->debounce_most_us = 0;
+}
+
+static void drop_key_of_replace(struct enqueue_request *request)
+{
+    if (request->key_mode == KEY_REPLACE || request->key_mode == KEY_DEBOUNCE) {
+        drop_key(request);
+    }
+}
+
+static void drop_key_of_one_active(struct enqueue_request *request)
+{
+    if (request->key_mode == KEY_ONE_ACTIVE) {
+        drop_key(request);
+    }
+}
+
+static void repeat_replace(struct enqueue_request *request)
+{
+    request->key_mode = request->key_mode == KEY_REPLACE ? KEY_ONCE : request->key_mode;
+}
+
+static void replace_active(struct enqueue_request *request)
+{
+    request->key_mode = request->key_mode == KEY_ONE_ACTIVE ? KEY_REPLACE : request->key_mode;
+}
+
+static void shorten_window(struct enqueue_request *request)
+{
+    request->debounce_us = request->key_mode == KEY_DEBOUNCE ? DEBOUNCE_LEAST_US : 0;
+}
+
+#define ENQUEUE_MUTANT(name, alter)                                                                                        \
+    static enum weir_status name(struct simulation *simulation, struct store *store,                                       \
+                                 const struct enqueue_request *requests, size_t count, struct enqueue_result *results,     \
+                                 struct weir_error *error)                                                                 \
+    {                                                                                                                      \
+        return enqueue_forged(simulation, store, requests, count, results, alter, error);                                  \
+    }
+ENQUEUE_MUTANT(enqueue_beside_the_replaced, drop_key_of_replace)
+ENQUEUE_MUTANT(enqueue_beside_the_active, drop_key_of_one_active)
+ENQUEUE_MUTANT(enqueue_replace_as_once, repeat_replace)
+ENQUEUE_MUTANT(enqueue_active_as_replace, replace_active)
+ENQUEUE_MUTANT(enqueue_without_window, shorten_window)
+
+/* --- schedules --- */
+
+/* The newest time is passed over. */
+static enum weir_status advance_without_firing(struct simulation *simulation, struct store *store,
+                                               struct schedule_advance *advance, struct weir_error *error)
+{
+    simulation->result->tampered = simulation->result->tampered || advance->fire_count > 0;
+    advance->fire_count = 0;
+    return real_driver(simulation)->advance_schedule(store, advance, error);
+}
+
+/* The due time goes one step too far. */
+static enum weir_status advance_too_far(struct simulation *simulation, struct store *store,
+                                        struct schedule_advance *advance, struct weir_error *error)
+{
+    advance->next_us += advance->error_code == NULL ? MICROSECONDS_PER_SECOND : 0;
+    return real_driver(simulation)->advance_schedule(store, advance, error);
+}
+
+static void delay_firing(struct enqueue_request *request)
+{
+    request->run_at_us += request->has_reserved_key ? 3600 * MICROSECONDS_PER_SECOND : 0;
+}
+
+static void rename_workflow_of_firing(struct enqueue_request *request)
+{
+    request->workflow = request->has_reserved_key ? "unknown" : request->workflow;
+}
+
+static void draw_id_of_firing(struct enqueue_request *request)
+{
+    request->id = request->has_reserved_key ? NULL : request->id;
+}
+
+ENQUEUE_MUTANT(enqueue_firings_late, delay_firing)
+ENQUEUE_MUTANT(enqueue_firings_of_no_workflow, rename_workflow_of_firing)
+ENQUEUE_MUTANT(enqueue_firings_under_other_ids, draw_id_of_firing)
+
+/* A due time that was settled fires again. */
+static bool fire_again(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) &&
+           change(database, "CREATE TEMP TABLE again AS SELECT schedule_id, workspace_id, due_at, created_at FROM"
+                            " schedule_firings WHERE execution_id IS NOT NULL LIMIT 1;"
+                            "DELETE FROM schedule_firings WHERE EXISTS (SELECT 1 FROM again a WHERE a.due_at ="
+                            " schedule_firings.due_at AND a.workspace_id = schedule_firings.workspace_id);"
+                            "INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, created_at, planned_id)"
+                            " SELECT schedule_id, workspace_id, due_at, created_at,"
+                            " '00000000-0000-7000-8000-000000000001' FROM again");
+}
+
+static bool bring_forward(struct simulation *simulation, sqlite3 *database)
+{
+    return later(simulation) && change(database, "UPDATE schedules SET due_at = due_at - 1000000 WHERE paused = 0");
+}
+
+/* A delayed execution is promoted before its time, with the books in order. */
+static bool promote_early(struct simulation *simulation, sqlite3 *database)
+{
+    (void)change(database, "DROP TABLE IF EXISTS temp.early; CREATE TEMP TABLE early AS SELECT q.id, q.lane_id, q.rank"
+                           " FROM workflow_execution_queue q WHERE q.phase = 1 AND q.due_at = q.run_at"
+                           " ORDER BY q.due_at DESC LIMIT 1");
+    if (!later(simulation) ||
+        !change(database, "UPDATE workflow_execution_queue SET phase = 0 WHERE id IN (SELECT id FROM early)")) {
+        return false;
+    }
+    (void)change(
+        database,
+        "INSERT INTO news (kind, at, lanes) SELECT 1, 0, json_array(json_array(lane_id, 1, rank, 0, 0, -1)) FROM early");
+    return true;
+}
+
 /* --- by triggers --- */
 
 /* A slot is given back twice. */
@@ -382,6 +522,33 @@ static const char unrecorded_park[] =
     "CREATE TRIGGER mutant_record AFTER INSERT ON workflow_execution_events WHEN NEW.event = 'park'"
     " BEGIN DELETE FROM workflow_execution_events WHERE execution_id = NEW.execution_id AND seq = NEW.seq; END;";
 
+/* A firing is lost with the transaction that inserts it. */
+static const char lost_firing[] =
+    "CREATE TRIGGER mutant_firing AFTER INSERT ON schedule_firings WHEN NEW.execution_id IS NULL BEGIN"
+    " DELETE FROM schedule_firings WHERE planned_id = NEW.planned_id; END;";
+
+/* The overlap policy sees no execution. */
+static const char hidden_execution[] =
+    "CREATE TRIGGER mutant_firing AFTER UPDATE OF execution_id ON schedule_firings WHEN NEW.execution_id = NEW.planned_id"
+    " BEGIN DELETE FROM schedule_firings WHERE planned_id = NEW.planned_id; END;";
+
+/* A pause keeps what waits. */
+static const char kept_firing[] =
+    "CREATE TRIGGER mutant_pause BEFORE DELETE ON schedule_firings WHEN OLD.execution_id IS NULL AND OLD.is_triggered = 0 "
+    "AND EXISTS"
+    " (SELECT 1 FROM schedules WHERE id = OLD.schedule_id AND paused = 1) BEGIN SELECT RAISE(IGNORE); END;";
+
+/* A resumed schedule goes on with the time at which it was paused. */
+static const char kept_due_time[] =
+    "CREATE TRIGGER mutant_resume AFTER UPDATE OF paused ON schedules WHEN OLD.paused = 1 AND NEW.paused = 0 BEGIN"
+    " UPDATE schedules SET due_at = OLD.due_at WHERE id = NEW.id; END;";
+
+/* A drop or a skip is not counted. */
+static const char uncounted_skip[] =
+    "CREATE TRIGGER mutant_count AFTER UPDATE OF skipped ON schedules WHEN NEW.skipped > OLD.skipped BEGIN"
+    " UPDATE schedules SET skipped = OLD.skipped WHERE id = NEW.id; END;";
+
+#define SCHEDULE_MUTANT .caught_by = CAUGHT_BY(EACH_TIME_FIRES_ONCE), .is_scheduled = true, .parks = true
 static const struct mutant mutants[] = {
     {.name = "a slot counter is one too low", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = lose_a_slot},
     {.name = "a slot is leaked", .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS), .tamper = leak_a_slot},
@@ -413,7 +580,8 @@ static const struct mutant mutants[] = {
     {.name = "waiting costs an attempt", .caught_by = CAUGHT_BY(THE_MODEL_HOLDS), .tamper = charge_one_that_waits},
     {.name = "a finished step is rewritten", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .tamper = rewrite_a_step},
     {.name = "store time goes back",
-     .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING) | CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
+     /* A start time that was over is ahead again. */
+     .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING) | CAUGHT_BY(EVERYTHING_IS_ON_RECORD) | CAUGHT_BY(THE_MODEL_HOLDS),
      .tamper = turn_the_clock_back},
     {.name = "one item jumps the queue", .caught_by = CAUGHT_BY(FIRST_IN_FIRST_OUT), .tamper = let_one_jump_the_queue},
     {.name = "the head of a lane is overlooked",
@@ -456,6 +624,56 @@ static const struct mutant mutants[] = {
      .caught_by = CAUGHT_BY(WALL_CLOCKS_DECIDE_NOTHING),
      .recover = recover_in_even_hours,
      .by_clocks = true},
+    {.name = "a replaced execution stays beside the new one",
+     .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY),
+     .says = "only the newest may be",
+     .is_keyed = true,
+     .enqueue = enqueue_beside_the_replaced},
+    {.name = "two executions of a one_active key are active",
+     .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY),
+     .says = "are active",
+     .is_keyed = true,
+     .enqueue = enqueue_beside_the_active},
+    {.name = "a newer request of a key is taken for a repetition",
+     .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY),
+     .says = "made no execution",
+     .is_keyed = true,
+     .enqueue = enqueue_replace_as_once},
+    {.name = "a one_active request replaces",
+     .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY),
+     .says = "though no request replaces it",
+     .is_keyed = true,
+     .enqueue = enqueue_active_as_replace},
+    {.name = "a debounce does not wait for its window",
+     .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY),
+     .says = "us after its time",
+     .is_keyed = true,
+     .enqueue = enqueue_without_window},
+    {.name = "a due time is passed over", SCHEDULE_MUTANT, .says = "wait after", .advance = advance_without_firing},
+    {.name = "a due time is left out", SCHEDULE_MUTANT, .says = "is due at", .advance = advance_too_far},
+    {.name = "a due time comes early", SCHEDULE_MUTANT, .says = "was changed by", .tamper = bring_forward},
+    {.name = "a due time fires twice", SCHEDULE_MUTANT, .says = "fires twice", .tamper = fire_again},
+    {.name = "a firing is lost", SCHEDULE_MUTANT, .says = "after advance", .schema = lost_firing},
+    {.name = "a firing starts at another time",
+     SCHEDULE_MUTANT,
+     .says = "us after its time",
+     .enqueue = enqueue_firings_late},
+    {.name = "a firing is refused without a reason",
+     SCHEDULE_MUTANT,
+     .says = "nothing refuses it",
+     .enqueue = enqueue_firings_of_no_workflow},
+    {.name = "a firing starts another execution",
+     SCHEDULE_MUTANT,
+     .says = "without a firing",
+     .enqueue = enqueue_firings_under_other_ids},
+    {.name = "executions of a schedule overlap", SCHEDULE_MUTANT, .says = "lives in", .schema = hidden_execution},
+    {.name = "a paused schedule fires", SCHEDULE_MUTANT, .says = "is paused, and its firing", .schema = kept_firing},
+    {.name = "a time of a pause fires", SCHEDULE_MUTANT, .says = "is due at", .schema = kept_due_time},
+    {.name = "a skipped time is not counted", SCHEDULE_MUTANT, .says = "counts", .schema = uncounted_skip},
+    {.name = "an execution is claimed before its start time",
+     .caught_by = CAUGHT_BY(THE_MODEL_HOLDS),
+     .says = "before its start time",
+     .tamper = promote_early},
     {.name = "idempotency keys are forgotten", .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY), .enqueue = enqueue_without_keys},
 };
 
@@ -488,7 +706,8 @@ static bool is_caught(enum simulated_store store, const struct mutant *mutant, c
         if (result.broken != INVARIANT_NONE) {
             (void)snprintf(how, size, "seed %llu, step %lld, invariant %d: %.200s", (unsigned long long)seed,
                            (long long)result.step, result.broken, result.what);
-            return (mutant->caught_by & CAUGHT_BY(result.broken)) != 0;
+            return (mutant->caught_by & CAUGHT_BY(result.broken)) != 0 &&
+                   (mutant->says == NULL || strstr(result.what, mutant->says) != NULL);
         }
     }
     return false;
@@ -519,27 +738,51 @@ static bool can_run(enum simulated_store store, const struct mutant *mutant)
     return store == SIMULATED_SQLITE || (mutant->tamper == NULL && mutant->schema == NULL);
 }
 
+struct arguments {
+    enum simulated_store store;
+    const char *only; /* NULL, or a part of the names of those that run */
+};
+
+static bool parse(int count, char **words, struct arguments *arguments)
+{
+    for (int i = 1; i + 1 < count; i += 2) {
+        if (strcmp(words[i], "--only") == 0) {
+            arguments->only = words[i + 1];
+        } else if (strcmp(words[i], "--store") == 0) {
+            arguments->store = strcmp(words[i + 1], "postgres") == 0 ? SIMULATED_POSTGRES : SIMULATED_SQLITE;
+        } else {
+            return false;
+        }
+    }
+    return count % 2 == 1;
+}
+
+static bool is_meant(const struct arguments *arguments, const struct mutant *mutant)
+{
+    return can_run(arguments->store, mutant) && (arguments->only == NULL || strstr(mutant->name, arguments->only) != NULL);
+}
+
 int main(int count, char **words)
 {
     char how[BROKEN_MAX];
-    enum simulated_store store = count == 3 && strcmp(words[2], "postgres") == 0 ? SIMULATED_POSTGRES : SIMULATED_SQLITE;
-    if (count != 1 && (count != 3 || strcmp(words[1], "--store") != 0)) {
-        (void)fprintf(stderr, "usage: mutants [--store sqlite|postgres]\n");
+    struct arguments arguments = {.store = SIMULATED_SQLITE};
+    if (!parse(count, words, &arguments)) {
+        (void)fprintf(stderr, "usage: mutants [--store sqlite|postgres] [--only PART_OF_A_NAME]\n");
         return EXIT_FAILURE;
     }
-    bool all = unharmed_seeds_pass(store, how, sizeof how);
+    bool all = unharmed_seeds_pass(arguments.store, how, sizeof how);
     int planned = 1;
     for (int i = 0; i < MUTANT_COUNT; i++) {
-        planned += can_run(store, &mutants[i]);
+        planned += is_meant(&arguments, &mutants[i]);
     }
     (void)printf("TAP version 13\n1..%d\n", planned);
     (void)printf("%s 1 - unharmed seeds pass\n# %s\n", all ? "ok" : "not ok", how);
     (void)fflush(stdout);
     for (int i = 0, number = 1; i < MUTANT_COUNT; i++) {
-        if (!can_run(store, &mutants[i])) {
+        if (!is_meant(&arguments, &mutants[i])) {
             continue;
         }
-        bool caught = is_caught(store, &mutants[i], how, sizeof how);
+        bool caught = is_caught(arguments.store, &mutants[i], how, sizeof how);
         (void)printf("%s %d - caught: %s\n# %s\n", caught ? "ok" : "not ok", ++number, mutants[i].name, how);
         (void)fflush(stdout);
         all = all && caught;

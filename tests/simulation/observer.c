@@ -10,82 +10,6 @@
 #include "base/text.h"
 #include "simulation/simulation.h"
 
-#define QUEUE_COLUMNS                                                                                                      \
-    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority,"                      \
-    " starts_refused, deferrals, handovers, cancel_at, waiting_for, extra"
-#define QUEUE_VALUES(row)                                                                                                  \
-    row ".id, " row ".status, " row ".workspace_id, " row ".lane_id, " row ".node_id, " row ".fence, " row ".phase, " row  \
-        ".rank, " row ".due_at, " row ".run_at, " row ".priority, " row ".starts_refused, " row ".deferrals, " row         \
-        ".handovers, " row ".cancel_at, " row ".waiting_for, CASE WHEN " row ".retry_of IS NULL THEN " row                 \
-        ".idempotency_key END"
-#define HISTORY_COLUMNS "what, id, status, workspace_id, fence, node_id, due_at, starts_refused, handovers, extra"
-#define HISTORY_VALUES(row)                                                                                                \
-    row ".id, " row ".status, " row ".workspace_id, " row ".fence, " row ".node_id, " row ".finished_at, " row             \
-        ".starts_refused, " row ".handovers, " row ".error_code"
-
-static const char schema[] =
-    "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
-    "INTEGER,"
-    " lane_id INTEGER, node_id INTEGER, fence INTEGER, phase INTEGER, rank INTEGER, due_at INTEGER, run_at INTEGER,"
-    " priority INTEGER, starts_refused INTEGER, deferrals INTEGER, handovers INTEGER, cancel_at INTEGER, waiting_for TEXT,"
-    " extra TEXT);"
-    "CREATE TRIGGER simulation_1 AFTER INSERT ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
-    "(" QUEUE_COLUMNS ") VALUES ('queue+', " QUEUE_VALUES(
-        "NEW") "); END;"
-               "CREATE TRIGGER simulation_2 AFTER UPDATE ON workflow_execution_queue BEGIN INSERT INTO simulation_changes "
-               "(" QUEUE_COLUMNS ") VALUES ('queue=', " QUEUE_VALUES(
-                   "NEW") "); END;"
-                          "CREATE TRIGGER simulation_3 AFTER DELETE ON workflow_execution_queue BEGIN INSERT INTO "
-                          "simulation_changes (" QUEUE_COLUMNS ") VALUES ('queue-', " QUEUE_VALUES(
-                              "OLD") "); END;"
-                                     "CREATE TRIGGER simulation_4 AFTER INSERT ON workflow_executions BEGIN INSERT INTO "
-                                     "simulation_changes (" HISTORY_COLUMNS ") VALUES ('history+', " HISTORY_VALUES(
-                                         "NEW") "); END;"
-                                                "CREATE TRIGGER simulation_5 AFTER UPDATE ON workflow_executions BEGIN "
-                                                "INSERT INTO simulation_changes (" HISTORY_COLUMNS
-                                                ") VALUES ('history=', " HISTORY_VALUES(
-                                                    "NEW") "); END;"
-                                                           "CREATE TRIGGER simulation_6 AFTER DELETE ON "
-                                                           "workflow_executions BEGIN INSERT INTO simulation_changes "
-                                                           "(" HISTORY_COLUMNS ") VALUES ('history-', " HISTORY_VALUES(
-                                                               "OLD") "); END;"
-                                                                      "CREATE TRIGGER simulation_7 AFTER UPDATE OF "
-                                                                      "slots_max, paused, weight ON workspaces"
-                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
-                                                                      "workspace_id, rank, phase, priority)"
-                                                                      " VALUES ('workspace', NEW.name, NEW.id, "
-                                                                      "NEW.slots_max, NEW.paused, NEW.weight); END;"
-                                                                      "CREATE TRIGGER simulation_9 AFTER UPDATE OF paused "
-                                                                      "ON executor_groups BEGIN INSERT INTO "
-                                                                      "simulation_changes (what, id, phase)"
-                                                                      " VALUES ('group', NEW.name, NEW.paused); END;"
-                                                                      "CREATE TRIGGER simulation_10 AFTER UPDATE OF "
-                                                                      "queue_paused ON store_state BEGIN INSERT INTO "
-                                                                      "simulation_changes (what, phase)"
-                                                                      " VALUES ('paused', NEW.queue_paused); END;"
-                                                                      "CREATE TRIGGER simulation_11 AFTER INSERT ON "
-                                                                      "workflow_execution_events BEGIN INSERT INTO "
-                                                                      "simulation_changes"
-                                                                      " (what, id, node_id, fence, extra) VALUES "
-                                                                      "('event+', NEW.execution_id, NEW.node_id, "
-                                                                      "NEW.fence, NEW.event); END;"
-                                                                      "CREATE TRIGGER simulation_12 AFTER UPDATE ON "
-                                                                      "workflow_execution_events BEGIN INSERT INTO "
-                                                                      "simulation_changes (what, id, extra)"
-                                                                      " VALUES ('event=', NEW.execution_id, NEW.event); "
-                                                                      "END;"
-                                                                      "CREATE TRIGGER simulation_13 AFTER DELETE ON "
-                                                                      "workflow_execution_events BEGIN INSERT INTO "
-                                                                      "simulation_changes (what, id, extra)"
-                                                                      " VALUES ('event-', OLD.execution_id, OLD.event); "
-                                                                      "END;"
-                                                                      "CREATE TRIGGER simulation_14 AFTER UPDATE ON "
-                                                                      "workflow_node_executions WHEN OLD.finished_at IS "
-                                                                      "NOT NULL"
-                                                                      " BEGIN INSERT INTO simulation_changes (what, id, "
-                                                                      "extra) VALUES ('step=', NEW.execution_id, "
-                                                                      "NEW.step); END;";
-
 enum {
     COLUMN_SEQ,
     COLUMN_WHAT,
@@ -106,15 +30,6 @@ enum {
     COLUMN_CANCEL,
     COLUMN_WAITING_FOR,
     COLUMN_EXTRA
-};
-
-struct change {
-    int64_t seq;
-    const char *what, *id, *status, *extra;
-    int64_t workspace_id, lane_id, node_id, fence, rank, due_at, run_at;
-    int phase, priority, starts_refused, deferrals, handovers;
-    bool cancel;
-    bool has_reason; /* what it waits for */
 };
 
 /* --- finding --- */
@@ -165,6 +80,7 @@ static struct model_item *add_item(struct simulation *simulation, const char *id
     struct model_item *item = &simulation->items[simulation->item_count++];
     memset(item, 0, sizeof *item);
     item->run_place = -1;
+    item->mode_key = -1;
     text_copy(item->id, sizeof item->id, id);
     simulation->buckets[bucket] = (uint32_t)simulation->item_count;
     return item;
@@ -207,7 +123,7 @@ const struct model_lane *observer_lane(const struct simulation *simulation, cons
     return &simulation->lanes[i];
 }
 
-static int find_workspace(const struct simulation *simulation, int64_t row_id)
+int observer_workspace(const struct simulation *simulation, int64_t row_id)
 {
     for (int i = 0; i < simulation->profile.workspaces; i++) {
         if (simulation->workspaces[i].row_id == row_id) {
@@ -255,7 +171,7 @@ static void take_columns(struct model_item *item, const struct change *change)
 
 static void key_is_used(struct simulation *simulation, const struct model_item *item)
 {
-    for (size_t i = 0; item->key[0] != '\0' && i < simulation->item_count; i++) {
+    for (size_t i = 0; item->key[0] != '\0' && item->mode_key < 0 && i < simulation->item_count; i++) {
         const struct model_item *other = &simulation->items[i];
         if (other != item && other->place != PLACE_PURGED && other->workspace == item->workspace &&
             strcmp(other->key, item->key) == 0) {
@@ -265,22 +181,40 @@ static void key_is_used(struct simulation *simulation, const struct model_item *
     }
 }
 
+/* The text behind the prefix, or NULL. */
+static const char *text_after(const char *text, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    return strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
 static void row_appeared(struct simulation *simulation, const struct change *change)
 {
     struct model_item *item = observer_find(simulation, change->id);
+    bool is_repeated = simulation->options.store == SIMULATED_POSTGRES && strcmp(simulation->verb, "enqueue") == 0;
     if (item != NULL) {
-        fail(simulation, THE_END_IS_FINAL, "%s is back in the queue", change->id);
+        item->is_inserted_again = is_repeated && item->place == PLACE_ENDED;
+        if (!item->is_inserted_again) {
+            fail(simulation, THE_END_IS_FINAL, "%s is back in the queue", change->id);
+        }
         return;
     }
     item = add_item(simulation, change->id);
-    item->workspace = find_workspace(simulation, change->workspace_id);
+    item->workspace = observer_workspace(simulation, change->workspace_id);
     INVARIANT(item->workspace >= 0);
     item->state = ITEM_PENDING;
     item->has_row = true;
     item->changed_us = simulation->boot_us;
     item->entered = change->seq;
     take_columns(item, change);
-    text_copy(item->key, sizeof item->key, change->extra == NULL ? "" : change->extra);
+    const char *retry_of = change->extra == NULL ? NULL : text_after(change->extra, "retry of ");
+    bool is_scheduled = change->extra != NULL && text_after(change->extra, SCHEDULE_KEY_PREFIX) != NULL;
+    bool has_key = change->extra != NULL && retry_of == NULL && !is_scheduled;
+    text_copy(item->key, sizeof item->key, has_key ? change->extra : "");
+    keys_note_item(simulation, item, retry_of);
+    if (is_scheduled) {
+        schedules_note_item(simulation, item);
+    }
     count_row(simulation, item, 1);
     key_is_used(simulation, item);
     if (strcmp(change->status, "PENDING") != 0 || change->rank != item_rank(change->run_at, change->priority)) {
@@ -327,7 +261,8 @@ static void check_wake(struct simulation *simulation, const struct model_item *i
 {
     bool is_by_scheduler = strcmp(simulation->verb, "schedule") == 0 && to == ITEM_PENDING;
     bool is_by_client = simulation->actor == OUTSIDE || strcmp(simulation->verb, "record") == 0;
-    if (item->state != ITEM_WAITING || (simulation->actor == OUTSIDE && to == ITEM_CANCELLED)) {
+    bool is_cancel = to == ITEM_CANCELLED && (simulation->actor == OUTSIDE || schedules_may_cancel(simulation, item));
+    if (item->state != ITEM_WAITING || is_cancel) {
         return;
     }
     if (item->wake_asked && is_by_client && (to == ITEM_PENDING || to == ITEM_WAITING)) { /* the second counts the signal */
@@ -445,6 +380,8 @@ static void row_changed(struct simulation *simulation, const struct change *chan
     }
     check_writer(simulation, item, change);
     check_wake(simulation, item, to);
+    item->was_released =
+        item->was_released || (item->phase == 1 && change->phase == 0 && strcmp(simulation->verb, "bulk") == 0);
     count_row(simulation, item, -1);
     enum item_state from = item->state;
     if (from == ITEM_PENDING && to == ITEM_CLAIMED) {
@@ -459,12 +396,17 @@ static void row_changed(struct simulation *simulation, const struct change *chan
     item->changed_us = simulation->boot_us;
     item->state = to;
     count_row(simulation, item, 1);
+    keys_note_move(simulation, item);
     simulation->result->transitions += from != to;
 }
 
 static void row_vanished(struct simulation *simulation, const struct change *change)
 {
     struct model_item *item = observer_find(simulation, change->id);
+    if (item != NULL && item->is_inserted_again) {
+        item->is_inserted_again = false;
+        return;
+    }
     if (item == NULL || !item->has_row) {
         fail(simulation, THE_MODEL_HOLDS, "%s left the queue and was not there", change->id);
         return;
@@ -501,6 +443,7 @@ static void history_appeared(struct simulation *simulation, const struct change 
     item->finished_at = change->due_at;
     text_copy(item->error_code, sizeof item->error_code, change->extra == NULL ? "" : change->extra);
     simulation->result->transitions++;
+    keys_note_end(simulation, item);
     check_end(simulation, item);
 }
 
@@ -528,6 +471,7 @@ static void history_vanished(struct simulation *simulation, const struct change 
              (long long)(item->finished_at + retention_us - now_us));
     }
     item->place = PLACE_PURGED;
+    keys_note_purge(simulation, item);
 }
 
 static void event_appeared(struct simulation *simulation, const struct change *change)
@@ -572,7 +516,11 @@ static void setting_changed(struct simulation *simulation, const struct change *
 
 static void replay(struct simulation *simulation, const struct change *change)
 {
-    if (strcmp(change->what, "queue=") == 0) {
+    if (strncmp(change->what, "firing", 6) == 0) {
+        schedules_note_firing(simulation, change);
+    } else if (strcmp(change->what, "schedule") == 0) {
+        schedules_note_schedule(simulation, change);
+    } else if (strcmp(change->what, "queue=") == 0) {
         row_changed(simulation, change);
     } else if (strcmp(change->what, "queue+") == 0) {
         row_appeared(simulation, change);
@@ -650,7 +598,9 @@ static void check_parks(struct simulation *simulation, const struct model_item *
 /* The rules that hold at every commit for an item that was touched. */
 static void check_item(struct simulation *simulation, const struct model_item *item)
 {
-    if (item->place == PLACE_VANISHED) {
+    if (item->is_inserted_again) {
+        fail(simulation, THE_END_IS_FINAL, "%s has ended and is back in the queue", item->id);
+    } else if (item->place == PLACE_VANISHED) {
         fail(simulation, NOTHING_IS_LOST, "%s is neither in the queue nor in the history", item->id);
     } else if (item->place == PLACE_ENDED && item->has_row) {
         fail(simulation, THE_MODEL_HOLDS, "%s is live and ended at once", item->id);
@@ -695,6 +645,7 @@ void observe(struct simulation *simulation)
     question_end(simulation->read_changes);
     check_counters(simulation);
     check_order(simulation);
+    check_keys(simulation);
     check_engine(simulation);
 }
 
@@ -714,23 +665,6 @@ void observer_acknowledge(struct simulation *simulation, const char *id, const c
 
 /* --- life --- */
 
-static void execute(const char *path, const char *sql)
-{
-    sqlite3 *writer;
-    char *message = NULL;
-    INVARIANT(sqlite3_open(path, &writer) == SQLITE_OK);
-    if (sqlite3_exec(writer, sql, NULL, NULL, &message) != SQLITE_OK) {
-        (void)fprintf(stderr, "simulation: %s\n", message);
-        abort();
-    }
-    (void)sqlite3_close(writer);
-}
-
-void observer_prepare(const char *path)
-{
-    execute(path, schema);
-}
-
 static const char lanes_of_sqlite[] =
     "SELECT lane_id, sum(runnable), sum(waiting), sum(held), sum(parked) FROM"
     " (SELECT lane_id, runnable, waiting, held, parked FROM books"
@@ -743,14 +677,14 @@ void observer_open(struct simulation *simulation)
     bool is_postgres = simulation->options.store == SIMULATED_POSTGRES;
     const struct mutant *mutant = simulation->options.mutant;
     if (mutant != NULL && mutant->schema != NULL) {
-        execute(simulation->path, mutant->schema);
+        file_execute(simulation->path, mutant->schema);
     }
     simulation->verb = "";
     simulation->result->trace = 14695981039346656037ULL;
     INVARIANT(is_postgres ||
               sqlite3_open_v2(simulation->path, &simulation->reader, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK);
     simulation->read_changes =
-        question_prepare(simulation, "SELECT seq, " QUEUE_COLUMNS " FROM simulation_changes WHERE seq > $1 ORDER BY seq");
+        question_prepare(simulation, "SELECT seq, " CHANGE_COLUMNS " FROM simulation_changes WHERE seq > $1 ORDER BY seq");
     simulation->read_counters = question_prepare(simulation, "SELECT id, slots_max FROM workspaces WHERE slots_max > 0");
     simulation->read_lanes = question_prepare(
         simulation, is_postgres ? "SELECT lane_id, runnable, waiting, held, parked FROM lane_books" : lanes_of_sqlite);
@@ -769,4 +703,5 @@ void observer_close(struct simulation *simulation)
     }
     free(simulation->items);
     free(simulation->buckets);
+    free(simulation->firings);
 }

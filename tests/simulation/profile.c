@@ -3,11 +3,24 @@
 
 #define SECOND_US MICROSECONDS_PER_SECOND
 
-enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3, HOSTED_EVERY = 5 };
+enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3, HOSTED_EVERY = 5, FEATURE_EVERY = 3 };
 
 static int some(struct simulation *simulation, int most)
 {
     return drawn(simulation, 3500) ? 0 : (int)draw(simulation, most + 1);
+}
+
+/* The features that only some fleets use. */
+static void draw_features(struct simulation *simulation, struct profile *profile)
+{
+    const struct mutant *mutant = simulation->options.mutant;
+    profile->is_keyed = mutant != NULL ? mutant->is_keyed : simulation->options.seed % FEATURE_EVERY == 1;
+    profile->is_scheduled = mutant != NULL ? mutant->is_scheduled : simulation->options.seed % FEATURE_EVERY == 2;
+    if (profile->is_scheduled) {
+        /* An execution that is purged within the window of catch-up may run twice, as schedules.md describes. */
+        profile->retention_us = 0;
+        simulation->season = simulation->options.seed % 2 == 0 ? SEASON_SPRING : SEASON_AUTUMN;
+    }
 }
 
 void profile_draw(struct simulation *simulation)
@@ -70,6 +83,7 @@ void profile_draw(struct simulation *simulation)
     profile->is_mixed = mutant != NULL ? mutant->is_mixed : simulation->options.seed % MIXED_EVERY == 0;
     profile->parks = mutant != NULL ? mutant->parks : simulation->options.seed % UNPARKED_EVERY != 0;
     profile->is_hosted = mutant == NULL && simulation->options.seed % HOSTED_EVERY == 1;
+    draw_features(simulation, profile);
     plan->park = profile->parks ? 400 : 0;
     plan->park_most_us = 20 * SECOND_US;
     if (profile->is_mixed) {

@@ -42,7 +42,8 @@ static const char *const preparations[] = {
     " VALUES ('queue' || TG_ARGV[0], r.id,"
     "  r.status, r.workspace_id, r.lane_id, r.node_id, r.fence, r.phase, r.rank, r.due_at, r.run_at, r.priority, "
     "r.starts_refused,"
-    "  r.deferrals, r.handovers, r.cancel_at, r.waiting_for, CASE WHEN r.retry_of IS NULL THEN r.idempotency_key END);"
+    "  r.deferrals, r.handovers, r.cancel_at, r.waiting_for, CASE WHEN r.retry_of IS NULL THEN r.idempotency_key"
+    "  ELSE 'retry of ' || r.retry_of END);"
     " RETURN NULL; END $$",
     "CREATE TRIGGER s1 AFTER INSERT ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('+')",
     "CREATE TRIGGER s2 AFTER UPDATE ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('=')",
@@ -80,6 +81,19 @@ static const char *const preparations[] = {
     " RETURN NULL; END $$",
     "CREATE TRIGGER s14 AFTER UPDATE ON workflow_node_executions FOR EACH ROW WHEN (OLD.finished_at IS NOT NULL)"
     " EXECUTE FUNCTION note_step()",
+    "CREATE FUNCTION note_firing() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
+    " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
+    " INSERT INTO weir.simulation_changes (what, id, status, workspace_id, rank, due_at, run_at, phase)"
+    " VALUES ('firing' || TG_ARGV[0], r.planned_id, r.execution_id, r.workspace_id, r.schedule_id, r.due_at, r.created_at,"
+    "  r.is_triggered::integer); RETURN NULL; END $$",
+    "CREATE TRIGGER s15 AFTER INSERT ON schedule_firings FOR EACH ROW EXECUTE FUNCTION note_firing('+')",
+    "CREATE TRIGGER s16 AFTER UPDATE ON schedule_firings FOR EACH ROW EXECUTE FUNCTION note_firing('=')",
+    "CREATE TRIGGER s17 AFTER DELETE ON schedule_firings FOR EACH ROW EXECUTE FUNCTION note_firing('-')",
+    "CREATE FUNCTION note_schedule() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO weir.simulation_changes (what, id, rank, due_at, phase, fence, node_id, lane_id, priority)"
+    " VALUES ('schedule', NEW.name, NEW.id, NEW.due_at, NEW.paused::integer, NEW.fired, NEW.skipped, NEW.dropped,"
+    "  NEW.refused); RETURN NULL; END $$",
+    "CREATE TRIGGER s18 AFTER INSERT OR UPDATE ON schedules FOR EACH ROW EXECUTE FUNCTION note_schedule()",
     "CREATE SEQUENCE simulation_ids",
     "DO $do$ DECLARE old text := pg_get_functiondef('make_id(bigint,bigint)'::regprocedure); BEGIN"
     " IF position('gen_random_uuid()' IN old) = 0 THEN RAISE 'make_id() draws otherwise'; END IF;"

@@ -3,6 +3,10 @@
  *   profile.c       what kind of fleet a seed makes
  *   world.c         the virtual clocks, the nodes' lives (start, crash, pause, stop, reboot), the scheduler
  *   workload.c      what clients and operators do: enqueue, cancel, retry, pause, plans, ...
+ *   schedules.c     schedules and the acts of operators on them
+ *   schedule_times.c   the times of schedules, also where clocks change
+ *   schedule_checks.c  what each call must do to schedules and their firings
+ *   keys.c          requests with a key mode, and the effect that docs/design/keys.md gives them
  *   file.c          the store's file: a copy of one that was migrated; SQLite for one process of one thread
  *   server.c        the store's database on a PostgreSQL server of the program's own, with our clock
  *   reader.c        questions to the store behind the drivers' backs
@@ -46,10 +50,16 @@ enum {
     BROKEN_MAX = 512,
     OUTSIDE = -1, /* the actor that is no node: a client or an operator */
     MACHINES_MOST = 3,
-    LIVES_MOST = 512 /* of nodes, in one run */
+    LIVES_MOST = 512, /* of nodes, in one run */
+    SET_MOST = 24,    /* requests of one enqueue */
+    KEY_LENGTH = 16,
+    MODE_KEYS = 7, /* keys of one workspace whose requests have a mode */
+    SCHEDULES_SIMULATED = 4,
+    EXPRESSIONS = 6, /* of cron */
+    EXPECTED_WAITS_MOST = 4096
 };
 
-/* The invariants of ARCHITECTURE.md, by number. */
+/* The invariants of ARCHITECTURE.md, by number, and from 13 on those of the simulation alone. */
 enum invariant {
     INVARIANT_NONE = 0,
     NOTHING_IS_LOST = 1,
@@ -64,7 +74,78 @@ enum invariant {
     STALE_FENCES_ARE_DEAF = 10,
     WALL_CLOCKS_DECIDE_NOTHING = 11,
     EVERYTHING_IS_ON_RECORD = 12,
-    THE_MODEL_HOLDS = 14 /* an illegal move, a call that failed without a fault, a broken store_check() */
+    EACH_TIME_FIRES_ONCE = 13, /* of a schedule, in each of its workspaces (docs/design/schedules.md) */
+    THE_MODEL_HOLDS = 14       /* an illegal move, a call that failed without a fault, a broken store_check() */
+};
+
+/* --- changed rows (observer.c) --- */
+
+#define CHANGE_COLUMNS                                                                                                     \
+    "what, id, status, workspace_id, lane_id, node_id, fence, phase, rank, due_at, run_at, priority,"                      \
+    " starts_refused, deferrals, handovers, cancel_at, waiting_for, extra"
+
+/* A firing has its execution in `status`, its schedule in `rank` and its insertion in `run_at`. A schedule has its id in
+ * `rank`, and counters in `fence`, `node_id`, `lane_id` and `priority`. */
+struct change {
+    int64_t seq;
+    const char *what, *id, *status, *extra;
+    int64_t workspace_id, lane_id, node_id, fence, rank, due_at, run_at;
+    int phase, priority, starts_refused, deferrals, handovers;
+    bool cancel;
+    bool has_reason; /* what it waits for */
+};
+
+/* --- schedules (schedules.c) --- */
+
+enum season { SEASON_NONE, SEASON_SPRING, SEASON_AUTUMN, SEASONS };
+
+struct schedule_counters {
+    int64_t fired, skipped, dropped, refused;
+};
+struct model_schedule {
+    char name[16];
+    int64_t row_id;
+    int64_t every_us; /* 0 = `expression` */
+    int expression;
+    int64_t jitter_us, catch_up_us;
+    int plan;            /* -1 = `workspaces` */
+    unsigned workspaces; /* bits */
+    enum schedule_overlap overlap;
+    bool is_paused;
+    int64_t due_us;
+    struct schedule_counters counts;
+    bool is_touched;          /* by the call that is being looked at */
+    int64_t overdue_since_us; /* true time; 0 = it is not */
+};
+struct model_firing {
+    int64_t schedule_id;
+    int workspace;
+    int64_t due_us, created_us;
+    char id[UUID_TEXT_MAX]; /* of its execution */
+    bool is_triggered, is_waiting;
+    bool is_gone;           /* its row was removed */
+    bool was_settled;       /* it got its execution once */
+    bool was_disabled;      /* its workflow was, while it waited */
+    int64_t ready_since_us; /* true time; 0 = it is not */
+};
+struct expected_wait {
+    int workspace;
+    int64_t due_us;
+};
+/* A schedule and its waiting firings behind a call. */
+struct expected_schedule {
+    struct model_schedule *schedule; /* NULL: nothing is expected */
+    int64_t at_us;                   /* store time before the call */
+    bool was_paused;
+    int64_t due_us;
+    struct schedule_counters counts;
+    struct expected_wait waits[EXPECTED_WAITS_MOST];
+    size_t count;
+};
+/* The state of a schedule as a node has read it, before the node advances it. */
+struct look_at_schedule {
+    int64_t now_us;
+    enum schedule_overlap overlap;
 };
 
 /* --- one run --- */
@@ -87,9 +168,13 @@ struct mutant {
                                 struct recover_result *, struct weir_error *);
     enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
                                 struct enqueue_result *, struct weir_error *);
+    enum weir_status (*advance)(struct simulation *, struct store *, struct schedule_advance *, struct weir_error *);
     bool by_clocks;      /* caught by running the seed again with other wall clocks */
     bool is_mixed;       /* of a fleet with nodes of both engines */
     bool parks;          /* of a fleet whose engines park */
+    bool is_keyed;       /* of a fleet whose clients use key modes */
+    bool is_scheduled;   /* of a fleet with schedules */
+    const char *says;    /* NULL, or a part of the message with which it must be caught */
     const char *schema;  /* SQL run after the migration: triggers that break things */
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
 };
@@ -142,12 +227,18 @@ struct model_item {
     int64_t entered;        /* change number of its enqueueing: the order among equal ranks */
     int64_t runnable_since; /* change number with which it became runnable the last time */
     bool has_row;           /* in the queue */
+    bool is_inserted_again; /* by a repeated request, whose transaction finds its end and removes the row */
     bool acknowledged;
     bool cancel_asked;
     bool wake_asked;
     int64_t finished_at;
     char error_code[ERROR_CODE_MAX + 1];
-    char key[16]; /* idempotency key, "" = none */
+    char key[KEY_LENGTH]; /* idempotency key, "" = none, and that of a retry */
+    int mode_key;         /* the key of its workspace, or of the execution that it is a retry of; -1 = none with modes */
+    bool is_retry;
+    bool is_scheduled; /* a schedule has started it */
+    bool was_released; /* by an operator, before its time */
+    size_t retry;      /* index + 1 of the last retry of it, 0 = none */
     /* The events that must be on record: how often each was observed. A release or a deferral for the same reason as the
      * one before is on record once: an engine that is away for hours is probed every few seconds. */
     int claims, put_backs, releases, hand_overs, take_overs, give_backs;
@@ -159,6 +250,26 @@ struct model_item {
     struct story *story; /* what was seen of it (story.c) */
 };
 
+/* A key whose requests have modes (keys.c). */
+struct model_key {
+    char id[UUID_TEXT_MAX]; /* the execution that it names, "" = none */
+    int64_t first_us;       /* of a debounce: its first request; 0 = it is no debounce */
+    bool is_disturbed;      /* an operator has made or hidden an active execution; until none is active */
+    bool is_touched;        /* since the last check */
+};
+
+/* The effect that a request must have. */
+struct expected_enqueue {
+    const struct enqueue_request *request;
+    int key; /* of its workspace, -1 = without a mode: nothing is expected */
+    int workspace;
+    bool is_new;
+    char answer[UUID_TEXT_MAX];
+    char replaces[UUID_TEXT_MAX]; /* "" = none */
+    int64_t run_at_us;            /* of a new one */
+    bool is_replaced_again;       /* by a later request of the set */
+};
+
 struct model_workspace {
     int64_t row_id;
     char name[WORKSPACE_NAME_MAX + 1];
@@ -168,6 +279,7 @@ struct model_workspace {
     int weight;
     bool paused;
     int64_t held; /* CLAIMED and DISPATCHED rows */
+    struct model_key keys[MODE_KEYS];
 };
 
 enum { LANES_MOST = WORKSPACES_MOST * POOLS_MOST };
@@ -219,6 +331,7 @@ struct simulated_node {
     int64_t news_seen;                /* ... and the number of the last change that this round could read */
     bool frozen;                      /* the whole process is stopped inside a call, not only the thread */
     int machine;                      /* PostgreSQL only: on SQLite all are on one */
+    struct look_at_schedule looks[SCHEDULES_SIMULATED];
 };
 
 /* A registration of a node, for what a machine can show of its processes. */
@@ -245,9 +358,11 @@ struct profile {
     int64_t lease_us;
     int starts_max;
     size_t room;
-    bool parks;     /* engines inside of nodes park executions with waiting steps */
-    bool is_hosted; /* every other node has no threads: a host calls node_step(), one call for all loops */
-    bool exclusive; /* dispatch.exclusive: nodes claim only while they hold the lock */
+    bool parks;        /* engines inside of nodes park executions with waiting steps */
+    bool is_hosted;    /* every other node has no threads: a host calls node_step(), one call for all loops */
+    bool is_keyed;     /* clients use key modes */
+    bool is_scheduled; /* there are schedules, and the clocks change */
+    bool exclusive;    /* dispatch.exclusive: nodes claim only while they hold the lock */
     int64_t retention_us;
 };
 
@@ -259,8 +374,10 @@ struct simulation {
     struct profile profile;
     char folder[64];
     char path[96];
-    char database[32];       /* on the server */
-    int64_t boot_us;         /* true time; goes on over a reboot */
+    char database[32]; /* on the server */
+    int64_t boot_us;   /* true time; goes on over a reboot */
+    enum season season;
+    int64_t wall_start_us;   /* wall time of boot_us = 0 */
     int64_t wall_error_us;   /* of all wall clocks alike: what the store takes for the time after a reboot */
     int64_t server_error_us; /* of the server's clock */
     struct simulated_life lives[LIVES_MOST];
@@ -269,6 +386,7 @@ struct simulation {
     char boot_id[24];
     int64_t step;
     bool calm;
+    int64_t calm_since_us;
     int64_t last_death_us; /* of a node */
     struct clock clock;    /* of those outside */
     struct uuid_source uuids;
@@ -306,7 +424,18 @@ struct simulation {
     bool queue_paused;
     int64_t plan_max[4];
     int plan_weight[4];
-    int keys_used;
+    /* The enqueue that is under way, and the time of the store before it (keys.c). */
+    struct expected_enqueue expected[SET_MOST];
+    size_t expected_count;
+    int64_t expected_at_us;
+    /* schedules.c */
+    struct model_schedule schedules[SCHEDULES_SIMULATED];
+    struct model_firing *firings;
+    size_t firing_count, firing_capacity;
+    bool timed_is_disabled; /* the workflow that schedules start */
+    bool schedules_are_over;
+    struct expected_schedule expected_schedule;
+    struct expected_schedule expected_settlements[SCHEDULES_SIMULATED];
 };
 
 /* --- world.c --- */
@@ -337,6 +466,8 @@ void say(struct simulation *simulation, const char *format, ...) WEIR_PRINTF(2, 
 /* Makes the folder and in it the store, migrated and observed, as new. Needs the clock of those outside at its start. */
 void file_make(struct simulation *simulation);
 void file_remove(const struct simulation *simulation);
+/* SQL on a file, by a connection of its own. */
+void file_execute(const char *path, const char *sql);
 
 /* --- server.c --- */
 
@@ -384,6 +515,67 @@ void workload_step(struct simulation *simulation);
 /* Takes back every act that holds work back. */
 void workload_settle(struct simulation *simulation);
 
+/* --- schedule_times.c --- */
+
+const char *expression_text(int expression);
+/* When the clocks of the season change. */
+int64_t season_change_us(enum season season);
+/* The first time of the schedule from this one on, TIME_NEVER: there is none soon. */
+int64_t schedule_time_from(const struct model_schedule *schedule, int64_t from_us);
+
+/* --- schedules.c --- */
+
+void schedules_prepare(struct simulation *simulation);
+void schedules_act(struct simulation *simulation);
+void schedules_settle(struct simulation *simulation);
+/* They have not been paused for the end of the run. */
+bool schedules_go_on(const struct simulation *simulation);
+
+/* --- schedule_checks.c --- */
+
+/* Before a call that changes the schedule: by itself it changes nothing. */
+void schedules_begin_act(struct simulation *simulation, struct model_schedule *schedule);
+void schedules_expect_trigger(struct simulation *simulation, struct model_schedule *schedule);
+/* Behind the acts of operators. */
+void schedules_check_set(struct simulation *simulation, const struct model_schedule *schedule);
+void schedules_check_pause(struct simulation *simulation, const struct model_schedule *schedule, bool paused);
+/* A node has read the schedules that are due. */
+void schedules_note_look(struct simulation *simulation, const struct due_schedules *due);
+/* Before and behind its advance of one, and its settlement of firings. */
+void schedules_expect_advance(struct simulation *simulation, const struct schedule_advance *advance);
+void schedules_check(struct simulation *simulation, enum weir_status status);
+void schedules_expect_settlement(struct simulation *simulation, const struct schedule_outcome *outcomes, size_t count);
+void schedules_check_settlement(struct simulation *simulation, enum weir_status status);
+void schedules_note_schedule(struct simulation *simulation, const struct change *change);
+void schedules_note_firing(struct simulation *simulation, const struct change *change);
+void schedules_note_item(struct simulation *simulation, struct model_item *item);
+/* A node may cancel it for a newer time of its schedule. */
+bool schedules_may_cancel(struct simulation *simulation, const struct model_item *item);
+/* After a calm step: nothing that is due waits for longer than the duty sleeps. */
+void schedules_check_promptness(struct simulation *simulation);
+
+/* --- keys.c --- */
+
+struct request_texts {
+    char key[KEY_LENGTH];
+    char params[32];
+    char id[UUID_TEXT_MAX];
+};
+/* Gives the request a key with a mode; with `once` a request without a mode for such a key. */
+void keys_draw(struct simulation *simulation, struct enqueue_request *request, struct request_texts *texts, bool once);
+/* Before the call: the effect that each request of the set must have. */
+void keys_expect(struct simulation *simulation, const struct enqueue_request *requests, size_t count);
+/* After the call: it had this effect or, when it failed, perhaps none. */
+void keys_check(struct simulation *simulation, enum weir_status status, const struct enqueue_result *results);
+/* The item has appeared in the queue; `retry_of` is NULL or the execution that it is a retry of. */
+void keys_note_item(struct simulation *simulation, struct model_item *item, const char *retry_of);
+/* The item has moved or ended. */
+void keys_note_move(struct simulation *simulation, const struct model_item *item);
+void keys_note_end(struct simulation *simulation, const struct model_item *item);
+void keys_note_purge(struct simulation *simulation, const struct model_item *item);
+/* After each call: the executions of each key that was touched. */
+void check_keys(struct simulation *simulation);
+
 /* --- faulty_store.c --- */
 
 /* Puts the faulty driver before the real one of this handle and of all that are opened from it. */
@@ -393,12 +585,12 @@ void faulty_store_forget(void);
 
 /* --- observer.c --- */
 
-/* Adds the table and the triggers to a migrated store that nobody has open. */
-void observer_prepare(const char *path);
 void observer_open(struct simulation *simulation);
 void observer_close(struct simulation *simulation);
 /* Reads what has changed since the last call, as done by `actor`, and checks each change. */
 void observe(struct simulation *simulation);
+/* The workspace with this id, or -1. */
+int observer_workspace(const struct simulation *simulation, int64_t row_id);
 /* The lane that the item is in. */
 const struct model_lane *observer_lane(const struct simulation *simulation, const struct model_item *item);
 struct model_item *observer_find(struct simulation *simulation, const char *id);

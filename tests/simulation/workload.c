@@ -10,7 +10,7 @@
 const char *const plan_names[4] = {"free", "pro", "enterprise", "custom"};
 const char *const group_names[GROUPS_MOST] = {"default", "second"};
 
-enum { SET_MOST = 24, REPEATS_MOST = 200, KEY_LENGTH = 16 };
+enum { REPEATS_MOST = 200 };
 
 /* An answer that is no fault of the store: what was asked for may be out of date. */
 static bool is_wrong(enum weir_status status)
@@ -89,18 +89,14 @@ void workload_prepare(struct simulation *simulation)
         (void)snprintf(simulation->workspaces[i].name, sizeof simulation->workspaces[i].name, "workspace-%d", i);
         set_workspace(simulation, i, (int)draw(simulation, 4), 0, -1);
     }
+    schedules_prepare(simulation);
 }
 
 /* --- clients --- */
 
-struct request_texts {
-    char key[KEY_LENGTH];
-    char params[32];
-    char id[UUID_TEXT_MAX];
-};
-
+/* `once`: without modes for keys that have them in other sets. */
 static void draw_request(struct simulation *simulation, struct enqueue_request *request, struct request_texts *texts,
-                         int64_t now_us)
+                         int64_t now_us, bool once)
 {
     /* One statement each: the order of the draws must not depend on the compiler. */
     *request = (struct enqueue_request){.workflow = "flow"};
@@ -127,8 +123,12 @@ static void draw_request(struct simulation *simulation, struct enqueue_request *
         request->params = texts->params;
         request->params_length = strlen(texts->params);
     }
+    bool has_mode = simulation->profile.is_keyed && drawn(simulation, 4000);
+    if (has_mode) {
+        keys_draw(simulation, request, texts, once);
+    }
     /* On the server equal ranks go by their ids, whose time the driver derives from the machine's real clock. */
-    if (drawn(simulation, 5000) || simulation->options.store == SIMULATED_POSTGRES) {
+    if (drawn(simulation, 5000) || has_mode || simulation->options.store == SIMULATED_POSTGRES) {
         uuid_make_from(&simulation->uuids, now_us, texts->id);
         request->id = texts->id;
     }
@@ -152,20 +152,26 @@ static void enqueue(struct simulation *simulation)
     struct weir_error error = {.status = WEIR_OK};
     size_t count = 1 + (size_t)draw(simulation, drawn(simulation, 2000) ? SET_MOST : 4);
     int64_t now_us = observer_store_time(simulation);
+    bool once = simulation->profile.is_keyed && drawn(simulation, 1500);
     for (size_t i = 0; i < count; i++) {
-        draw_request(simulation, &requests[i], &texts[i], now_us);
+        draw_request(simulation, &requests[i], &texts[i], now_us, once);
     }
     enum weir_status status = WEIR_STORE_BUSY;
     for (int i = 0; i < REPEATS_MOST && status != WEIR_OK; i++) {
+        keys_expect(simulation, requests, count);
         status = store_enqueue(simulation->outside, requests, count, results, &error);
         expect(simulation, "enqueue", status, &error);
+        keys_check(simulation, status, results);
         if (weir_status_kind(status) == WEIR_KIND_UNKNOWN && !may_repeat(requests, count)) {
             return; /* nothing was acknowledged */
         }
     }
     for (size_t i = 0; status == WEIR_OK && i < count; i++) {
         if (results[i].status == WEIR_OK) {
-            observer_acknowledge(simulation, results[i].id, requests[i].idempotency_key, results[i].duplicate);
+            bool has_mode =
+                observer_find(simulation, results[i].id) != NULL && observer_find(simulation, results[i].id)->mode_key >= 0;
+            observer_acknowledge(simulation, results[i].id, has_mode ? NULL : requests[i].idempotency_key,
+                                 results[i].duplicate);
         } else {
             expect(simulation, "an enqueue", results[i].status, &results[i].error);
         }
@@ -184,6 +190,7 @@ static void act_on_executions(struct simulation *simulation)
 {
     static const enum bulk_act acts[] = {BULK_CANCEL, BULK_CANCEL, BULK_RETRY, BULK_RETRY, BULK_RELEASE, BULK_PURGE};
     enum bulk_act act = acts[draw(simulation, sizeof acts / sizeof acts[0])];
+    act = act == BULK_PURGE && simulation->profile.is_scheduled ? BULK_CANCEL : act; /* as for its retention */
     const struct model_item *item = pick_item(simulation);
     if (item == NULL) {
         return;
@@ -360,11 +367,15 @@ void workload_step(struct simulation *simulation)
     if (drawn(simulation, simulation->profile.act)) {
         act(simulation);
     }
+    if (simulation->profile.is_scheduled && drawn(simulation, 150)) {
+        schedules_act(simulation);
+    }
 }
 
 void workload_settle(struct simulation *simulation)
 {
     simulation->actor = OUTSIDE;
+    schedules_settle(simulation);
     for (int i = 0; i < simulation->profile.workspaces; i++) {
         if (simulation->workspaces[i].paused) {
             set_workspace(simulation, i, -1, 0, 0);

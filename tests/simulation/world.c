@@ -12,6 +12,7 @@
 #define BOOT_START_US (1000 * MICROSECONDS_PER_SECOND)
 #define WALL_START_US ((int64_t)1763700000 * MICROSECONDS_PER_SECOND)
 #define SECOND_US MICROSECONDS_PER_SECOND
+#define CLOCKS_CHANGE_AFTER_US (75 * SECOND_US) /* of fleets with schedules */
 /* How long after the last fault everything must have ended: the latest run_at, the longest backoff, the safety net of five
  * minutes looked at each minute, and some handovers of runs that are cut short. */
 #define SETTLE_US (3600 * SECOND_US)
@@ -74,7 +75,7 @@ static int64_t outside_boot(void *context)
 static int64_t outside_wall(void *context)
 {
     const struct simulation *simulation = context;
-    return WALL_START_US + simulation->boot_us + simulation->wall_error_us;
+    return simulation->wall_start_us + simulation->boot_us + simulation->wall_error_us;
 }
 
 static int64_t node_boot(void *context)
@@ -102,7 +103,7 @@ static bool on_server(const struct simulation *simulation)
 static void set_server_clock(const struct simulation *simulation)
 {
     if (on_server(simulation)) {
-        server_set_clock(WALL_START_US + simulation->boot_us + simulation->server_error_us);
+        server_set_clock(simulation->wall_start_us + simulation->boot_us + simulation->server_error_us);
     }
 }
 
@@ -724,6 +725,7 @@ static void run_to_the_end(struct simulation *simulation)
 {
     simulation->actor = OUTSIDE;
     simulation->calm = true;
+    simulation->calm_since_us = simulation->boot_us;
     promptness_begin(simulation);
     for (int place = 0; place < simulation->place_count; place++) {
         scripted_world_calm(simulation->engines[place]);
@@ -735,7 +737,8 @@ static void run_to_the_end(struct simulation *simulation)
     }
     say(simulation, "all is calm from here");
     int64_t end_us = simulation->boot_us + SETTLE_US;
-    while (!failed(simulation) && simulation->boot_us < end_us && count_live(simulation) > 0) {
+    while (!failed(simulation) && simulation->boot_us < end_us &&
+           (count_live(simulation) > 0 || schedules_go_on(simulation))) {
         if (simulation->step % 64 == 0) {
             for (int i = 0; i < simulation->profile.nodes && !failed(simulation); i++) {
                 if (simulation->nodes[i].life == NODE_ABSENT) {
@@ -747,6 +750,7 @@ static void run_to_the_end(struct simulation *simulation)
         simulation->step++;
         world_step(simulation);
         check_promptness(simulation);
+        schedules_check_promptness(simulation);
     }
     if (!failed(simulation)) {
         check_everything_ended(simulation);
@@ -768,6 +772,9 @@ void simulation_run(const struct simulation_options *options, struct simulation_
     random_seed(&simulation->random, options->seed);
     random_seed(&simulation->skew, options->skew);
     profile_draw(simulation);
+    simulation->wall_start_us = simulation->season == SEASON_NONE
+                                    ? WALL_START_US
+                                    : season_change_us(simulation->season) - BOOT_START_US - CLOCKS_CHANGE_AFTER_US;
     open_world(simulation);
     workload_prepare(simulation);
     for (int i = 0; i < simulation->profile.nodes; i++) {

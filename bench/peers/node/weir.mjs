@@ -55,10 +55,15 @@ async function measureProcessor() {
   const require = createRequire(import.meta.url);
   const { native } = require(join(dirname(require.resolve("weir")), "native.js"));
   const usedBefore = usedUs();
-  const node = native.createNode(await store.handle(), ["noop"], (_number, handle) => {
-    native.answerDone(handle, "null");
-    run();
-  });
+  const deliver = (number, handle) => {
+    if (number === undefined) {
+      setImmediate(() => native.deliverMore(node, deliver));
+    } else {
+      native.answerDone(handle, "null");
+      run();
+    }
+  };
+  const node = native.createNode(await store.handle(), ["noop"], deliver);
   await native.openNode(node, null, null, 0, 0, 25e6, null);
   await native.startNode(node);
   await all;

@@ -1,10 +1,14 @@
 """Functions in a real worker on a real store."""
 
 import asyncio
+import contextvars
 import os
 import re
+import subprocess
+import sys
 import threading
 import time
+import weakref
 
 import pytest
 from scene import wait_until
@@ -53,6 +57,24 @@ def pays(fails: bool, *, ctx):
     if fails:
         raise ValueError(f'bad key {ctx.secrets["stripe-key"]}')
     return {'key': ctx.secrets['stripe-key'], 'names': sorted(ctx.secrets)}
+
+
+own = threading.local()
+turn = contextvars.ContextVar('turn', default=0)
+
+
+class Connection:
+    """Anything that a function keeps for the next one on its thread."""
+
+
+@weir.workflow(name='keeps')
+def keeps():
+    if not hasattr(own, 'connection'):
+        own.connection = Connection()
+        calls.append(weakref.ref(own.connection))
+    before = turn.get()
+    turn.set(before + 1)
+    return before
 
 
 gathered = []
@@ -183,6 +205,39 @@ def test_a_closed_call_cannot_be_used(weir_store, weir_worker):
 def test_enqueue_without_a_worker_publishes_the_workflow(weir_store):
     id = echo.enqueue('acme', order=1)
     assert weir_store.why(id)['pending_reason'] in ('no_node_in_group', 'no_scheduler')
+
+
+def test_a_thread_keeps_its_thread_locals_from_call_to_call_and_frees_them_at_its_end(weir_store):
+    with weir.Worker(store=weir_store, threads=1):
+        for id in [keeps.enqueue('acme') for _ in range(5)]:
+            weir_store.result(id, 60)
+        assert len(calls) == 1
+        assert calls[0]() is not None
+    assert calls[0]() is None
+
+
+def test_a_context_variable_ends_with_its_call(weir_store):
+    with weir.Worker(store=weir_store, threads=1):
+        assert [weir_store.result(keeps.enqueue('acme'), 60) for _ in range(3)] == [0, 0, 0]
+
+
+SMALL = """
+import sys, weir
+@weir.workflow(name='small')
+def small():
+    return 'done'
+store = weir.configure(sys.argv[1])
+store.migrate()
+store.set_workspace('acme', plan='free')
+with weir.Worker(threads=1):
+    assert store.result(small.enqueue('acme'), 60) == 'done'
+print([name for name in ('asyncio', 'sqlite3', 'urllib.parse', 'weir.transactions') if name in sys.modules])
+"""
+
+
+def test_a_worker_does_not_load_what_it_has_no_use_for(tmp_path):
+    words = [sys.executable, '-c', SMALL, f'sqlite:{tmp_path}/weir.db']
+    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout == '[]\n'
 
 
 def test_errors_carry_status_and_hint(weir_store):

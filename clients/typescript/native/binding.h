@@ -144,6 +144,8 @@ napi_value log_call(napi_env env, napi_callback_info info);
 napi_value get_secret(napi_env env, napi_callback_info info);
 /* Whether a call was cancelled; null when it has ended. */
 napi_value is_call_cancelled(napi_env env, napi_callback_info info);
+/* deliverMore(node, deliver): what deliver() without arguments asks for, in the next turn of the event loop. */
+napi_value deliver_more(napi_env env, napi_callback_info info);
 /* abandonCalls(node): answers all open calls of a node with `cancelled`; returns their number. */
 napi_value abandon_calls(napi_env env, napi_callback_info info);
 

@@ -39,6 +39,7 @@ NAPI_MODULE_INIT()
                      {"answerWait", answer_wait},
                      {"answerWaitChildren", answer_wait_children},
                      {"isCancelled", is_call_cancelled},
+                     {"deliverMore", deliver_more},
                      {"abandonCalls", abandon_calls},
                      {"log", log_call},
                      {"secret", get_secret}};

@@ -2,8 +2,10 @@
  *
  * A call on its way:
  * 1. run_handler(), in a thread of the node, defers the call, so that the thread is free at once. It lists the call in its
- *    node and queues it for the event loop.
- * 2. deliver_call(), in the event loop, registers the cancel function and gives the call to JavaScript as an external.
+ *    node and queues it for the event loop. The first entry of the queue wakes the loop, because a wake-up costs more than
+ *    an entry.
+ * 2. deliver_set(), in the event loop, takes a set of entries: the microtasks of all of them run after the last one.
+ *    deliver_call() registers the cancel function and gives the call to JavaScript as an external.
  * 3. JavaScript answers with answer_done(), answer_retry() or answer_fail(). take_call() removes the call from the list;
  *    the one that gets it there may answer, so that there is one answer at most.
  * 4. The library reports a cancellation in a thread of its own. post_cancel() queues it for the event loop.
@@ -11,10 +13,12 @@
  * Memory: `users` of a call counts the list, the deliveries that are queued, and the external. The list's share ends after
  * the answer, because the library may call post_cancel() until the answer has returned.
  *
+ * A wake-up may come after the node was freed, then without an environment: it must not use the node.
+ *
  * The end of the environment (a worker thread that ends): end_node() refuses further deliveries, answers all open calls, so
  * that the library can give the executions back, and closes the node. It never waits for JavaScript, which cannot run.
  *
- * Locks: `lock` of a node guards its list and `is_ending`. No function of the library is called under it.
+ * Locks: `lock` of a node guards its list, its queue and `is_ending`. No function of the library is called under it.
  */
 #include "binding.h"
 
@@ -22,6 +26,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Entries of one set, which is one turn of the event loop: timers and I/O of the program wait for it. */
+enum { DELIVERIES_MAX = 128 };
 
 struct handler {
     struct node *node;
@@ -45,11 +52,15 @@ struct node {
     bool is_ending;       /* nothing is delivered any more */
     struct call *first;   /* open calls */
     int64_t call_count;
+    struct delivery *queue; /* the oldest entry */
+    struct delivery **queue_end;
+    bool is_woken; /* a wake-up is under way */
 };
 
 /* An entry of the queue to the event loop: a new call, or the cancellation of one. */
 struct delivery {
     struct call *call;
+    struct delivery *next;
     bool is_cancel;
 };
 
@@ -108,18 +119,37 @@ static bool give_back_call(struct call *call, const char *reason)
     return true;
 }
 
-/* Queues a delivery with a share of the call. False when the node is ending: then nothing is queued. */
+/* Wakes the event loop unless a wake-up is under way. Under the lock. */
+static bool wake(struct node *node)
+{
+    if (!node->is_woken) {
+        node->is_woken = napi_call_threadsafe_function(node->deliver, NULL, napi_tsfn_nonblocking) == napi_ok;
+    }
+    return node->is_woken;
+}
+
+/* Queues a delivery with a share of the call. False when the node is ending: then nothing is queued. Under the lock. */
 static bool post(struct node *node, struct delivery *delivery)
 {
+    if (node->is_ending || !wake(node)) {
+        return false;
+    }
     (void)atomic_fetch_add(&delivery->call->users, 1);
-    (void)pthread_mutex_lock(&node->lock);
-    bool is_posted =
-        !node->is_ending && napi_call_threadsafe_function(node->deliver, delivery, napi_tsfn_nonblocking) == napi_ok;
-    (void)pthread_mutex_unlock(&node->lock);
-    if (!is_posted) {
+    delivery->next = NULL;
+    *node->queue_end = delivery;
+    node->queue_end = &delivery->next;
+    return true;
+}
+
+/* The end of the queue: nothing is delivered any more. Under the lock. */
+static void drop_deliveries(struct node *node)
+{
+    while (node->queue != NULL) {
+        struct delivery *delivery = node->queue;
+        node->queue = delivery->next;
         release_call(delivery->call);
     }
-    return is_posted;
+    node->queue_end = &node->queue;
 }
 
 /* The library's cancel function. The call cannot end meanwhile, because its answer waits for this function. */
@@ -127,7 +157,10 @@ static void post_cancel(struct weir_call *unused, void *context)
 {
     (void)unused;
     struct call *call = context;
-    (void)post(call->node, &call->cancel);
+    struct node *node = call->node;
+    (void)pthread_mutex_lock(&node->lock);
+    (void)post(node, &call->cancel);
+    (void)pthread_mutex_unlock(&node->lock);
 }
 
 /* The library's handler function. After the posting the event loop may have ended the call already. */
@@ -141,7 +174,7 @@ static void run_handler(struct weir_call *weir_call, void *context)
         return;
     }
     *call = (struct call){.kind = OBJECT_CALL, .call = weir_call, .node = node, .handler = handler->index};
-    call->start = (struct delivery){.call = call};
+    call->start.call = call;
     call->cancel = (struct delivery){.call = call, .is_cancel = true};
     atomic_init(&call->users, 2); /* the list, and this function */
     weir_call_defer(weir_call);
@@ -152,8 +185,9 @@ static void run_handler(struct weir_call *weir_call, void *context)
         node->first->previous = call;
     }
     node->first = call;
+    bool is_posted = post(node, &call->start);
     (void)pthread_mutex_unlock(&node->lock);
-    if (!post(node, &call->start)) {
+    if (!is_posted) {
         (void)give_back_call(call, "the worker ends");
     }
     release_call(call);
@@ -167,29 +201,24 @@ static void collect_call(napi_env env, void *data, void *unused)
 }
 
 /* deliver(number, handle, handler, executionId, workspace, step, attempt, fence, input, traceparent), or deliver(number) of
- * a cancellation. The external takes over the delivery's share of the call. */
-static void deliver_call(napi_env env, napi_value function, void *context, void *data)
+ * a cancellation. The external takes over the delivery's share of the call. False: an exception is pending. */
+static bool deliver_call(napi_env env, napi_value function, napi_value receiver, const struct delivery *delivery)
 {
-    (void)context;
-    const struct delivery *delivery = data;
     struct call *call = delivery->call;
-    napi_value receiver = NULL;
     napi_value values[10] = {NULL};
-    if (env == NULL || call->call == NULL) {
+    if (call->call == NULL) {
         release_call(call);
-        return;
+        return true;
     }
-    (void)napi_get_undefined(env, &receiver);
     values[0] = make_number(env, call->number);
     if (delivery->is_cancel) {
         release_call(call);
-        (void)napi_call_function(env, receiver, function, 1, values, NULL);
-        return;
+        return napi_call_function(env, receiver, function, 1, values, NULL) == napi_ok;
     }
     if (napi_create_external(env, call, collect_call, NULL, &values[1]) != napi_ok) {
         (void)give_back_call(call, "the worker has no memory for the call");
         release_call(call);
-        return;
+        return true;
     }
     weir_call_on_cancel(call->call, post_cancel, call);
     values[2] = make_number(env, call->handler);
@@ -201,7 +230,73 @@ static void deliver_call(napi_env env, napi_value function, void *context, void 
     values[8] = make_text(env, weir_call_input(call->call));
     const char *traceparent = weir_call_traceparent(call->call);
     values[9] = traceparent == NULL ? make_null(env) : make_text(env, traceparent);
-    (void)napi_call_function(env, receiver, function, 10, values, NULL);
+    return napi_call_function(env, receiver, function, 10, values, NULL) == napi_ok;
+}
+
+/* The oldest entry, or NULL: the set is full, or the queue is empty. */
+static struct delivery *take_delivery(struct node *node, size_t taken)
+{
+    (void)pthread_mutex_lock(&node->lock);
+    struct delivery *delivery = taken < DELIVERIES_MAX ? node->queue : NULL;
+    if (delivery != NULL) {
+        node->queue = delivery->next;
+        node->queue_end = node->queue == NULL ? &node->queue : node->queue_end;
+    }
+    (void)pthread_mutex_unlock(&node->lock);
+    return delivery;
+}
+
+/* The wake-up has ended: the next entry, or one that is queued already, begins another. */
+static void end_wake_up(struct node *node)
+{
+    (void)pthread_mutex_lock(&node->lock);
+    node->is_woken = false;
+    if (node->queue != NULL) {
+        (void)wake(node);
+    }
+    (void)pthread_mutex_unlock(&node->lock);
+}
+
+/* Delivers one set. After calls the wake-up goes on: deliver() without arguments lets JavaScript call deliverMore()
+ * in the next turn of the event loop, because Node.js serves a thousand wake-ups in one turn. An exception ends the set:
+ * Node.js reports it after the return. */
+static void deliver_set(napi_env env, struct node *node, napi_value function)
+{
+    napi_value receiver = NULL;
+    (void)napi_get_undefined(env, &receiver);
+    bool is_fine = true;
+    size_t taken = 0;
+    for (struct delivery *one = NULL; is_fine && (one = take_delivery(node, taken)) != NULL; taken++) {
+        napi_handle_scope scope = NULL;
+        (void)napi_open_handle_scope(env, &scope);
+        is_fine = deliver_call(env, function, receiver, one);
+        (void)napi_close_handle_scope(env, scope);
+    }
+    if (!is_fine || taken == 0 || napi_call_function(env, receiver, function, 0, NULL, NULL) != napi_ok) {
+        end_wake_up(node);
+    }
+}
+
+/* A wake-up of the event loop. */
+static void deliver_calls(napi_env env, napi_value function, void *context, void *unused)
+{
+    (void)unused;
+    if (env != NULL) {
+        deliver_set(env, context, function);
+    }
+}
+
+/* deliverMore(node, deliver): the next set, of a wake-up that goes on. */
+napi_value deliver_more(napi_env env, napi_callback_info info)
+{
+    napi_value values[2] = {NULL};
+    size_t count = 2;
+    bool is_read = napi_get_cb_info(env, info, &count, values, NULL, NULL) == napi_ok;
+    struct node *node = is_read ? read_object(env, values[0], OBJECT_NODE) : NULL;
+    if (node != NULL) {
+        deliver_set(env, node, values[1]);
+    }
+    return NULL;
 }
 
 /* Reads a call and the arguments of its answer. False: it has ended, or a TypeError is pending. */
@@ -457,6 +552,7 @@ static void end_node(void *data)
     struct node *node = data;
     (void)pthread_mutex_lock(&node->lock);
     node->is_ending = true;
+    drop_deliveries(node);
     (void)pthread_mutex_unlock(&node->lock);
     if (node->node == NULL) {
         return;
@@ -479,6 +575,7 @@ static void retire_node(napi_env env, struct node *node)
 {
     if (!node->is_ending) {
         node->is_ending = true;
+        drop_deliveries(node);
         (void)napi_remove_env_cleanup_hook(env, end_node, node);
         (void)napi_release_threadsafe_function(node->deliver, napi_tsfn_abort);
     }
@@ -551,12 +648,13 @@ napi_value create_node(napi_env env, napi_callback_info info)
         return NULL;
     }
     node->kind = OBJECT_NODE;
+    node->queue_end = &node->queue;
     (void)pthread_mutex_init(&node->lock, NULL);
     node->store = read_object(env, values[0], OBJECT_STORE);
     if (node->store == NULL || !read_handlers(env, values[1], node) ||
         napi_create_reference(env, values[0], 1, &node->store_reference) != napi_ok ||
         napi_create_threadsafe_function(env, values[2], NULL, make_text(env, "weir.call"), 0, 1, NULL, NULL, node,
-                                        deliver_call, &node->deliver) != napi_ok) {
+                                        deliver_calls, &node->deliver) != napi_ok) {
         free_node(env, node);
         return NULL;
     }

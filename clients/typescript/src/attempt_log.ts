@@ -25,7 +25,7 @@ export const NOTE = '(weir left out a line that is too long for the log)\n';
 type Pass = (text: string, stream: number) => void;
 
 class StreamLines {
-  readonly #decoder = new StringDecoder('utf8');
+  #decoder: StringDecoder | undefined;
   #partial = '';
   #isTooLong = false;
 
@@ -35,7 +35,7 @@ class StreamLines {
   ) {}
 
   write(chunk: string | Uint8Array): void {
-    const text = typeof chunk === 'string' ? chunk : this.#decoder.write(Buffer.from(chunk));
+    const text = typeof chunk === 'string' ? chunk : this.#decode(chunk);
     const end = text.lastIndexOf('\n') + 1;
     if (end > 0) {
       this.#endLine(text.slice(0, end));
@@ -51,10 +51,15 @@ class StreamLines {
   }
 
   close(): void {
-    this.write(this.#decoder.end());
+    this.write(this.#decoder?.end() ?? '');
     if (this.#partial !== '' || this.#isTooLong) {
       this.#endLine('\n');
     }
+  }
+
+  #decode(chunk: Uint8Array): string {
+    this.#decoder ??= new StringDecoder('utf8');
+    return this.#decoder.write(Buffer.from(chunk));
   }
 
   /** `text` begins with the end of the partial line, and ends with a line. */
@@ -68,11 +73,14 @@ class StreamLines {
 
 /** The log of one call. After close() it takes nothing. */
 export class AttemptLog {
-  readonly #streams: readonly StreamLines[];
+  readonly #pass: Pass;
+  /** Made when something is written: most functions write nothing. */
+  #stdout: StreamLines | undefined;
+  #stderr: StreamLines | undefined;
   #isOpen = true;
 
   constructor(pass: Pass) {
-    this.#streams = [new StreamLines(STREAM_STDOUT, pass), new StreamLines(STREAM_STDERR, pass)];
+    this.#pass = pass;
   }
 
   /** Never throws. */
@@ -84,7 +92,7 @@ export class AttemptLog {
       const isBytes = chunk instanceof Uint8Array;
       const isText = typeof encoding !== 'string' || /^utf-?8$/i.test(encoding);
       const text = isBytes || isText ? (chunk as string | Uint8Array) : Buffer.from(String(chunk), encoding as 'utf8');
-      this.#streams[stream - STREAM_STDOUT]?.write(text);
+      this.#lines(stream).write(text);
     } catch {
       // the original reports what is wrong with the chunk
     }
@@ -93,10 +101,18 @@ export class AttemptLog {
   close(): void {
     if (this.#isOpen) {
       this.#isOpen = false;
-      for (const stream of this.#streams) {
-        stream.close();
-      }
+      this.#stdout?.close();
+      this.#stderr?.close();
     }
+  }
+
+  #lines(stream: number): StreamLines {
+    if (stream === STREAM_STDOUT) {
+      this.#stdout ??= new StreamLines(STREAM_STDOUT, this.#pass);
+      return this.#stdout;
+    }
+    this.#stderr ??= new StreamLines(STREAM_STDERR, this.#pass);
+    return this.#stderr;
   }
 }
 

@@ -15,6 +15,9 @@ function lostBecause(value: unknown): string | undefined {
     case 'symbol':
       return `JSON has no ${typeof value}`;
     case 'object':
+      if (value === null || isPlain(value)) {
+        return undefined;
+      }
       for (const kind of [Map, Set, WeakMap, WeakSet, Promise, RegExp, Error]) {
         if (value instanceof kind) {
           return `JSON has no ${kind.name}`;
@@ -26,10 +29,18 @@ function lostBecause(value: unknown): string | undefined {
   }
 }
 
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === Array.prototype;
+}
+
 /** Throws NotJson. `undefined` as a property is left out; at the top it is null. */
 export function dumpJson(value: unknown): string {
+  if (value === undefined || value === null) {
+    return 'null';
+  }
   try {
-    const text = JSON.stringify(value ?? null, (key, part: unknown) => {
+    const text = JSON.stringify(value, (key, part: unknown) => {
       const reason = lostBecause(part);
       if (reason !== undefined) {
         throw new NotJson(key === '' ? reason : `${JSON.stringify(key)}: ${reason}`);

@@ -30,9 +30,12 @@ export type RequestArguments = [
 /** The conditions of a filter, and a row with the name and the value of each label (native/lists.c). */
 export type ConditionRows = (string | number | null)[][];
 export type EventFunction = (level: number, name: string, message: string, ...fields: (string | number | null)[]) => void;
-/** With the number alone it reports that the call is cancelled. */
+/**
+ * With the number alone it reports that the call is cancelled. With nothing it asks for deliverMore() in the next turn of the
+ * event loop.
+ */
 export type DeliverFunction = (
-  number: number,
+  number: number | undefined,
   handle: CallHandle | undefined,
   handler: number,
   executionId: string,
@@ -157,6 +160,7 @@ export interface Native {
   nodeHealth(node: NodeHandle): Promise<void>;
   stopNode(node: NodeHandle, graceUs: number): Promise<boolean>;
   closeNode(node: NodeHandle): Promise<void>;
+  deliverMore(node: NodeHandle, deliver: DeliverFunction): void;
   abandonCalls(node: NodeHandle): number;
   answerDone(call: CallHandle, output: string): boolean;
   answerRetry(call: CallHandle, code: string, message: string | null, delayUs: number): boolean;

@@ -14,6 +14,10 @@ export function makeSecrets(
   names: readonly string[],
   read: (name: string) => string | null,
 ): Readonly<Record<string, string>> {
+  return names.length === 0 ? noSecrets : collectSecrets(names, read);
+}
+
+function collectSecrets(names: readonly string[], read: (name: string) => string | null): Readonly<Record<string, string>> {
   const values: Record<string, string> = Object.create(null);
   for (const name of names) {
     const value = read(name);
@@ -23,6 +27,7 @@ export function makeSecrets(
   }
   const shown = `<secrets ${Object.getOwnPropertyNames(values).join(', ')}>`;
   Object.defineProperty(values, inspect.custom, { value: () => shown });
+  Object.preventExtensions(values);
   return new Proxy(values, {
     get(target, name) {
       // The language itself reads symbols and these two names.
@@ -38,6 +43,9 @@ export function makeSecrets(
     },
   });
 }
+
+/** One for all workflows without secrets, because a function cannot change it. */
+const noSecrets = collectSecrets([], () => null);
 
 /** As a worker would read it from its environment. */
 export function secretOfEnvironment(name: string): string | null {

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AttemptLog, attach, detach, runInLog, STREAM_LOG, STREAM_STDERR } from './attempt_log';
 import { DefinitionError, StoreUnavailable, WeirError } from './errors';
 import { lineOf } from './log';
-import { type CallHandle, call, type NodeHandle, native } from './native';
+import { type CallHandle, call, type DeliverFunction, type NodeHandle, native } from './native';
 import { Cancelled, Fail, Outcome, Retry } from './outcome';
 import { hideSecrets, makeSecrets } from './secrets';
 import { StatesWorkflow } from './states';
@@ -65,7 +65,6 @@ interface Running {
   readonly handle: CallHandle;
   readonly workflow: AnyWorkflow;
   readonly context: CallContext;
-  readonly controller: AbortController;
   readonly log: AttemptLog;
   timer: NodeJS.Timeout | undefined;
 }
@@ -74,6 +73,9 @@ class CallContext implements Context {
   readonly idempotencyKey: string;
   readonly secrets: Readonly<Record<string, string>>;
   readonly #handle: CallHandle;
+  /** Made when the function asks for its signal: most do not, and it costs as much as the rest of a short call. */
+  #controller: AbortController | undefined;
+  #cancelled: Cancelled | undefined;
 
   constructor(
     handle: CallHandle,
@@ -85,11 +87,30 @@ class CallContext implements Context {
     readonly attempt: number,
     readonly fence: number,
     readonly traceparent: string | null,
-    readonly signal: AbortSignal,
   ) {
     this.#handle = handle;
     this.idempotencyKey = `${executionId}/${step}`;
     this.secrets = makeSecrets(secrets, (name) => native.secret(handle, name));
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#cancelled !== undefined) {
+        this.#controller.abort(this.#cancelled);
+      }
+    }
+    return this.#controller.signal;
+  }
+
+  get isCancelled(): boolean {
+    return this.#cancelled !== undefined;
+  }
+
+  /** For the worker. The first reason stays. */
+  cancel(reason: Cancelled): void {
+    this.#cancelled ??= reason;
+    this.#controller?.abort(this.#cancelled);
   }
 
   log(...values: unknown[]): void {
@@ -97,7 +118,7 @@ class CallContext implements Context {
   }
 
   heartbeat(): void {
-    if (this.signal.aborted || native.isCancelled(this.#handle) !== false) {
+    if (this.isCancelled || native.isCancelled(this.#handle) !== false) {
       throw new Cancelled(`execution ${this.executionId} must end: it was cancelled, or its attempt is over`);
     }
   }
@@ -221,7 +242,14 @@ export class Worker {
     }
     this.#parts = this.workflows.flatMap((workflow) => workflow.parts());
     const names = this.#parts.map((part) => part.name);
-    const node = native.createNode(await this.store.handle(), names, (...call) => this.#deliver(...call));
+    const deliver: DeliverFunction = (number, ...call) => {
+      if (number === undefined) {
+        setImmediate(() => native.deliverMore(node, deliver));
+      } else {
+        this.#deliver(number, ...call);
+      }
+    };
+    const node = native.createNode(await this.store.handle(), names, deliver);
     const leaseUs = lease === undefined ? 0 : microseconds(lease);
     const folder = this.#options.secretsDirectory ?? process.env.WEIR_SECRETS_DIRECTORY ?? null;
     const group = executorGroup ?? null;
@@ -351,7 +379,7 @@ export class Worker {
   async #stop(node: NodeHandle, graceUs: number): Promise<boolean> {
     this.#isStopping = true;
     for (const [number, running] of this.#running) {
-      if (running.controller.signal.aborted) {
+      if (running.context.isCancelled) {
         this.#abandonLater(number, running);
       }
     }
@@ -385,45 +413,34 @@ export class Worker {
       return;
     }
     const workflow = this.#parts[index] as AnyWorkflow;
-    const controller = new AbortController();
-    const { signal } = controller;
     const { name, secrets } = workflow;
-    const context = new CallContext(
-      handle,
-      name,
-      secrets,
-      executionId,
-      workspace,
-      step,
-      attempt,
-      fence,
-      traceparent,
-      signal,
-    );
+    const context = new CallContext(handle, name, secrets, executionId, workspace, step, attempt, fence, traceparent);
     const log = new AttemptLog((text, stream) => native.log(handle, clean(text) ?? '', stream));
-    const running: Running = { handle, workflow, context, controller, log, timer: undefined };
+    const running: Running = { handle, workflow, context, log, timer: undefined };
     this.#running.set(number, running);
-    void this.#run(running, input).finally(() => {
-      clearTimeout(running.timer);
-      this.#running.delete(number);
-    });
+    void this.#run(number, running, input);
   }
 
   /** Never rejects. */
-  async #run(running: Running, input: string): Promise<void> {
+  async #run(number: number, running: Running, input: string): Promise<void> {
     const { handle, workflow, context } = running;
     let counted: boolean;
     try {
-      const params = this.#readParams(workflow, input);
-      const value: unknown = await runInLog(running.log, () => workflow.run(params, context, handle));
-      const answer = workflow.answer(handle, value);
-      running.log.close();
-      counted = answer();
-    } catch (problem) {
-      counted = this.#answerProblem(running, problem);
-    }
-    if (!counted) {
-      this.#logger.warn(`${this.#name(running)} ended after its attempt was over; its result is not recorded`);
+      try {
+        const params = this.#readParams(workflow, input);
+        const value: unknown = await runInLog(running.log, () => workflow.run(params, context, handle));
+        const answer = workflow.answer(handle, value);
+        running.log.close();
+        counted = answer();
+      } catch (problem) {
+        counted = this.#answerProblem(running, problem);
+      }
+      if (!counted) {
+        this.#logger.warn(`${this.#name(running)} ended after its attempt was over; its result is not recorded`);
+      }
+    } finally {
+      clearTimeout(running.timer);
+      this.#running.delete(number);
     }
   }
 
@@ -444,7 +461,7 @@ export class Worker {
     if (isError(problem) && problem instanceof Outcome) {
       return native.answerFail(handle, clean(problem.code) || 'failed', clean(problem.text));
     }
-    if (isError(problem) && isCancellation(problem, running.controller.signal)) {
+    if (isError(problem) && isCancellation(problem, running.context.signal)) {
       return native.answerRetry(handle, 'cancelled', 'the function ended because it was cancelled', -1);
     }
     const stack = attempt(() => (isError(problem) ? problem.stack : problem), describe(problem));
@@ -460,7 +477,7 @@ export class Worker {
     }
     this.#abandonLater(number, running);
     const reason = new Cancelled(`execution ${running.context.executionId} was cancelled`);
-    runInLog(running.log, () => running.controller.abort(reason)); // its listeners are part of the function
+    runInLog(running.log, () => running.context.cancel(reason)); // its listeners are part of the function
   }
 
   /** A promise cannot be ended from outside. One that ignores its cancellation loses its attempt, so that the slot is free. */

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { beforeEach, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  Cancelled,
   type Context,
   EnqueueManyError,
   ExecutionFailed,
@@ -78,6 +79,34 @@ const beats = workflow({ name: 'beats' }, async (_params, ctx) => {
     await sleep(2);
   }
 });
+/** Returns how many of it have begun in this turn of the event loop, and keeps the loop busy for a millisecond. */
+const busy = workflow({ name: 'busy' }, async () => {
+  const until = performance.now() + 1;
+  while (performance.now() < until);
+  return began.push('busy');
+});
+/** It asks for its signal when it has been cancelled already. */
+const asksLate = workflow({ name: 'asks-late', retry: { attempts: 1 } }, async (_params, ctx) => {
+  began.push(ctx.executionId);
+  for (;;) {
+    try {
+      ctx.heartbeat();
+    } catch (problem) {
+      await waitUntil(() => ctx.signal.aborted); // the library sees a cancellation before the event loop does
+      began.push(ctx.signal.reason);
+      throw problem;
+    }
+    await sleep(2);
+  }
+});
+const changesSecrets = workflow({ name: 'changes-secrets' }, async (_params, ctx) => {
+  try {
+    (ctx.secrets as Record<string, string>)['stripe-key'] = 'of another workspace';
+  } catch (problem) {
+    return (problem as Error).name;
+  }
+  return 'changed';
+});
 const never = workflow({ name: 'never', retry: { attempts: 1 } }, async () => {
   began.push('began');
   await new Promise(() => undefined);
@@ -141,6 +170,56 @@ test('a hundred functions share one event loop', async (t) => {
   await waitUntil(() => began.length === 100);
   openGate();
   assert.deepEqual(await Promise.all(ids.map((id) => store.result(id, { timeout: 60 }))), numbers);
+});
+
+test('more functions than one turn of the event loop takes begin in their order', async (t) => {
+  const store = await makeStore(t);
+  await store.setWorkspace('acme', { maxConcurrent: 500 });
+  const numbers = [...Array(500).keys()];
+  await naps.publish(store);
+  const ids = await naps.enqueueMany(numbers.map((number) => ({ workspace: 'acme', params: { number } })));
+  await makeWorker(t);
+  await waitUntil(() => began.length === 500);
+  openGate();
+  assert.deepEqual(await Promise.all(ids.map((id) => store.result(id, { timeout: 60 }))), numbers);
+  assert.deepEqual(began, numbers);
+});
+
+test('the event loop has turns between functions that keep it busy', async (t) => {
+  const store = await makeStore(t);
+  await store.setWorkspace('acme', { maxConcurrent: 1000 });
+  await busy.publish(store);
+  const ids = await busy.enqueueMany([...Array(1000).keys()].map(() => ({ workspace: 'acme', params: {} })));
+  let isOver = false;
+  const turn = () => {
+    began = [];
+    if (!isOver) {
+      setImmediate(turn);
+    }
+  };
+  turn();
+  await makeWorker(t);
+  const most = await Promise.all(ids.map((id) => store.result(id, { timeout: 60 })));
+  isOver = true;
+  assert.ok(Math.max(...(most as number[])) <= 300, `${Math.max(...(most as number[]))} calls in one turn`);
+});
+
+test('a signal that is asked for after the cancellation is aborted', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const id = await asksLate.enqueue({ workspace: 'acme' });
+  await waitUntil(() => began.length === 1);
+  await store.cancel(id, 'changed my mind');
+  assert.equal((await store.wait(id, { timeout: 60 })).status, 'CANCELLED');
+  await waitUntil(() => began.length === 2);
+  assert.ok(began[1] instanceof Cancelled);
+});
+
+test('a function cannot leave a secret for the next one', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const id = await changesSecrets.enqueue({ workspace: 'acme' });
+  assert.equal(await store.result(id, { timeout: 60 }), 'TypeError');
 });
 
 test('the cap of a workspace holds for functions that wait', async (t) => {

@@ -275,7 +275,9 @@ static const struct command commands[] = {
     .example = "weir workflow apply onboard-customer.yaml\ncat onboard-customer.json | weir workflow apply - --dry-run\n",
     .details = "A changed definition becomes a new version; executions that are already enqueued keep their version."
                " The schedules of the definition replace those that it had; a paused one stays paused."
-               " With --dry-run the definition is only checked, and no store is needed.",
+               " The answer names schedules that are new, changed or gone."
+               " With --dry-run the definition is only checked, and the store names what would change; without a store the"
+               " check is all.",
     .arguments = {{.name = "FILE", .help = "YAML or JSON; - reads stdin"}},
     .flags = {FLAG_REASON},
 },

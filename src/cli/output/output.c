@@ -229,6 +229,42 @@ bool output_object(struct output *output, const json_t *object)
 
 /* --- messages --- */
 
+/* A message that is longer is printed as it is. Those with suggested commands are lines of at most a few hundred bytes: a
+ * hint has its own bound. */
+enum { MESSAGE_MAX = 4096 };
+
+/* Where a command of weir begins in a message: behind a backquote, or behind a colon as in "now: weir resume". */
+static const char *next_command(const char *text, const char *from)
+{
+    const char *at = from;
+    while ((at = strstr(at, "weir ")) != NULL) {
+        bool is_quoted = at > text && at[-1] == '`';
+        bool is_named = at > text + 1 && at[-1] == ' ' && at[-2] == ':';
+        if (is_quoted || is_named) {
+            return at;
+        }
+        at++;
+    }
+    return NULL;
+}
+
+/* A command that is suggested after a call with --store must act on the same store, so it gets the flag, too. Else the
+ * `weir resume` of a look at one queue would resume the queue of the environment. A text that has the flag already, and
+ * a usage, stay as they are. */
+static void print_with_store(const struct output *output, const char *text)
+{
+    const char *rest = text;
+    const char *command = NULL;
+    bool is_usage = strncmp(text, "usage:", strlen("usage:")) == 0;
+    bool may_add = output->store_word != NULL && !is_usage && strstr(text, "--store") == NULL;
+    while (may_add && (command = next_command(text, rest)) != NULL) {
+        size_t length = (size_t)(command - rest) + strlen("weir ");
+        (void)fprintf(output->messages, "%.*s--store %s ", (int)length, rest, output->store_word);
+        rest += length;
+    }
+    (void)fprintf(output->messages, "%s", rest);
+}
+
 static void WEIR_PRINTF(3, 0) write_message(struct output *output, const char *lead, const char *format, va_list arguments)
 {
     output_progress_end(output);
@@ -237,7 +273,16 @@ static void WEIR_PRINTF(3, 0) write_message(struct output *output, const char *l
         return; /* the reader has closed stdout */
     }
     (void)fputs(lead, output->messages);
-    (void)vfprintf(output->messages, format, arguments);
+    char text[MESSAGE_MAX];
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    if (length >= 0 && (size_t)length < sizeof text) {
+        print_with_store(output, text);
+    } else {
+        (void)vfprintf(output->messages, format, again);
+    }
+    va_end(again);
     (void)fputc('\n', output->messages);
 }
 
@@ -296,7 +341,9 @@ void output_error(struct output *output, enum weir_status status, const struct w
     const char *plain = output->messages_colour ? "\033[0m" : "";
     (void)fprintf(output->messages, "%sweir:%s %s (%s)\n", red, plain, error->message, weir_status_name(status));
     if (error->hint[0] != '\0') {
-        (void)fprintf(output->messages, "hint: %s\n", error->hint);
+        (void)fputs("hint: ", output->messages);
+        print_with_store(output, error->hint);
+        (void)fputc('\n', output->messages);
     }
 }
 

@@ -50,8 +50,9 @@ struct output {
     bool is_wide;   /* --wide: rows of tables are whole on a terminal, too */
     bool is_cut;    /* the text is cut to the terminal later (live_screen.h) */
     struct arena *arena;
-    int write_errno;       /* of the first write to stdout that failed */
-    bool progress_is_open; /* a progress line stands unfinished on the terminal */
+    const char *store_word; /* of --store, for the commands in messages and hints; NULL: the flag was not given */
+    int write_errno;        /* of the first write to stdout that failed */
+    bool progress_is_open;  /* a progress line stands unfinished on the terminal */
     int64_t progress_from_us;
     int64_t progress_last_us;
     int64_t progress_tenths;

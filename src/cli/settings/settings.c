@@ -200,6 +200,10 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,
     .of_process = true, .help = "how long ended executions are kept, or forever"},
+[SETTING_ARCHIVE_AFTER] = {
+    .key = "archive.after", .type = SETTING_DURATION, .default_text = "forever", .environment = "WEIR_ARCHIVE_AFTER",
+    .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true, .of_process = true,
+    .help = "so long after its end the content of an execution moves to the archive; forever = never"},
 [SETTING_LOGS_RETENTION] = {
     .key = "logs.retention", .type = SETTING_DURATION, .default_text = "14d", .environment = "WEIR_LOGS_RETENTION",
     .least = MICROSECONDS_PER_SECOND, .most = 100 * YEAR_US, .forever_ok = true,

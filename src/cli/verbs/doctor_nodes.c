@@ -280,9 +280,9 @@ enum weir_status doctor_check_nodes(struct doctor *doctor, struct weir_error *er
             paused = resumes && is_ordered ? name : paused;
         } else if (field_number(node, "holds", 0) > 0) {
             report_check(doctor, SIGN_BAD, "node",
-                         "%s is %s, last seen %s, and holds %" PRId64 " executions that no node has taken over", name,
+                         "%s is %s, last seen %s, and holds %" PRId64 " execution%s that no node has taken over", name,
                          state, output_ago(output, field_text(output, node, "seen_at"), doctor->now_us),
-                         field_number(node, "holds", 0));
+                         field_number(node, "holds", 0), field_number(node, "holds", 0) == 1 ? "" : "s");
         }
     }
     report_namesakes(doctor, json_object_get(page, "items"));

@@ -232,7 +232,8 @@ static enum weir_status act_on_ids(struct bulk *bulk, struct weir_error *error)
 static void suggest_not_retried(const struct bulk *bulk)
 {
     bool is_refused = bulk->act == BULK_RETRY && bulk->first_refusal == WEIR_CONFLICT;
-    if (!acts_on_ids(bulk) && (bulk->matches.retried > 0 || is_refused)) {
+    bool has_said_so = bulk->filter.retried == CONDITION_YES;
+    if (!acts_on_ids(bulk) && !has_said_so && (bulk->matches.retried > 0 || is_refused)) {
         output_report(bulk->invocation->output, "retried=no in the filter leaves out executions that were retried already");
     }
 }

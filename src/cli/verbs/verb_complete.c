@@ -11,6 +11,7 @@
 #include "cli/arguments/input.h"
 #include "cli/verbs/temporal_service.h"
 #include "cli/verbs/verb.h"
+#include "store/complete.h"
 
 /* --result: the text itself, @FILE, or - for stdin; the store checks it. */
 static enum weir_status read_result_flag(const struct invocation *invocation, struct text *to, struct weir_error *error)

@@ -250,6 +250,21 @@ static void check_disk(struct doctor *doctor)
     report_check(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
 }
 
+/* Whether the archive is there and belongs to the store. A store that has moved nothing has no line. */
+static void check_archive(struct doctor *doctor)
+{
+    const json_t *archive = json_object_get(doctor->status, "archive");
+    const char *problem = json_string_value(json_object_get(archive, "problem"));
+    const char *moved_at = json_string_value(json_object_get(archive, "moved_at"));
+    if (problem != NULL) {
+        report_check(doctor, SIGN_WARN, "archive", "%s; put a copy of it back, or keep the loss: new content is archived",
+                     problem);
+    } else if (moved_at != NULL) {
+        report_check(doctor, SIGN_FINE, "archive", "%" PRId64 " executions moved, the last at %s; %" PRIu64 " MiB",
+                     field_number(archive, "moved", 0), moved_at, (uint64_t)field_number(archive, "bytes", 0) / MEBIBYTE);
+    }
+}
+
 /* How many executions are stuck, and the first of them by name. */
 static void check_stuck(struct doctor *doctor)
 {
@@ -265,6 +280,32 @@ static void check_stuck(struct doctor *doctor)
         report_check(doctor, SIGN_WARN, "stuck", "%s: `weir why %s`", text,
                      field_text(doctor->invocation->output, row, "id"));
     }
+}
+
+enum { LEFT_LOOKS_MOST = 20 };
+
+/* Names a group without a live node that would take over one of the executions, and what to do. */
+static void report_handed_over(struct doctor *doctor, const json_t *page)
+{
+    size_t count = page_size(page);
+    char remedy[2 * SHELL_WORD_MAX + 160] = "";
+    for (size_t i = 0; i < count && i < LEFT_LOOKS_MOST && remedy[0] == '\0'; i++) {
+        json_t *why = NULL;
+        char word[SHELL_WORD_MAX];
+        const char *id = json_string_value(json_object_get(json_array_get(json_object_get(page, "items"), i), "id"));
+        if (id != NULL && store_why(doctor->store, id, &why, NULL) == WEIR_OK && field_number(why, "nodes_live", -1) == 0) {
+            const char *group = json_string_value(json_object_get(why, "executor_group"));
+            const char *quoted = shell_quote(group != NULL ? group : "NAME", word);
+            (void)snprintf(
+                remedy, sizeof remedy,
+                "; group %s has no live node, so %s keeps its slot: `weir serve --executor-group %s`, or `weir cancel %s`",
+                quoted, id, quoted, id);
+        }
+        json_decref(why);
+    }
+    report_check(doctor, count > 0 ? SIGN_WARN : SIGN_FINE, "handover",
+                 "%zu execution%s handed over and wait%s for another node%s", count, count == 1 ? " was" : "s were",
+                 count == 1 ? "s" : "", remedy);
 }
 
 /* Executions that are stuck, handed over, or claimed for too long. */
@@ -293,9 +334,7 @@ static enum weir_status check_executions(struct doctor *doctor, struct weir_erro
     if (status != WEIR_OK) {
         return status;
     }
-    report_check(doctor, page_size(page) > 0 ? SIGN_WARN : SIGN_FINE, "handover",
-                 "%zu execution%s handed over and wait%s for another node", page_size(page),
-                 page_size(page) == 1 ? " was" : "s were", page_size(page) == 1 ? "s" : "");
+    report_handed_over(doctor, page);
     json_decref(page);
     page = NULL;
     status = store_list(doctor->store, &claimed, &page, error);
@@ -516,6 +555,7 @@ static enum weir_status run_all_checks(struct doctor *doctor, struct weir_error 
     check_secrets(doctor);
     check_clock(doctor);
     check_disk(doctor);
+    check_archive(doctor);
     if (field_is_true(doctor->status, "queue_paused")) {
         report_check(doctor, SIGN_WARN, "queue", "paused: no new execution starts until `weir resume`");
     } else {

@@ -96,6 +96,23 @@ static void print_role_line(struct output *output, const json_t *answer, int64_t
                  health == ROLE_IS_FREE && is_needed ? "; no execution starts (`weir doctor`)" : "");
 }
 
+/* The last move to the archive, and a problem of its file. A store without an archive has no line. */
+static void print_archive(struct output *output, const json_t *answer, int64_t now_us)
+{
+    char age[DURATION_TEXT_MAX];
+    const json_t *archive = json_object_get(answer, "archive");
+    const char *problem = field_text(output, archive, "problem");
+    const char *moved_at = field_text(output, archive, "moved_at");
+    int64_t moved_at_us = 0;
+    if (problem != NULL) {
+        output_print(output, "%s archive   %s\n", output_sign_coloured(output, SIGN_WARN), problem);
+    } else if (moved_at != NULL && time_parse(moved_at, 0, &moved_at_us, NULL) == WEIR_OK) {
+        duration_format_short(now_us > moved_at_us ? now_us - moved_at_us : 0, age);
+        output_print(output, "  archive   %" PRId64 " executions moved, the last %s ago, %" PRId64 " KiB\n",
+                     field_number(archive, "moved", 0), age, field_number(archive, "bytes", 0) / 1024);
+    }
+}
+
 /* Prints the lines about the whole queue; lines about faults only when there are any. */
 static void print_totals(struct output *output, const json_t *answer, int64_t now_us)
 {
@@ -141,6 +158,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
     output_print(output, "  ended     %" PRId64 " completed, %" PRId64 " failed, %" PRId64 " cancelled\n",
                  field_number(answer, "completed", 0), field_number(answer, "failed", 0),
                  field_number(answer, "cancelled", 0));
+    print_archive(output, answer, now_us);
 }
 
 /* Prints the workspaces that the status names. */

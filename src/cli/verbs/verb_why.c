@@ -21,6 +21,36 @@
 #include "cli/verbs/why_workspace.h"
 #include "queue/step.h"
 
+/* No node has it, and none of its group lives: its slot stays taken until one starts, or until it is cancelled. */
+static bool holder_is_left(const json_t *holder)
+{
+    return field_number(holder, "nodes_live", -1) == 0;
+}
+
+/* The command of an execution without a node that no live node can take over. */
+static void suggest_node(struct output *output, const json_t *left)
+{
+    char word[SHELL_WORD_MAX];
+    const char *group = field_text(output, left, "executor_group");
+    const char *id = field_text(output, left, "id");
+    output_report(output, "now: weir serve --executor-group %s", group != NULL ? shell_quote(group, word) : "NAME");
+    output_report(output, "or: weir cancel %s", id != NULL ? id : "ID");
+}
+
+/* The first slot holder that no live node can take over; NULL = none. */
+static const json_t *first_left_holder(const json_t *why)
+{
+    size_t i;
+    json_t *holder;
+    json_array_foreach(json_object_get(why, "slot_holders"), i, holder)
+    {
+        if (holder_is_left(holder)) {
+            return holder;
+        }
+    }
+    return NULL;
+}
+
 /* Prints the executions that hold the slots of the workspace. */
 static void print_slots(struct output *output, const json_t *why)
 {
@@ -36,17 +66,32 @@ static void print_slots(struct output *output, const json_t *why)
         char running[DURATION_TEXT_MAX];
         const char *steps = field_text(output, holder, "step_names");
         duration_format_short(field_number(holder, "running_us", 0), running);
-        output_print(output, "    slot %-3zu       %s %s %s%s%s\n", i + 1, field_text(output, holder, "id"),
+        output_print(output, "    slot %-3zu       %s %s %s%s%s", i + 1, field_text(output, holder, "id"),
                      field_text(output, holder, "status"), running, steps != NULL ? ", step " : "",
                      steps != NULL ? steps : "");
+        if (holder_is_left(holder)) {
+            output_print(output, ", handed_over; group %s has no node", field_text(output, holder, "executor_group"));
+        }
+        output_print(output, "\n");
     }
+}
+
+/* Whether it waits for a node because it was given back, or its node died. */
+static bool is_left_over(const char *reason)
+{
+    return reason != NULL && (strcmp(reason, pending_reason_name(REASON_HANDED_OVER)) == 0 ||
+                              strcmp(reason, pending_reason_name(REASON_QUARANTINED)) == 0);
 }
 
 /* The live nodes of its group, none of which accepts work. Nothing without one. */
 static void print_live_nodes(struct output *output, const json_t *why)
 {
     int64_t live = field_number(why, "nodes_live", 0);
-    if (live > 0 && field_text(output, why, "pending_reason") != NULL) {
+    const char *reason = field_text(output, why, "pending_reason");
+    if (is_left_over(reason)) {
+        output_print(output, "  nodes            %" PRId64 " live in group %s (`weir node list`)\n", live,
+                     field_text(output, why, "executor_group"));
+    } else if (live > 0 && reason != NULL) {
         output_print(output,
                      "  nodes            %" PRId64 " live%s in group %s and start%s no executions (`weir node list`)\n",
                      live, live == 1 ? "s" : "", field_text(output, why, "executor_group"), live == 1 ? "s" : "");
@@ -235,7 +280,14 @@ static void suggest_command(struct output *output, const json_t *why, const stru
         }
         return;
     }
-    if (strcmp(reason, "workspace_at_capacity") == 0) {
+    const json_t *left = first_left_holder(why);
+    if (is_left_over(reason)) {
+        if (holder_is_left(why)) {
+            suggest_node(output, why);
+        }
+    } else if (strcmp(reason, "workspace_at_capacity") == 0 && left != NULL) {
+        suggest_node(output, left);
+    } else if (strcmp(reason, "workspace_at_capacity") == 0) {
         output_report(output, "now: weir workspace set %s --max-concurrent N", shell_quote(workspace, word));
     } else if (strcmp(reason, "workspace_paused") == 0) {
         output_report(output, "now: weir workspace resume %s", shell_quote(workspace, word));

@@ -1,8 +1,8 @@
 /* `weir workflow apply`, `list`, `show`.
  *
- * `apply` reads the file, checks it completely, and writes its canonical form before any store is opened: a dry run needs
- * no store. The store makes a new version only when the text differs from the newest one. The lists leave out workflows
- * that belong to another workspace, when --workspace is given. One thread.
+ * `apply` reads the file, checks it completely, and writes its canonical form before any store is opened. A dry run asks
+ * the store what it would change, and needs none. The store makes a new version only when the text differs from the newest
+ * one. The lists leave out workflows that belong to another workspace, when --workspace is given. One thread.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,19 +21,34 @@ _Static_assert((int)DEFINITION_BYTES_MAX <= (int)DEFINITION_SOURCE_BYTES_MAX, "a
 
 /* --- apply --- */
 
-/* The names alone: `weir schedule list` shows the rest. */
-static void report_schedules(struct output *output, const struct definition *definition)
+/* "  deletes the schedules a, b"; nothing without one. */
+static size_t report_published_change(struct output *output, const struct published *published,
+                                      enum published_change change, const char *verb)
 {
-    struct text names = {.max = DEFINITION_SCHEDULES_MAX * 72};
+    struct text names = {.max = PUBLISHED_SCHEDULES_MAX * (SCHEDULE_NAME_MAX + 2)};
     enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < definition->schedule_count && status == WEIR_OK; i++) {
-        status = text_format(&names, "%s%s", i == 0 ? "" : ", ", definition->schedules[i].name);
+    size_t count = 0;
+    for (size_t i = 0; i < published->schedule_count && status == WEIR_OK; i++) {
+        if (published->schedules[i].change == change) {
+            status = text_format(&names, "%s%s", count == 0 ? "" : ", ", published->schedules[i].name);
+            count++;
+        }
     }
-    if (status == WEIR_OK && definition->schedule_count > 0) {
-        output_report(output, "  sets %s %s", definition->schedule_count == 1 ? "the schedule" : "the schedules",
-                      names.data);
+    if (status == WEIR_OK && count > 0) {
+        output_report(output, "  %s %s %s", verb, count == 1 ? "the schedule" : "the schedules", names.data);
     }
     text_close(&names);
+    return count;
+}
+
+static void report_schedules(struct output *output, const struct published *published)
+{
+    size_t added = report_published_change(output, published, SCHEDULE_ADDED, "adds");
+    (void)report_published_change(output, published, SCHEDULE_CHANGED, "changes");
+    size_t deleted = report_published_change(output, published, SCHEDULE_DELETED, "deletes");
+    if (added > 0 && deleted > 0) {
+        output_report(output, "  a schedule with another name is a new one: it has no pause and none of the times before");
+    }
 }
 
 static enum weir_status print_published(struct invocation *invocation, const struct definition *definition,
@@ -42,13 +57,14 @@ static enum weir_status print_published(struct invocation *invocation, const str
     struct output *output = invocation->output;
     json_t *answer = json_pack("{s:s, s:s?, s:i, s:b}", "name", definition->name, "workspace", definition->workspace,
                                "version", published->version, "unchanged", published->unchanged);
-    if (answer == NULL) {
+    if (answer == NULL || !published_put_schedules(published, answer)) {
+        json_decref(answer);
         return error_out_of_memory(error);
     }
     if (!output_object(output, answer)) {
         output_print(output, "%s v%d %s\n", definition->name, published->version,
                      published->unchanged ? "unchanged" : "new");
-        report_schedules(output, definition);
+        report_schedules(output, published);
     }
     json_decref(answer);
     return WEIR_OK;
@@ -72,13 +88,15 @@ static enum weir_status publish_file(struct invocation *invocation, const struct
     return status;
 }
 
+/* `published`: what the store would answer; NULL = it did not, and `reason` has the cause. */
 static enum weir_status report_valid(struct invocation *invocation, const char *path, const struct definition *definition,
-                                     struct weir_error *error)
+                                     const struct published *published, const char *reason, struct weir_error *error)
 {
     char steps[32];
     json_t *answer =
         json_pack("{s:s, s:s?, s:b}", "name", definition->name, "workspace", definition->workspace, "dry_run", 1);
-    if (answer == NULL) {
+    if (answer == NULL || (published != NULL && !published_put_schedules(published, answer))) {
+        json_decref(answer);
         return error_out_of_memory(error);
     }
     (void)snprintf(steps, sizeof steps, "%zu %s", definition->count, definition->count == 1 ? "step" : "steps");
@@ -86,9 +104,43 @@ static enum weir_status report_valid(struct invocation *invocation, const char *
         output_report_sign(invocation->output, SIGN_FINE, "%s is valid: %s, %s; not published",
                            output_safe(invocation->output, path), definition->name,
                            definition->temporal != NULL ? "a workflow on Temporal" : steps);
+        if (published != NULL) {
+            report_schedules(invocation->output, published);
+        } else if (definition->schedule_count > 0) {
+            output_report(invocation->output, "  its schedules were not compared with the store: %s",
+                          output_safe(invocation->output, reason));
+        }
     }
     json_decref(answer);
     return WEIR_OK;
+}
+
+/* The store refuses the definition; other failures are of the store or of the caller's rights. */
+static bool is_refusal_of_definition(enum weir_status status)
+{
+    return status == WEIR_INVALID_ARGUMENT || status == WEIR_INVALID_DEFINITION || status == WEIR_CONFLICT ||
+           status == WEIR_ILLEGAL_STATE || status == WEIR_WORKSPACE_NOT_FOUND || status == WEIR_PLAN_NOT_FOUND;
+}
+
+/* Asks the store what a publication would change. A definition can be checked without a store, too. */
+static enum weir_status rehearse_file(struct invocation *invocation, const struct definition *definition,
+                                      const char *source_name, const char *text, struct weir_error *error)
+{
+    struct store *store = NULL;
+    struct weir_error reason = {.status = WEIR_OK};
+    struct published published = {.version = 0};
+    enum weir_status status = verb_open_store(invocation, STORE_CHANGE, &store, &reason);
+    if (status == WEIR_OK) {
+        status = store_try_publish(store, definition->name, definition->workspace, text, definition->source, &published,
+                                   &reason);
+        definition_place_refusal(definition, source_name, status, &reason);
+    }
+    store_close(store);
+    if (is_refusal_of_definition(status)) {
+        *error = reason;
+        return status;
+    }
+    return report_valid(invocation, source_name, definition, status == WEIR_OK ? &published : NULL, reason.message, error);
 }
 
 enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_error *error)
@@ -110,7 +162,7 @@ enum weir_status verb_workflow_apply(struct invocation *invocation, struct weir_
         status = definition_write(definition, &canonical, error);
     }
     if (status == WEIR_OK && invocation_is_dry_run(invocation)) {
-        status = report_valid(invocation, path, definition, error);
+        status = rehearse_file(invocation, definition, source_name, canonical.data, error);
     } else if (status == WEIR_OK) {
         status = publish_file(invocation, definition, source_name, canonical.data, error);
     }

@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "definition/state_changes.h"
 #include "engine/in_process/call_states.h"
 #include "engine/in_process/handler_pool.h"
 #include "engine/in_process/runner.h"
@@ -208,20 +209,16 @@ struct ended_action {
 /* The values of the changed variables, or their names where these are too long for a history. */
 static json_t *changes_of(const struct call_states *call)
 {
-    struct text text = {.max = STATE_CHANGES_BYTES_MAX};
     json_t *changes = json_object();
-    json_t *names = json_array();
     const char *name;
     json_t *value;
     json_object_foreach(call->changed, name, value)
     {
         (void)json_object_set(changes, name, json_object_get(call->variables, name));
-        (void)json_array_append_new(names, json_string(name));
     }
-    bool is_short = json_write(changes, &text, NULL) == WEIR_OK;
-    text_close(&text);
-    json_decref(is_short ? names : changes);
-    return is_short ? changes : names;
+    json_t *shown = changes == NULL ? NULL : state_changes_shown(changes);
+    json_decref(changes);
+    return shown;
 }
 
 /* As step_children.c writes the plan of a start step. Only the children that the next state waits for send a signal. */

@@ -42,6 +42,59 @@ static void add_counters(struct html *html, const struct http_request *request, 
     html_markup(html, "</tbody></table>\n");
 }
 
+/* The pauses that stop all work of the queue or of a group, each with its remedy. */
+static void add_pauses(struct html *html, const json_t *status)
+{
+    json_t *group;
+    size_t at;
+    if (json_is_true(json_object_get(status, "queue_paused"))) {
+        html_markup(html, "<p role=\"alert\" class=\"is-bad\">The queue is paused: no execution starts until "
+                          "<code>weir resume</code>.</p>\n");
+    }
+    json_array_foreach(json_object_get(status, "executor_groups"), at, group)
+    {
+        if (json_is_true(json_object_get(group, "paused"))) {
+            html_markup(html, "<p role=\"alert\" class=\"is-bad\">The executor group ");
+            html_member(html, group, "name");
+            html_markup(html, " is paused: none of its executions starts until <code>weir resume --executor-group ");
+            html_member(html, group, "name");
+            html_markup(html, "</code>.</p>\n");
+        }
+    }
+}
+
+/* The first ones, which are stuck for the longest time. The count is a link to the list of all. */
+static void add_stuck_rows(struct html *html, const struct http_request *request, const json_t *status)
+{
+    static const char *const keys[] = {"workspace", "workflow", "node", "stuck_since"};
+    json_int_t count = json_integer_value(json_object_get(status, "stuck"));
+    json_t *row;
+    size_t at;
+    if (count == 0) {
+        return;
+    }
+    html_markup(html, "<table><caption>Stuck: ");
+    plain_link_executions(html, request, NULL, "where", "stuck=yes");
+    html_number(html, count);
+    html_markup(html, "</a></caption><thead><tr><th scope=\"col\">Execution</th><th scope=\"col\">Workspace</th>"
+                      "<th scope=\"col\">Workflow</th><th scope=\"col\">Node</th><th scope=\"col\">Since</th></tr></thead>"
+                      "<tbody>");
+    json_array_foreach(json_object_get(status, "stuck_executions"), at, row)
+    {
+        const char *id = json_string_value(json_object_get(row, "id"));
+        html_markup(html, "<tr><td><a href=\"executions/");
+        html_url(html, id == NULL ? "" : id);
+        html_markup(html, "\">");
+        html_text(html, id);
+        html_markup(html, "</a></td>");
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+            html_cell(html, row, keys[i]);
+        }
+        html_markup(html, "</tr>");
+    }
+    html_markup(html, "</tbody></table>\n");
+}
+
 /* Reasons that no execution has are left out. */
 static void add_reasons(struct html *html, const struct http_request *request, json_t *reasons)
 {
@@ -106,7 +159,9 @@ static enum weir_status add_all(struct html *html, const struct http_request *re
     }
     json_t *rows = json_object_get(status, "workspaces");
     json_int_t count = json_integer_value(json_object_get(status, "workspace_count"));
+    add_pauses(html, status);
     add_counters(html, request, status);
+    add_stuck_rows(html, request, status);
     add_reasons(html, request, json_object_get(status, "pending_reasons"));
     begin_workspaces(html);
     json_array_foreach(rows, at, row)

@@ -8,6 +8,6 @@
 #include "server/request.h"
 
 /* Makes a page of the problem in the answer; of one without a token the form that signs in. */
-void plain_refuse(const struct http_request *request, struct http_answer *answer);
+void plain_refuse(struct http_request *request, struct http_answer *answer);
 
 #endif

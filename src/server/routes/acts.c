@@ -16,6 +16,7 @@
 #include "server/routes/execution_find.h"
 #include "server/routes/routes.h"
 #include "store/bulk_act.h"
+#include "store/complete.h"
 
 /* --- refusals --- */
 

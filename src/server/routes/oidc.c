@@ -15,6 +15,7 @@
 #include "base/base64url.h"
 #include "base/error.h"
 #include "base/token_secret.h"
+#include "server/oidc_provider.h"
 #include "server/plain/html.h"
 #include "server/routes/routes.h"
 #include "server/session_cookie.h"
@@ -86,6 +87,12 @@ static bool has_provider(const struct api *api, struct http_request *request, st
         return false;
     }
     return true;
+}
+
+static void refuse_guesses(const struct api *api, struct http_request *request, struct http_answer *answer)
+{
+    respond_sign_in_page(api, request, answer, 429, "Too many codes of this address were wrong",
+                         "Sign in again in a minute");
 }
 
 /* Ends the handler's first run: it is called again, or the refusal is answered. */
@@ -283,40 +290,9 @@ static enum weir_status create_session(struct store *store, const char *person, 
     return status;
 }
 
-/* A workspace may be deleted after the settings were read. It is left out, as it is of a token. WEIR_WORKSPACE_NOT_FOUND:
- * none is left. The page must not name one: its reader may have no right to any. */
-static enum weir_status leave_out_missing(struct store *store, struct token_request *token, struct arena *arena,
-                                          struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    size_t count = 0;
-    const char **left = arena_allocate(arena, (token->workspace_count + 1) * sizeof *left);
-    if (left == NULL) {
-        return error_out_of_memory(error);
-    }
-    for (size_t i = 0; i < token->workspace_count && status == WEIR_OK; i++) {
-        json_t *row = NULL;
-        status = store_usage(store, token->workspaces[i], &row, error);
-        json_decref(row);
-        if (status == WEIR_OK) {
-            left[count++] = token->workspaces[i];
-        }
-        status = status == WEIR_WORKSPACE_NOT_FOUND ? WEIR_OK : status;
-    }
-    token->workspaces = left;
-    token->workspace_count = count;
-    if (status == WEIR_OK && count == 0) {
-        error_set(error, WEIR_WORKSPACE_NOT_FOUND, "the workspaces of your groups do not exist on this node");
-        error_hint(error, "ask an operator to make them, or to correct http.oidc.groups");
-        status = WEIR_WORKSPACE_NOT_FOUND;
-    }
-    return status;
-}
-
 /* The secret of a token with the rights, which ends with the session. */
 static enum weir_status begin_person_session(const struct api *api, struct store *store, const char *person,
-                                             const struct oidc_right *right, char *secret, struct arena *arena,
-                                             struct weir_error *error)
+                                             const struct oidc_right *right, char *secret, struct weir_error *error)
 {
     char actor[TOKEN_NAME_MAX + 1];
     int64_t now_us = 0;
@@ -339,9 +315,9 @@ static enum weir_status begin_person_session(const struct api *api, struct store
         token.expires_at_us = now_us + oidc_session_us(api->oidc);
         status = create_session(store, person, &token, error);
     }
-    if (status == WEIR_WORKSPACE_NOT_FOUND) {
-        status = leave_out_missing(store, &token, arena, error);
-        status = status == WEIR_OK ? create_session(store, person, &token, error) : status;
+    if (status == WEIR_WORKSPACE_NOT_FOUND) { /* which the page must not name: its reader may have no right to any */
+        error_set(error, status, "the workspaces of your groups do not exist on this node");
+        error_hint(error, "ask an operator to make them, or to correct http.oidc.groups");
     }
     if (status == WEIR_OK) { /* so that the first request of the page finds it; else that reads the tokens */
         struct weir_error ignored;
@@ -366,7 +342,7 @@ static void admit_person(const struct api *api, struct store *store, struct http
         refuse_groups(api, request, answer, claims, person);
         return;
     }
-    if (begin_person_session(api, store, person, &right, secret, &request->arena, &error) != WEIR_OK) {
+    if (begin_person_session(api, store, person, &right, secret, &error) != WEIR_OK) {
         respond_sign_in_error(api, request, answer, &error);
         return;
     }
@@ -403,14 +379,12 @@ static bool is_own_sign_in(const struct api *api, struct http_request *request, 
     return true;
 }
 
-/* The codes of OAuth are short and have no blanks. The rest of a refusal may be anything, so it is not shown. */
 static void refuse_by_provider(const struct api *api, struct http_request *request, struct http_answer *answer,
                                const char *code)
 {
     char message[128];
-    size_t length = code == NULL ? 0 : strspn(code, "abcdefghijklmnopqrstuvwxyz_");
-    (void)snprintf(message, sizeof message, "The provider did not sign you in: %.*s", (int)(length < 40 ? length : 40),
-                   length == 0 ? "" : code);
+    int length = oidc_code_length(code);
+    (void)snprintf(message, sizeof message, "The provider did not sign you in: %.*s", length, length == 0 ? "" : code);
     respond_sign_in_page(api, request, answer, 403, code == NULL ? "The answer of the provider has no code" : message,
                          "Sign in again, or ask an operator of the provider for access");
 }
@@ -421,6 +395,8 @@ void answer_end_oidc(struct api *api, struct store *store, struct http_request *
     if (request->is_again) {
         if (sign_in->status == WEIR_OK) {
             admit_person(api, store, request, answer, sign_in->claims);
+        } else if (sign_in->is_wrong_code && api_count_guess(api, request, &answer->retry_after_s)) {
+            refuse_guesses(api, request, answer);
         } else {
             respond_sign_in_error(api, request, answer, &sign_in->error);
         }
@@ -439,5 +415,11 @@ void answer_end_oidc(struct api *api, struct store *store, struct http_request *
         refuse_by_provider(api, request, answer, refusal);
         return;
     }
+    /* The address may be a proxy's, whose people must not be locked out: when nobody else signs in, the code is sent. */
+    if (api_has_guessed(api, request, &answer->retry_after_s) && oidc_is_busy(api->oidc)) {
+        refuse_guesses(api, request, answer);
+        return;
+    }
+    answer->retry_after_s = 0;
     submit_sign_in(api, request, answer);
 }

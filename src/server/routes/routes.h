@@ -26,7 +26,8 @@
     X(list_schedules) X(show_schedule) X(set_schedule) X(pause_schedule) X(resume_schedule) X(trigger_schedule) \
     X(delete_schedule) X(show_history) X(show_workspace_history) \
     X(dashboard_page) X(dashboard_asset) X(embedded_box) X(plain_overview) X(plain_executions) X(plain_execution) \
-    X(plain_session) X(show_oidc) X(begin_oidc) X(end_oidc) X(show_session) X(begin_session) X(end_session) \
+    X(plain_session) X(plain_sign_in)                                                                                      \
+    X(show_oidc) X(begin_oidc) X(end_oidc) X(show_session) X(begin_session) X(end_session) \
     X(list_tokens) X(revoke_token)
 /* clang-format on */
 

@@ -39,14 +39,13 @@ void answer_show_session(struct api *api, struct store *store, struct http_reque
     respond_session(request, answer);
 }
 
-/* `secret` NULL: the cookie is removed. False: there is no memory, which is answered. */
-static bool set_cookie(struct http_request *request, struct http_answer *answer, const char *secret)
+/* False: there is no memory, which is answered. */
+static bool check_cookie(struct http_request *request, struct http_answer *answer, bool is_made)
 {
-    answer->cookie = session_cookie_of(request, secret);
-    if (answer->cookie == NULL) {
+    if (!is_made) {
         respond_problem(request, answer, 503, "out_of_memory", "there is no memory for the cookie", NULL, NULL);
     }
-    return answer->cookie != NULL;
+    return is_made;
 }
 
 /* Where no token is needed and none was sent there is nothing to keep. */
@@ -54,7 +53,8 @@ void answer_begin_session(struct api *api, struct store *store, struct http_requ
 {
     (void)api;
     (void)store;
-    if (set_cookie(request, answer, request->secret)) {
+    answer->cookie = session_cookie_of(request, request->secret);
+    if (check_cookie(request, answer, answer->cookie != NULL)) {
         respond_session(request, answer);
     }
 }
@@ -96,7 +96,7 @@ static bool end_person_session(struct api *api, struct store *store, struct http
 void answer_end_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     bool is_ended = end_person_session(api, store, request);
-    if (set_cookie(request, answer, NULL)) {
+    if (check_cookie(request, answer, session_cookies_end(request, answer))) {
         respond_json(answer, 200, json_pack("{s:b}", "ended", (int)is_ended));
     }
 }

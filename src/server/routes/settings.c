@@ -189,14 +189,17 @@ void answer_erase_workspace(struct api *api, struct store *store, struct http_re
 /* 1. The body is read and checked as a file is by `weir workflow apply`; messages name its lines. 2. What the query names
  * must be what the definition names. 3. The canonical text is published with the source, if that was YAML. */
 static enum weir_status publish_body(struct store *store, struct http_request *request, struct text *canonical,
-                                     struct definition **ret_definition, struct published *published,
+                                     bool *ret_is_dry_run, struct definition **ret_definition, struct published *published,
                                      struct weir_error *error)
 {
     const char *name = request_argument(request, "name");
     const char *workspace = request_argument(request, "workspace");
     const char *bytes = request->body.data == NULL ? "" : request->body.data;
     struct definition *definition = NULL;
-    enum weir_status status = definition_read(bytes, request->body.length, "body", &definition, error);
+    enum weir_status status = request_switch(request, "dry_run", ret_is_dry_run, error);
+    if (status == WEIR_OK) {
+        status = definition_read(bytes, request->body.length, "body", &definition, error);
+    }
     *ret_definition = definition;
     if (status == WEIR_OK && name != NULL && strcmp(name, definition->name) != 0) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the definition names the workflow \"%s\", and the query \"%s\"",
@@ -218,12 +221,27 @@ static enum weir_status publish_body(struct store *store, struct http_request *r
     if (status == WEIR_OK) {
         status = definition_write(definition, canonical, error);
     }
-    return status == WEIR_OK ? store_publish(store, definition->name, definition->workspace, canonical->data,
-                                             definition->source, published, error)
-                             : status;
+    if (status != WEIR_OK) {
+        return status;
+    }
+    return (*ret_is_dry_run ? store_try_publish : store_publish)(store, definition->name, definition->workspace,
+                                                                 canonical->data, definition->source, published, error);
 }
 
-/* 201: a new version. 200: the newest version has this text already. */
+static json_t *write_published(const struct definition *definition, const struct published *published)
+{
+    json_t *answer =
+        json_pack("{s:s, s:s?, s:i, s:b, s:i, s:I}", "name", definition->name, "workspace", definition->workspace,
+                  "version", published->version, "unchanged", published->unchanged, "earlier_version",
+                  published->earlier_version, "definition_id", (json_int_t)published->definition_id);
+    if (answer != NULL && !published_put_schedules(published, answer)) {
+        json_decref(answer);
+        return NULL;
+    }
+    return answer;
+}
+
+/* 201: a new version. 200: the newest version has this text already, or a dry run. */
 void answer_publish_workflow(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
@@ -231,12 +249,9 @@ void answer_publish_workflow(struct api *api, struct store *store, struct http_r
     struct published published = {.version = 0};
     struct text canonical = {.max = DEFINITION_MEMORY_BYTES_MAX};
     struct definition *definition = NULL;
-    if (publish_body(store, request, &canonical, &definition, &published, &error) == WEIR_OK) {
-        respond_json(answer, published.unchanged ? 200 : 201,
-                     json_pack("{s:s, s:s?, s:i, s:b, s:i, s:I}", "name", definition->name, "workspace",
-                               definition->workspace, "version", published.version, "unchanged", published.unchanged,
-                               "earlier_version", published.earlier_version, "definition_id",
-                               (json_int_t)published.definition_id));
+    bool is_dry_run = false;
+    if (publish_body(store, request, &canonical, &is_dry_run, &definition, &published, &error) == WEIR_OK) {
+        respond_json(answer, published.unchanged || is_dry_run ? 200 : 201, write_published(definition, &published));
     } else {
         respond_error(request, answer, &error, NULL);
     }

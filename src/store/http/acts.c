@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "store/complete.h"
 #include "store/http/http_verbs.h"
 
 /* A number of executions; 0 for anything else. */

@@ -341,6 +341,13 @@ static enum weir_status http_purge(struct store *store, int64_t before_us, size_
     return refuse_node_verb(error);
 }
 
+static enum weir_status http_archive(struct store *store, const struct archive_order *order,
+                                     struct archive_result *ret_result, struct weir_error *error)
+{
+    (void)store, (void)order, (void)ret_result;
+    return refuse_node_verb(error);
+}
+
 /* A client opens GET /v1/stream instead. */
 static enum weir_status http_read_stream(struct store *store, const struct stream_position *after, size_t most,
                                          struct arena *arena, struct stream_batch *ret_batch, struct weir_error *error)
@@ -502,6 +509,7 @@ const struct store_driver http_store_driver = {
     .write_logs = http_write_logs,
     .list_logs = http_list_logs,
     .read_log = http_read_log,
+    .archive = http_archive,
     .purge_logs = http_purge,
     .note_act = http_note_act,
     .purge_audit = http_purge,

@@ -3,6 +3,7 @@
 #define WEIR_STORE_HTTP_HTTP_VERBS_H
 
 #include "remote/client.h"
+#include "store/complete.h"
 #include "store/driver.h"
 
 struct http_store {

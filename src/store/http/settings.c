@@ -132,6 +132,7 @@ enum weir_status http_publish(struct store *store, const struct publication *pub
     remote_client_target(client, "/v1/workflows", NULL);
     remote_client_argument(client, "name", publication->name);
     remote_client_argument(client, "workspace", publication->workspace);
+    remote_client_argument(client, "dry_run", publication->only_try ? "true" : NULL);
     remote_client_add_body(client, body, strlen(body));
     enum weir_status status =
         remote_change_as(store, "POST", source != NULL ? "application/yaml" : "application/json", &answer, error);
@@ -141,6 +142,10 @@ enum weir_status http_publish(struct store *store, const struct publication *pub
                                .unchanged = json_is_true(json_object_get(answer, "unchanged")),
                                .earlier_version = (int)json_integer_value(json_object_get(answer, "earlier_version")),
                                .definition_id = json_integer_value(json_object_get(answer, "definition_id"))};
+        for (int change = 0; change < PUBLISHED_CHANGES; change++) {
+            const char *key = published_change_key((enum published_change)change);
+            published_add_all(ret_published, (enum published_change)change, json_object_get(answer, key));
+        }
     }
     json_decref(answer);
     return status;

@@ -18,7 +18,7 @@ static enum weir_status run_checks(struct link *link, const void *request, json_
     static const enum postgres_query checks[] = {QUERY_CHECK_LANES,  QUERY_CHECK_CLAIMS,  QUERY_CHECK_LIMITS,
                                                  QUERY_CHECK_LIVE,   QUERY_CHECK_SIGNALS, QUERY_CHECK_CHILDREN,
                                                  QUERY_CHECK_COUNTS, QUERY_CHECK_PARAMS,  QUERY_CHECK_STEPS,
-                                                 QUERY_CHECK_KEYS,   QUERY_CHECK_INDEXES};
+                                                 QUERY_CHECK_KEYS,   QUERY_CHECK_ARCHIVE, QUERY_CHECK_INDEXES};
     const struct store *store = request;
     const int64_t total = sizeof checks / sizeof checks[0];
     json_t *problems = json_array();

@@ -32,7 +32,7 @@ WEIR_MUST_CHECK enum weir_status item_names_set(struct item_names *names, struct
                                                 struct claimed_item *items, const int64_t *workspace_ids, size_t count,
                                                 struct weir_error *error);
 
-/* The params in a column, {} for NULL. */
+/* The params in a column: {} for NULL, and no bytes when they are lost (PARAMS_LOST_CODE). */
 void claimed_set_params(struct claimed_item *item, const PGresult *result, int row, int column, struct arena *arena,
                         bool *ret_failed);
 /* Reads the steps of the items that were taken over. They do not change: the former holder has lost its fence. */

@@ -210,6 +210,7 @@ const struct store_driver postgres_store_driver = {
     .read_log = postgres_read_log,
     .purge_logs = postgres_purge_logs,
     .note_act = postgres_note_act,
+    .archive = postgres_archive,
     .purge_audit = postgres_purge_audit,
     .token_create = postgres_token_create,
     .token_revoke = postgres_token_revoke,

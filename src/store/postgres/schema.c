@@ -32,6 +32,7 @@
 #define DUPLICATE_SCHEMA "42P06"
 #define DUPLICATE_TABLE "42P07"
 #define UNIQUE_VIOLATION "23505"
+#define INVALID_FUNCTION_DEFINITION "42P13"
 enum { FUNCTIONS_BYTES_MAX = 4 * 1024 * 1024 };
 
 /* --- applied files --- */
@@ -253,15 +254,23 @@ static enum weir_status apply_postgres_migration(struct link *link, const struct
     return status;
 }
 
+/* Runs the statements in the first column of a query's answer. */
+static enum weir_status execute_rows(struct link *link, enum weir_status status, const PGresult *statements,
+                                     struct weir_error *error)
+{
+    for (int i = 0; status == WEIR_OK && i < PQntuples(statements); i++) {
+        status = link_execute(link, result_text(statements, i, 0), error);
+    }
+    return status;
+}
+
 /* Functions of an older program whose arguments are others by now would make each call ambiguous that names no new
  * argument. Their rights pass to the new ones. */
 static enum weir_status drop_old_functions(struct link *link, struct weir_error *error)
 {
     PGresult *statements = NULL;
     enum weir_status status = link_read(link, error, &statements, QUERY_REPLACE_OLD_FUNCTIONS, "");
-    for (int i = 0; status == WEIR_OK && i < PQntuples(statements); i++) {
-        status = link_execute(link, result_text(statements, i, 0), error);
-    }
+    status = execute_rows(link, status, statements, error);
     if (status != WEIR_OK && statements != NULL) {
         error_prefix(error, "a function of an older program");
         error_hint(error, "drop what depends on it, and make it again after the migration");
@@ -270,14 +279,42 @@ static enum weir_status drop_old_functions(struct link *link, struct weir_error 
     return status;
 }
 
+static enum weir_status execute_query_text(struct link *link, enum postgres_query query, struct weir_error *error)
+{
+    return link_execute(link, link->address->texts[query], error);
+}
+
+/* Replaces a function in place, which keeps its rights and what depends on it. The server refuses this when the result, the
+ * name of an argument or a default is another. Then the old function is renamed, and drop_old_functions() drops it. Nodes
+ * of the older program call the new one from the commit on: they name the columns that they read. */
+static enum weir_status apply_function(struct link *link, const struct named_query *function, struct weir_error *error)
+{
+    PGresult *statements = NULL;
+    char *sql = address_fill(link->address, function->sql);
+    if (sql == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = execute_query_text(link, QUERY_BEGIN_FUNCTION, error);
+    status = status == WEIR_OK ? link_execute(link, sql, error) : status;
+    if (status != WEIR_OK && strcmp(link->sqlstate, INVALID_FUNCTION_DEFINITION) == 0) {
+        status = execute_query_text(link, QUERY_UNDO_FUNCTION, error);
+        if (status == WEIR_OK) {
+            status = link_read(link, error, &statements, QUERY_MOVE_FUNCTION_ASIDE, "t", function->name);
+        }
+        status = execute_rows(link, status, statements, error);
+        status = status == WEIR_OK ? link_execute(link, sql, error) : status;
+        PQclear(statements);
+    }
+    free(sql);
+    return status == WEIR_OK ? execute_query_text(link, QUERY_END_FUNCTION, error) : status;
+}
+
 /* The server does not check bodies here, so that functions may call each other, and read views, in any order. */
 static enum weir_status apply_functions(struct link *link, struct weir_error *error)
 {
-    enum weir_status status = link_execute(link, link->address->texts[QUERY_DEFER_FUNCTION_CHECKS], error);
+    enum weir_status status = execute_query_text(link, QUERY_DEFER_FUNCTION_CHECKS, error);
     for (int i = 0; i < POSTGRES_FUNCTION_COUNT && status == WEIR_OK; i++) {
-        char *sql = address_fill(link->address, postgres_functions[i].sql);
-        status = sql == NULL ? error_out_of_memory(error) : link_execute(link, sql, error);
-        free(sql);
+        status = apply_function(link, &postgres_functions[i], error);
         if (status != WEIR_OK) {
             error_prefix(error, "%s", postgres_functions[i].name);
         }

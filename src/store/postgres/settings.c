@@ -143,10 +143,11 @@ static enum weir_status send_publication(struct store *store, const struct publi
     }
     status = definition_schedules_write(publication->schedules, &schedules, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, ret_result, QUERY_PUBLISH_DEFINITION, "tttdtdttttttd", publication->name,
-                            publication->workspace, publication->text, facts.starts_max, facts.executor_group,
-                            facts.on_temporal ? 1 : 0, facts.handlers, store_actor(store), store_reason(store),
-                            publication->source, facts.labels, schedules, (int)SCHEDULES_MOST);
+        status =
+            link_write(link_of(store), error, ret_result, QUERY_PUBLISH_DEFINITION, "tttdtdttttttdd", publication->name,
+                       publication->workspace, publication->text, facts.starts_max, facts.executor_group,
+                       facts.on_temporal ? 1 : 0, facts.handlers, store_actor(store), store_reason(store),
+                       publication->source, facts.labels, schedules, (int)SCHEDULES_MOST, (int)publication->only_try);
     }
     free(schedules);
     definition_facts_close(&facts);
@@ -174,11 +175,17 @@ enum weir_status postgres_publish(struct store *store, const struct publication 
     struct published published = {.definition_id = result_int(result, 0, 1),
                                   .version = (int)result_int(result, 0, 2),
                                   .unchanged = result_bool(result, 0, 3)};
+    for (int change = 0; change < PUBLISHED_CHANGES; change++) {
+        const char *text = result_null(result, 0, 6 + change) ? "[]" : result_text(result, 0, 6 + change);
+        json_t *names = json_loads(text, 0, NULL);
+        published_add_all(&published, (enum published_change)change, names);
+        json_decref(names);
+    }
     status = read_answer_status(status, result);
     if (status != WEIR_OK) {
         return refuse_publication(link, publication, status, schedule, unknown, error);
     }
-    if (!published.unchanged) {
+    if (!published.unchanged && !publication->only_try) {
         /* Apart from the transaction above: versions never change, and a failure here must not hide that one was made. */
         published.earlier_version = find_earlier_version(link, published.definition_id);
     }

@@ -6,14 +6,15 @@
  * refusal of one execution is counted and does not stop the chunk. A retry is a new execution: the ended row is never
  * rewritten. Each act is an event with the actor and the reason.
  *
- * It never changes a held item except to request its cancel, because its node alone can end it. Runs in the caller's
- * thread.
+ * It never changes an item that a node holds except to request its cancel, because its node alone can end it. Runs in the
+ * caller's thread.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "store/refusal.h"
+#include "store/sqlite/archive.h"
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/filter_query.h"
 #include "store/sqlite/migration.h"
@@ -97,7 +98,23 @@ static enum weir_status refuse_ended(struct bulk *bulk, const char *id, const ch
     return status == WEIR_OK ? refuse_item(bulk, WEIR_ILLEGAL_STATE, id, state, what) : status;
 }
 
-/* A waiting item ends at once; of a held one the cancel is requested, and its node ends it. */
+/* Whether nothing can run of an item that was given back or handed over: it ends at once, with or without a node that could
+ * take it. */
+static enum weir_status is_left_alone(struct bulk *bulk, const struct ending *item, bool *ret_is_left,
+                                      struct weir_error *error)
+{
+    int64_t cancelled = 0;
+    *ret_is_left = false;
+    if (item->phase != 2) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(bulk->write.connection, error, &cancelled, QUERY_LEFT_CANCELLED, "t", item->id);
+    *ret_is_left = status == WEIR_OK;
+    return status == WEIR_NOT_FOUND ? WEIR_OK : status;
+}
+
+/* An item that no node has ends at once; of a held one the cancel is requested, and its node ends it. */
 static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     struct ending item = {.id = id};
@@ -108,12 +125,17 @@ static enum weir_status cancel_one(struct bulk *bulk, const char *id, struct wei
     if (status != WEIR_OK) {
         return status;
     }
-    if (item.phase == 2) {
+    bool is_left = false;
+    status = is_left_alone(bulk, &item, &is_left, error);
+    if (status == WEIR_OK && item.phase == 2 && !is_left) {
         bulk->result->requested++;
         status = connection_run(bulk->write.connection, error, NULL, QUERY_ASK_CANCEL, "ti", id, bulk->write.now_us);
         return status == WEIR_OK ? add_act_event(bulk, id, "cancel", "passed on to its engine", error) : status;
     }
-    status = add_act_event(bulk, id, "cancel", item.has_run ? "it was waiting" : "it had not started", error);
+    if (status == WEIR_OK) {
+        const char *detail = is_left ? "no node had it" : item.has_run ? "it was waiting" : "it had not started";
+        status = add_act_event(bulk, id, "cancel", detail, error);
+    }
     item.state = ITEM_CANCELLED;
     return status == WEIR_OK ? item_end(&bulk->write, &item, error) : status;
 }
@@ -248,8 +270,12 @@ static enum weir_status copy_ended(struct bulk *bulk, sqlite3_stmt *statement, c
 static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
     bool refused = false;
+    bool is_complete = true;
     struct ending living = {.id = id};
     enum weir_status status = find_retry(bulk, id, &refused, error);
+    if (status == WEIR_OK && !refused) {
+        status = archive_bring_back(bulk->write.connection, id, &is_complete, error);
+    }
     if (status != WEIR_OK || refused) {
         return status;
     }
@@ -273,6 +299,8 @@ static enum weir_status retry_one(struct bulk *bulk, const char *id, struct weir
         status = refuse_item(bulk, WEIR_WORKFLOW_DISABLED, id, state, REFUSAL_RETRY_DISABLED);
     } else if (bulk->order->keeps_finished && sqlite3_column_int(statement, 11) == 0) {
         status = refuse_item(bulk, WEIR_INVALID_ARGUMENT, id, state, REFUSAL_RETRY_NO_STEP);
+    } else if (!is_complete) {
+        status = refuse_item(bulk, WEIR_ILLEGAL_STATE, id, state, REFUSAL_RETRY_ARCHIVE_LOST);
     } else {
         status = copy_ended(bulk, statement, id, error);
     }
@@ -288,8 +316,12 @@ static enum weir_status dismiss_one(struct bulk *bulk, const char *id, struct we
     struct connection *connection = bulk->write.connection;
     struct ending living = {.id = id};
     int64_t marked = 0;
+    bool is_complete = true;
     enum weir_status status =
         connection_run(connection, error, &marked, QUERY_DISMISS_EXECUTION, "ti", id, bulk->write.now_us);
+    if (status == WEIR_OK && marked > 0) {
+        status = archive_bring_back(connection, id, &is_complete, error); /* its events are numbered */
+    }
     if (status == WEIR_OK && marked > 0) {
         return add_act_event(bulk, id, "dismiss", NULL, error);
     }
@@ -327,6 +359,9 @@ enum weir_status purge_execution(struct connection *connection, const char *id, 
             connection_run(connection, error, NULL, QUERY_PURGE_KEY, "itt", sqlite3_column_int64(statement, 0), key, id);
     }
     (void)sqlite3_reset(statement);
+    if (status == WEIR_OK) {
+        status = archive_erase(connection, id, error);
+    }
     static const enum sqlite_query rest[] = {
         QUERY_PURGE_PARAMS, QUERY_PURGE_STEPS,   QUERY_PURGE_ATTEMPTS,  QUERY_PURGE_ACTIONS,  QUERY_PURGE_LOGS_OF,
         QUERY_PURGE_EVENTS, QUERY_PURGE_SIGNALS, QUERY_PURGE_DISMISSAL, QUERY_PURGE_CHILDREN, QUERY_PURGE_LABELS};

@@ -53,9 +53,10 @@ static enum weir_status run_check(struct connection *connection, enum sqlite_que
 static enum weir_status check_all(const struct store *store, struct connection *connection, json_t *problems,
                                   struct weir_error *error)
 {
-    static const enum sqlite_query checks[] = {
-        QUERY_CHECK_BOOKS,      QUERY_CHECK_COUNTS,  QUERY_CHECK_LIMITS,  QUERY_CHECK_BOTH,     QUERY_CHECK_FENCES,
-        QUERY_CHECK_REFERENCES, QUERY_CHECK_ORPHANS, QUERY_CHECK_SIGNALS, QUERY_CHECK_CHILDREN, QUERY_CHECK_INTEGRITY};
+    static const enum sqlite_query checks[] = {QUERY_CHECK_BOOKS,   QUERY_CHECK_COUNTS,   QUERY_CHECK_LIMITS,
+                                               QUERY_CHECK_BOTH,    QUERY_CHECK_FENCES,   QUERY_CHECK_REFERENCES,
+                                               QUERY_CHECK_ORPHANS, QUERY_CHECK_SIGNALS,  QUERY_CHECK_CHILDREN,
+                                               QUERY_CHECK_ARCHIVE, QUERY_CHECK_INTEGRITY};
     struct check_progress progress = {.store = store, .total = sizeof checks / sizeof checks[0], .error = error};
     enum weir_status status = WEIR_OK;
     sqlite3_progress_handler(connection->database, CHECK_PROGRESS_STEPS, report_check_progress, &progress);
@@ -77,10 +78,7 @@ enum weir_status sqlite_check(struct store *store, json_t **ret_problems, struct
     INVARIANT(store != NULL && ret_problems != NULL);
     struct connection *connection;
     json_t *problems = json_array();
-    enum weir_status status = problems == NULL ? error_out_of_memory(error) : store_reader(store, &connection, error);
-    if (status == WEIR_OK) {
-        status = connection_begin(connection, QUERY_BEGIN_READ, error);
-    }
+    enum weir_status status = problems == NULL ? error_out_of_memory(error) : store_begin_read(store, &connection, error);
     if (status == WEIR_OK) {
         wal_damage_list(sqlite_of(store)->path, problems);
         status = check_all(store, connection, problems, error);

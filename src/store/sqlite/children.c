@@ -20,13 +20,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "queue/signal.h"
+#include "store/sqlite/child_plan.h"
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/signals.h"
 
-enum {
-    ADVANCE_ARENA_BYTES = 16 * 1024 * 1024, /* for one step at a time */
-    PLAN_PART_BYTES = 4096
-};
+enum { ADVANCE_ARENA_BYTES = 16 * 1024 * 1024 }; /* for one step at a time */
 
 struct note {
     char parent[UUID_TEXT_MAX];
@@ -144,139 +142,6 @@ static enum weir_status count_end(struct advance *advance, const struct note *no
     return status == WEIR_OK && ended > 0 ? connection_run(connection, error, NULL, QUERY_COUNT_CHILD_END, "tti",
                                                            note->parent, note->step, note->position)
                                           : status;
-}
-
-/* --- the plan --- */
-
-static enum weir_status insert_children(struct advance *advance, const struct note *note, const json_t *children,
-                                        struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    struct store *store = &advance->write.store->store;
-    for (size_t i = 0; i < json_array_size(children) && status == WEIR_OK; i++) {
-        char id[UUID_TEXT_MAX];
-        struct text params = {.max = CHILDREN_PLAN_BYTES_MAX};
-        if (store->uuids != NULL) {
-            uuid_make_from(store->uuids, advance->write.now_us, id);
-        } else {
-            uuid_make(advance->write.now_us, id);
-        }
-        status = json_write(json_array_get(children, i), &params, error);
-        if (status == WEIR_OK) {
-            bool is_empty = strcmp(params.data, "{}") == 0;
-            status = connection_run(advance->write.connection, error, NULL, QUERY_INSERT_CHILD, "ttitb", note->parent,
-                                    note->step, (int64_t)i, id, is_empty ? NULL : params.data, params.length);
-        }
-        text_close(&params);
-    }
-    return status;
-}
-
-static int64_t number_of(const json_t *plan, const char *key)
-{
-    return json_integer_value(json_object_get(plan, key));
-}
-
-static bool params_are_within_limits(const json_t *children)
-{
-    for (size_t i = 0; i < json_array_size(children); i++) {
-        struct text params = {.max = PARAMS_BYTES_MAX};
-        bool is_fine = json_write(json_array_get(children, i), &params, NULL) == WEIR_OK;
-        text_close(&params);
-        if (!is_fine) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The code of the failure of a plan that makes no children, or NULL. */
-static const char *problem_of_plan(const json_t *plan, int64_t depth, int64_t other_children)
-{
-    const json_t *children = json_object_get(plan, "children");
-    bool is_readable = json_is_array(children) && json_is_integer(json_object_get(plan, "wanted")) &&
-                       json_is_integer(json_object_get(plan, "max_parallel"));
-    return !is_readable                                                                             ? "children_invalid"
-           : depth > CHILD_DEPTH_MOST                                                               ? "children_too_deep"
-           : (int64_t)json_array_size(children) + other_children > (int64_t)CHILDREN_OF_PARENT_MOST ? "children_too_many"
-           : !params_are_within_limits(children)                                                    ? "children_too_large"
-                                                                                                    : NULL;
-}
-
-static const char *text_of_problem(const char *problem)
-{
-    return strcmp(problem, "children_too_deep") == 0
-               ? "16 parents are above each other, and that is the limit; a workflow that starts itself needs an end"
-           : strcmp(problem, "children_too_many") == 0  ? "the steps of one execution may start 100000 children in all"
-           : strcmp(problem, "children_too_large") == 0 ? "the params of a child are larger than 1 MiB"
-                                                        : "the plan of the children cannot be read";
-}
-
-struct plan_row {
-    json_t *plan; /* NULL: it cannot be read */
-    int64_t depth;
-    int64_t others; /* children of other steps of the parent */
-};
-
-/* WEIR_NOT_FOUND: it is not there. A plan that was altered is no failure of the store. */
-static enum weir_status read_plan_row(struct advance *advance, const struct note *note, struct plan_row *row,
-                                      struct weir_error *error)
-{
-    struct connection *connection = advance->write.connection;
-    enum weir_status status = WEIR_OK;
-    sqlite3_stmt *s = connection_bind(connection, error, QUERY_READ_CHILD_PLAN, "tt", note->parent, note->step);
-    if (s == NULL) {
-        return statement_failure(error);
-    }
-    if (!connection_step(connection, s, &status, error)) {
-        return status == WEIR_OK ? WEIR_NOT_FOUND : status;
-    }
-    size_t length = (size_t)sqlite3_column_bytes(s, 0);
-    status = json_read_below(sqlite3_column_blob(s, 0), length, CHILDREN_PLAN_LEVELS, &row->plan, NULL);
-    row->depth = sqlite3_column_int64(s, 1);
-    row->others = sqlite3_column_int64(s, 2);
-    (void)sqlite3_reset(s);
-    advance->plan_left -= (int64_t)length / PLAN_PART_BYTES;
-    return status == WEIR_OUT_OF_MEMORY ? error_out_of_memory(error) : WEIR_OK;
-}
-
-/* Fills the row of the step, and makes those of its children. */
-static enum weir_status take_plan(struct advance *advance, const struct note *note, const struct plan_row *row,
-                                  struct weir_error *error)
-{
-    const json_t *plan = row->plan;
-    const char *problem = problem_of_plan(plan, row->depth, row->others);
-    const json_t *children = problem == NULL ? json_object_get(plan, "children") : NULL;
-    const json_t *priority = json_object_get(plan, "priority");
-    enum weir_status status = WEIR_OK;
-    sqlite3_stmt *s = connection_bind(
-        advance->write.connection, error, QUERY_FILL_CHILD_STEP, "ttttiiiiiiiitt", note->parent, note->step,
-        json_string_value(json_object_get(plan, "workflow")), json_string_value(json_object_get(plan, "executor_group")),
-        (int64_t)json_integer_value(priority), number_of(plan, "is_single"), number_of(plan, "waits_for_all"),
-        number_of(plan, "wanted"), number_of(plan, "max_parallel"), number_of(plan, "leaves"), row->depth,
-        (int64_t)json_array_size(children), problem, json_string_value(json_object_get(plan, "workspace")));
-    if (s == NULL) {
-        return statement_failure(error);
-    }
-    if (!json_is_integer(priority)) {
-        (void)sqlite3_bind_null(s, 5);
-    }
-    (void)connection_step(advance->write.connection, s, &status, error);
-    advance->plan_left -= (int64_t)json_array_size(children);
-    return status == WEIR_OK ? insert_children(advance, note, children, error) : status;
-}
-
-static enum weir_status read_plan(struct advance *advance, const struct note *note, struct weir_error *error)
-{
-    static const enum sqlite_query drops[] = {QUERY_DROP_OWN_PLAN, QUERY_DROP_CHILD_PLAN};
-    struct plan_row row = {.plan = NULL};
-    enum weir_status status = read_plan_row(advance, note, &row, error);
-    status = status == WEIR_OK ? take_plan(advance, note, &row, error) : status;
-    for (size_t i = 0; i < 2 && status == WEIR_OK; i++) {
-        status = connection_run(advance->write.connection, error, NULL, drops[i], "tt", note->parent, note->step);
-    }
-    json_decref(row.plan);
-    return status;
 }
 
 /* WEIR_NOT_FOUND: the step has no row any more. */
@@ -532,7 +397,7 @@ static enum weir_status write_failure(struct advance *advance, const struct chil
     const char *code = step->problem;
     char message[ERROR_TEXT_MAX] = "";
     enum weir_status status = WEIR_OK;
-    text_copy(message, sizeof message, code == NULL ? "" : text_of_problem(code));
+    text_copy(message, sizeof message, code == NULL ? "" : child_plan_problem_text(code));
     if (code == NULL) {
         sqlite3_stmt *s =
             connection_bind(connection, error, QUERY_FIRST_FAILED_CHILD, "tt", step->note->parent, step->note->step);
@@ -642,7 +507,7 @@ static enum weir_status look_at_step(struct advance *advance, const struct note 
         return note_again(advance, note, error);
     }
     if (status == WEIR_OK && step.count < 0) {
-        status = read_plan(advance, note, error);
+        status = child_plan_read(&advance->write, note->parent, note->step, &advance->plan_left, error);
         if (status == WEIR_NOT_FOUND) { /* the parent was purged before */
             return connection_run(advance->write.connection, error, NULL, QUERY_DELETE_CHILD_STEP, "tt", note->parent,
                                   note->step);

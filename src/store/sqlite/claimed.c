@@ -55,7 +55,8 @@ static enum weir_status read_params(struct claimed *claimed, struct claimed_item
     if (statement == NULL) {
         return statement_failure(error);
     }
-    item->params = "{}";
+    item->params = "";
+    item->params_length = 0;
     if (connection_step(claimed->connection, statement, &status, error)) {
         item->params_length = (size_t)sqlite3_column_bytes(statement, 0);
         item->params = column_copy(statement, 0, claimed->arena, &failed);

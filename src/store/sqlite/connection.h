@@ -41,6 +41,8 @@ struct connection {
     bool borrowed;                        /* the caller's own database: never closed (borrowed_store.h) */
     bool is_own_transaction;              /* borrowed: the open transaction was begun by this call, not by the caller */
     sqlite3_stmt *snapshot;               /* borrowed: a read that stays open, so that a verb sees one state; or NULL */
+    sqlite3 *archive;                     /* of the writer: open with a transaction of its own, or NULL (archive.h) */
+    int64_t archive_made;                 /* of a reader: which making of the archive it has attached; 0 = none */
 };
 
 /* --- life --- */

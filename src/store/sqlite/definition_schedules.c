@@ -74,12 +74,13 @@ enum weir_status schedule_refuse_owned(struct write *write, const char *name, st
 }
 
 static enum weir_status set_owned_schedule(struct write *write, const struct owned_schedule *schedule, int64_t owner,
-                                           struct weir_error *error)
+                                           struct published *published, struct weir_error *error)
 {
     const struct schedule_request *request = &schedule->request;
     char title[DEFINITION_TITLE_MAX];
     struct outer_act outer;
     bool is_own = false;
+    bool is_changed = false;
     int64_t id = 0;
     enum weir_status status =
         connection_read_integer(write->connection, error, &id, QUERY_FIND_SCHEDULE, "t", request->name);
@@ -95,14 +96,20 @@ static enum weir_status set_owned_schedule(struct write *write, const struct own
     }
     status = begin_inner_act(write, "schedule set", request->name, &outer, error);
     if (status == WEIR_OK) {
-        status = schedule_write(write, request, schedule->due_us, owner, is_new ? 0 : id, error);
+        status = schedule_write(write, request, schedule->due_us, owner, is_new ? 0 : id, &is_changed, error);
+    }
+    if (status == WEIR_OK && is_changed) {
+        published_add(published, is_new ? SCHEDULE_ADDED : SCHEDULE_CHANGED, request->name);
+        news_state(&write->news);
+    } else {
+        write->act.name = NULL; /* a setting that is too long for a row of `audit` cannot be compared there */
     }
     return end_inner_act(write, &outer, status, error);
 }
 
 /* One at a time, because each is an act. */
 static enum weir_status remove_schedules_but(struct write *write, const char *workflow, int64_t owner, const char *names,
-                                             struct weir_error *error)
+                                             struct published *published, struct weir_error *error)
 {
     for (;;) {
         char name[SCHEDULE_NAME_MAX + 1] = "";
@@ -128,6 +135,9 @@ static enum weir_status remove_schedules_but(struct write *write, const char *wo
         if (status != WEIR_OK) {
             return status;
         }
+        if (published != NULL) {
+            published_add(published, SCHEDULE_DELETED, name);
+        }
     }
 }
 
@@ -135,14 +145,14 @@ enum weir_status definition_remove_schedules(struct write *write, const char *wo
                                              struct weir_error *error)
 {
     INVARIANT(write != NULL && owner >= 0);
-    return remove_schedules_but(write, workflow, owner, "[]", error);
+    return remove_schedules_but(write, workflow, owner, "[]", NULL, error);
 }
 
 /* The removals go first, so that their places are free for new ones. */
 enum weir_status definition_set_schedules(struct write *write, const struct publication *publication, int64_t owner,
-                                          struct weir_error *error)
+                                          struct published *published, struct weir_error *error)
 {
-    INVARIANT(write != NULL && publication != NULL && owner >= 0);
+    INVARIANT(write != NULL && publication != NULL && owner >= 0 && published != NULL);
     const struct definition_schedules *schedules = publication->schedules;
     struct text names = {.max = DEFINITION_SCHEDULES_MAX * (SCHEDULE_NAME_MAX + 3) + 3};
     enum weir_status status = text_format(&names, "[");
@@ -151,15 +161,14 @@ enum weir_status definition_set_schedules(struct write *write, const struct publ
     }
     status = status == WEIR_OK && text_format(&names, "]") == WEIR_OK ? WEIR_OK : error_out_of_memory(error);
     if (status == WEIR_OK) {
-        status = remove_schedules_but(write, publication->name, owner, names.data, error);
+        status = remove_schedules_but(write, publication->name, owner, names.data, published, error);
     }
     text_close(&names);
     for (size_t i = 0; i < schedules->count && status == WEIR_OK; i++) {
-        status = set_owned_schedule(write, &schedules->items[i], owner, error);
+        status = set_owned_schedule(write, &schedules->items[i], owner, published, error);
         if (status != WEIR_OK) {
             definition_schedule_prefix(error, schedules->items[i].request.name);
         }
-        news_state(&write->news);
     }
     return status;
 }

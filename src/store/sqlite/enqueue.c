@@ -24,6 +24,7 @@
 #include "base/shell_quote.h"
 #include "base/text.h"
 #include "store/refusal.h"
+#include "store/sqlite/archive.h"
 #include "store/sqlite/borrowed_store.h"
 #include "store/sqlite/stream.h"
 
@@ -262,7 +263,7 @@ static enum weir_status answer_known_key(struct enqueue_context *context, const 
 {
     sqlite3_stmt *find =
         connection_bind(context->connection, error, QUERY_FIND_KEY, "it", workspace_id, request->idempotency_key);
-    enum weir_status status = WEIR_FAILED;
+    enum weir_status status = WEIR_OK;
     if (find == NULL) {
         return statement_failure(error);
     }
@@ -273,11 +274,18 @@ static enum weir_status answer_known_key(struct enqueue_context *context, const 
     const char *params = (const char *)sqlite3_column_blob(find, 3);
     size_t length = (size_t)sqlite3_column_bytes(find, 3);
     bool empty = enqueue_has_no_params(request);
-    bool same =
-        workflow != NULL && strcmp(workflow, request->workflow) == 0 &&
-        (empty ? params == NULL
-               : params != NULL && length == request->params_length && memcmp(params, request->params, length) == 0);
-    if (same) {
+    bool has_them =
+        empty ? params == NULL
+              : params != NULL && length == request->params_length && memcmp(params, request->params, length) == 0;
+    if (sqlite3_column_int(find, 4) != 0) {
+        status = archive_has_params(context->connection, column_text(find, 0), empty ? NULL : request->params,
+                                    request->params_length, &has_them, error);
+    }
+    if (status != WEIR_OK) {
+        (void)sqlite3_reset(find);
+        return status;
+    }
+    if (workflow != NULL && strcmp(workflow, request->workflow) == 0 && has_them) {
         result->duplicate = true;
         text_copy(result->id, sizeof result->id, column_text(find, 0));
     } else {

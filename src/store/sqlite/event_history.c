@@ -49,5 +49,8 @@ enum weir_status event_history_after_step(struct write *write, const struct reco
 enum weir_status event_history_close_steps(struct write *write, const char *id, int64_t fence, struct weir_error *error)
 {
     INVARIANT(id != NULL);
-    return connection_run(write->connection, error, NULL, QUERY_CLOSE_STEPS, "tii", id, write->now_us, fence);
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_CLOSE_INTERRUPTED_STEPS, "t", id);
+    return status == WEIR_OK
+               ? connection_run(write->connection, error, NULL, QUERY_CLOSE_STEPS, "tii", id, write->now_us, fence)
+               : status;
 }

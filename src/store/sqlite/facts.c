@@ -91,24 +91,29 @@ static void add_lane(struct facts *facts, enum news_kind kind, int64_t node_id, 
     }
 }
 
-/* The facts of all lanes in a row of the news. */
-static enum weir_status add_lanes(struct facts *facts, enum news_kind kind, int64_t node_id, const char *lanes,
-                                  struct weir_error *error)
-{
-    struct lane_delta delta;
-    bool bad = lanes == NULL;
-    while (!bad && news_next_lane(&lanes, &delta, &bad)) {
-        add_lane(facts, kind, node_id, &delta);
-    }
-    return bad ? error_set(error, WEIR_STORE_CORRUPT, "a row of the news is damaged") : WEIR_OK;
-}
-
 /* Names the facts that the scheduler must read again. */
 static void add_needs(struct facts *facts, unsigned needs, int64_t due_us)
 {
     struct schedule_fact *fact = facts_add(facts, FACT_NEWS);
     fact->flags = needs;
     fact->due_us = due_us;
+}
+
+/* The facts of all lanes in a row of the news. */
+static enum weir_status add_lanes(struct facts *facts, enum news_kind kind, int64_t node_id, const char *lanes,
+                                  struct weir_error *error)
+{
+    struct lane_delta delta;
+    bool bad = lanes == NULL;
+    bool ends_without_slot = false;
+    while (!bad && news_next_lane(&lanes, &delta, &bad)) {
+        add_lane(facts, kind, node_id, &delta);
+        ends_without_slot = ends_without_slot || (kind == NEWS_ENDED && delta.held == 0);
+    }
+    if (ends_without_slot) {
+        add_needs(facts, NEED_NOTHING, 0);
+    }
+    return bad ? error_set(error, WEIR_STORE_CORRUPT, "a row of the news is damaged") : WEIR_OK;
 }
 
 /* Workspaces that the acts name; with too many of them, all. */

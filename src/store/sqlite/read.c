@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "queue/item.h"
 #include "store/reading.h"
+#include "store/sqlite/archive.h"
 #include "store/sqlite/filter_query.h"
 #include "store/sqlite/row_json.h"
 
@@ -594,6 +595,9 @@ static enum weir_status read_status(struct store *store, struct connection *conn
     }
     if (status == WEIR_OK) {
         status = add_scheduler(connection, now_us, answer, error);
+    }
+    if (status == WEIR_OK) {
+        status = archive_add_status(connection, answer, error);
     }
     if (status == WEIR_OK) {
         enum weir_status found = connection_read_integer(connection, error, &oldest_us, QUERY_OLDEST_PENDING, "ii",

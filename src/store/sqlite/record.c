@@ -168,6 +168,19 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
     return status;
 }
 
+enum weir_status item_end_if_cancelled(struct write *write, const char *id, struct weir_error *error)
+{
+    INVARIANT(id != NULL);
+    int64_t is_cancelled = 0;
+    enum weir_status status =
+        connection_read_integer(write->connection, error, &is_cancelled, QUERY_LEFT_CANCELLED, "t", id);
+    struct ending ending = {.id = id, .state = ITEM_CANCELLED};
+    if (status == WEIR_OK && is_cancelled != 0) {
+        return item_end(write, &ending, error);
+    }
+    return status == WEIR_NOT_FOUND ? WEIR_OK : status;
+}
+
 /* A worker has reported the end, which is an act. The item has ended by then: it has no setting before. */
 static enum weir_status note_reported_end(struct write *write, const struct record *record, struct weir_error *error)
 {
@@ -475,9 +488,10 @@ static enum weir_status record_given_back(struct recording *recording, struct re
     if (status == WEIR_OK) {
         status = news_hand_over(&write->news, write->connection, item.node_id, item.lane_id, error);
     }
-    return status == WEIR_OK
-               ? stream_add(&write->news, write->connection, STREAM_GIVE_BACK, record->id, item.workspace_id, error)
-               : status;
+    if (status == WEIR_OK) {
+        status = stream_add(&write->news, write->connection, STREAM_GIVE_BACK, record->id, item.workspace_id, error);
+    }
+    return status == WEIR_OK ? item_end_if_cancelled(write, record->id, error) : status;
 }
 
 static bool is_end(enum record_kind kind)

@@ -13,7 +13,8 @@
  *      deaths ends as poison.
  *   6. The row stays CLAIMED without a node: its slot stays taken, and the scheduler assigns the item before all
  *      others.
- *   7. When a node has no item left, mark it as recovered.
+ *   7. End an item with a requested cancel, of which nothing can run: its group may have no other node.
+ *   8. When a node has no item left, mark it as recovered.
  *
  * It never gives an item to a node, and never takes an old claim that the caller still knows to run. The duties thread of
  * each node runs it; two nodes that recover at once take turns, because SQLite has one writer. The record thread hands
@@ -151,6 +152,7 @@ static enum weir_status hand_over(struct write *write, const struct lost_item *i
         status = end_as_poison(write, item, error);
         result->poisoned++;
     } else {
+        status = status == WEIR_OK ? item_end_if_cancelled(write, item->id, error) : status;
         result->handed_over++;
     }
     return status;
@@ -400,6 +402,9 @@ enum weir_status recover_give_back_all(struct write *write, int64_t node_id, siz
         if (status == WEIR_OK) {
             status = stream_add(&write->news, write->connection, STREAM_GIVE_BACK, items[i].id,
                                 lane_workspace_id(items[i].lane_id), error);
+        }
+        if (status == WEIR_OK) {
+            status = item_end_if_cancelled(write, items[i].id, error);
         }
     }
     free(items);

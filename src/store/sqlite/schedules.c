@@ -107,10 +107,11 @@ static enum weir_status remove_firings_beside_one(struct write *write, int64_t i
 }
 
 enum weir_status schedule_write(struct write *write, const struct schedule_request *request, int64_t due_us, int64_t owner,
-                                int64_t id, struct weir_error *error)
+                                int64_t id, bool *ret_changed, struct weir_error *error)
 {
-    INVARIANT(write != NULL && request != NULL && owner >= SCHEDULE_OF_NO_DEFINITION);
+    INVARIANT(write != NULL && request != NULL && owner >= SCHEDULE_OF_NO_DEFINITION && ret_changed != NULL);
     bool is_new = id == 0;
+    int64_t changes = 0;
     struct text ids = {.max = SCHEDULE_WORKSPACES_MOST * 24};
     int64_t count = 0;
     enum weir_status status = WEIR_OK;
@@ -132,13 +133,16 @@ enum weir_status schedule_write(struct write *write, const struct schedule_reque
     if (status == WEIR_OK) {
         const struct recurrence_text *when = &request->when;
         const char *zone = when->zone == NULL && when->cron != NULL ? "UTC" : when->zone;
-        status = connection_run(
-            write->connection, error, NULL, QUERY_SET_SCHEDULE, "tttiiiitttttiiii", request->name, when->cron, zone,
-            when->every_us, request->jitter_us, when->from_us, when->until_us, request->workflow, request->params, ids.data,
-            request->plan, schedule_overlap_name(request->overlap), request->catch_up_us, write->now_us, due_us, owner);
+        status =
+            connection_run(write->connection, error, &changes, is_new ? QUERY_INSERT_SCHEDULE : QUERY_CHANGE_SCHEDULE,
+                           "tttiiiitttttiiii", request->name, when->cron, zone, when->every_us, request->jitter_us,
+                           when->from_us, when->until_us, request->workflow, request->params, ids.data, request->plan,
+                           schedule_overlap_name(request->overlap), request->catch_up_us, write->now_us, due_us, owner);
     }
     text_close(&ids);
-    return status == WEIR_OK && !is_new ? remove_firings_beside_one(write, id, request->name, error) : status;
+    *ret_changed = changes > 0;
+    return status == WEIR_OK && !is_new && changes > 0 ? remove_firings_beside_one(write, id, request->name, error)
+                                                       : status;
 }
 
 enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_request *request, int64_t due_us,
@@ -147,6 +151,7 @@ enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_
     INVARIANT(request != NULL && ret_is_new != NULL);
     struct write write;
     int64_t id = 0;
+    bool is_changed = false;
     enum weir_status status = write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
@@ -158,9 +163,11 @@ enum weir_status sqlite_schedule_set(struct store *store, const struct schedule_
         status = act_begin(&write, "schedule set", "schedule", request->name, NULL, error);
     }
     if (status == WEIR_OK) {
-        status = schedule_write(&write, request, due_us, SCHEDULE_OF_NO_DEFINITION, is_new ? 0 : id, error);
+        status = schedule_write(&write, request, due_us, SCHEDULE_OF_NO_DEFINITION, is_new ? 0 : id, &is_changed, error);
     }
-    news_state(&write.news);
+    if (is_changed) {
+        news_state(&write.news);
+    }
     status = write_end(&write, status, error);
     *ret_is_new = status == WEIR_OK ? is_new : *ret_is_new;
     return status;

@@ -4,7 +4,9 @@
  *      user_version). So a crash leaves it done or not begun, and a migration can be repeated.
  *   2. Views hold no data. All of them are made anew in one transaction when their checksum differs from the one on
  *      record.
- *   3. Each step reads the number again under the write lock, because another process may have migrated meanwhile.
+ *   3. A new file gets all of it in one transaction: no process and no crash finds tables without their views. Other
+ *      processes wait for this transaction (new_file.h).
+ *   4. Each step reads the number again under the write lock, because another process may have migrated meanwhile.
  *
  * A migration never changes a file with a newer schema. Runs in the caller's thread.
  */
@@ -222,22 +224,30 @@ static enum weir_status migrate_step(struct connection *connection, const struct
                              : status;
 }
 
-/* Runs the next step in a transaction of its own. */
-static enum weir_status migrate_next(struct connection *connection, const struct store *store, bool *ret_done,
+/* Runs the next step in a transaction of its own, or all steps of a new file in one. */
+static enum weir_status migrate_next(struct connection *connection, const struct store *store, int *applied, bool *ret_done,
                                      struct weir_error *error)
 {
+    int version = 0;
+    int made = 0;
     enum weir_status status = connection_begin(connection, QUERY_BEGIN_IMMEDIATE, error);
     if (status != WEIR_OK) {
         return status;
     }
-    status = migrate_step(connection, store, ret_done, error);
+    status = read_version(connection, &version, error);
+    do {
+        status = status == WEIR_OK ? migrate_step(connection, store, ret_done, error) : status;
+        made += status == WEIR_OK && !*ret_done;
+    } while (status == WEIR_OK && version == 0 && !*ret_done);
     if (status == WEIR_OK) {
         status = connection_run(connection, error, NULL, QUERY_COMMIT, "");
     }
     if (status != WEIR_OK) {
         connection_rollback(connection);
+        return status;
     }
-    return status;
+    *applied += made;
+    return WEIR_OK;
 }
 
 enum weir_status sqlite_migrate(struct store *store, int *ret_applied, struct weir_error *error)
@@ -252,9 +262,9 @@ enum weir_status sqlite_migrate(struct store *store, int *ret_applied, struct we
         return status;
     }
     while (status == WEIR_OK && !done) {
-        status = migrate_next(connection, store, &done, error);
-        applied += status == WEIR_OK && !done;
+        status = migrate_next(connection, store, &applied, &done, error);
     }
+    sqlite_file_made(self->file);
     write_cancel(self->file);
     if (ret_applied != NULL) {
         *ret_applied = applied;

@@ -358,12 +358,16 @@ enum weir_status sqlite_publish(struct store *store, const struct publication *p
         status = publish_version(&write, publication, workspace_id, &published, error);
     }
     if (status == WEIR_OK) {
-        status = definition_set_schedules(&write, publication, workspace_id, error);
+        status = definition_set_schedules(&write, publication, workspace_id, &published, error);
     }
     if (published.unchanged) {
         write.act.name = NULL;
     }
-    status = write_end(&write, status, error);
+    if (status == WEIR_OK && publication->only_try) {
+        write_undo(&write);
+    } else {
+        status = write_end(&write, status, error);
+    }
     if (status == WEIR_OK) {
         *ret_published = published;
     }

@@ -30,6 +30,7 @@
 #include "base/failpoint.h"
 #include "base/fifo_mutex.h"
 #include "store/sqlite/file_identity.h"
+#include "store/sqlite/new_file.h"
 #include "store/sqlite/wal_damage.h"
 #include "store/sqlite/wal_preallocate.h"
 
@@ -43,6 +44,7 @@ struct sqlite_file {
     struct file_identity identity; /* guarded by writer_lock */
     bool in_transaction;
     bool read_only; /* then its writer cannot write, and is shared by such handles alone */
+    int making;     /* guarded by writer_lock: the lock of a new file (new_file.h), until it has its schema */
     char path[];
 };
 
@@ -103,6 +105,22 @@ static struct sqlite_file *find_file(const struct connection_options *options)
     return NULL;
 }
 
+/* Whether a handle of this process has the file open. It waits for none, because its maker may be this thread. */
+static bool is_open_here(const char *path)
+{
+    struct stat facts;
+    bool found = false;
+    if (stat(path, &facts) != 0) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&files_lock);
+    for (const struct sqlite_file *file = files; file != NULL && !found; file = file->next) {
+        found = file->device == facts.st_dev && file->inode == facts.st_ino;
+    }
+    (void)pthread_mutex_unlock(&files_lock);
+    return found;
+}
+
 /* A process without its files must not clean up either: the log under that name may be another database's by now. */
 static enum weir_status check_files(struct sqlite_file *file, struct weir_error *error)
 {
@@ -115,8 +133,23 @@ static enum weir_status check_files(struct sqlite_file *file, struct weir_error 
     return status;
 }
 
-/* Opens the writer and checks the log for damage. */
-static enum weir_status open_file(const struct connection_options *options, struct sqlite_file **ret_file,
+/* Keeps the lock of a new file until its schema is made; of a file that has one, releases it. */
+static void keep_making(struct sqlite_file *file, int making)
+{
+    int64_t version = 0;
+    file->making = making;
+    if (making != NEW_FILE_NO_LOCK) {
+        bool is_read = connection_read_integer(&file->writer, NULL, &version, QUERY_READ_SCHEMA_VERSION, "") == WEIR_OK;
+        if (is_read && version > 0) {
+            sqlite_file_made(file);
+        } else {
+            FAILPOINT("store_created");
+        }
+    }
+}
+
+/* Opens the writer and checks the log for damage. Takes the lock of a new file on WEIR_OK. */
+static enum weir_status open_file(const struct connection_options *options, int making, struct sqlite_file **ret_file,
                                   struct weir_error *error)
 {
     size_t length = strlen(options->path) + 1;
@@ -148,6 +181,7 @@ static enum weir_status open_file(const struct connection_options *options, stru
     file->references = 1;
     fifo_mutex_init(&file->writer_lock);
     (void)check_files(file, NULL); /* notes them; of a new store the log comes with the first write */
+    keep_making(file, making);
     file->next = files;
     files = file;
     *ret_file = file;
@@ -182,16 +216,31 @@ enum weir_status sqlite_file_open(const struct connection_options *options, stru
     if (status != WEIR_OK) {
         return status;
     }
+    /* Before the lock of the list, so that a wait for another process does not keep this one from its other stores. */
+    int making = NEW_FILE_NO_LOCK;
+    if (!is_open_here(options->path)) {
+        making = new_file_await(options->path, options->create, STORE_DEADLINE_US);
+    }
     (void)pthread_mutex_lock(&files_lock);
     struct sqlite_file *file = find_file(options);
     if (file != NULL) {
         file->references++;
         *ret_file = file;
     } else {
-        status = open_file(options, ret_file, error);
+        status = open_file(options, making, ret_file, error);
+    }
+    if (file != NULL || status != WEIR_OK) {
+        new_file_release(making);
     }
     (void)pthread_mutex_unlock(&files_lock);
     return status;
+}
+
+void sqlite_file_made(struct sqlite_file *file)
+{
+    INVARIANT(file != NULL);
+    new_file_release(file->making);
+    file->making = NEW_FILE_NO_LOCK;
 }
 
 struct sqlite_file *sqlite_file_share(struct sqlite_file *file)
@@ -217,6 +266,7 @@ void sqlite_file_release(struct sqlite_file *file)
             *at = file->next;
         }
         connection_close(&file->writer);
+        sqlite_file_made(file);
         fifo_mutex_close(&file->writer_lock);
         free(file);
     }

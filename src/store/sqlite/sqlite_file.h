@@ -14,11 +14,13 @@
 
 struct sqlite_file;
 
-/* Opens or joins the writer of this file (by device and inode). */
+/* Opens or joins the writer of this file (by device and inode). Waits while another process makes the file. */
 enum weir_status sqlite_file_open(const struct connection_options *options, struct sqlite_file **ret_file,
                                   struct weir_error *error);
 struct sqlite_file *sqlite_file_share(struct sqlite_file *file);
 void sqlite_file_release(struct sqlite_file *file);
+/* The schema is committed, or cannot be made: processes that wait for a new file go on. The caller has the writer. */
+void sqlite_file_made(struct sqlite_file *file);
 /* For readers, who need no log: whether the database is still the opened one. Any thread. */
 enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error);
 

@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "store/refusal.h"
+#include "store/sqlite/archive.h"
 #include "store/sqlite/borrowed_store.h"
 
 enum { BACKUP_STEP_PAGES = 1024 };
@@ -146,6 +147,33 @@ enum weir_status store_reader(struct store *store, struct connection **ret_conne
     return WEIR_OK;
 }
 
+enum weir_status store_begin_read(struct store *store, struct connection **ret_connection, struct weir_error *error)
+{
+    INVARIANT(store != NULL && ret_connection != NULL);
+    struct connection *reader = NULL;
+    bool is_old = true;
+    enum weir_status status = WEIR_OK;
+    while (status == WEIR_OK && is_old) {
+        status = store_reader(store, &reader, error);
+        if (status == WEIR_OK) {
+            status = connection_begin(reader, QUERY_BEGIN_READ, error);
+        }
+        if (status != WEIR_OK || reader->borrowed) {
+            *ret_connection = reader;
+            return status;
+        }
+        status = archive_attach(reader, &is_old, error);
+        if (status == WEIR_SCHEMA_MISSING) {
+            status = WEIR_OK; /* a store that was not migrated: the caller's own reading reports that */
+        }
+        if (status != WEIR_OK || is_old) {
+            connection_close(reader);
+        }
+    }
+    *ret_connection = reader;
+    return status;
+}
+
 enum weir_status snapshot_begin(struct store *store, struct connection **ret_connection, struct weir_error *error)
 {
     INVARIANT(store != NULL && ret_connection != NULL);
@@ -154,10 +182,7 @@ enum weir_status snapshot_begin(struct store *store, struct connection **ret_con
         return borrowed_store_begin_read(*ret_connection, error);
     }
     enum weir_status status = sqlite_file_check(sqlite_of(store)->file, error);
-    if (status == WEIR_OK) {
-        status = store_reader(store, ret_connection, error);
-    }
-    return status == WEIR_OK ? connection_begin(*ret_connection, QUERY_BEGIN_READ, error) : status;
+    return status == WEIR_OK ? store_begin_read(store, ret_connection, error) : status;
 }
 
 void snapshot_end(struct connection *connection)
@@ -198,6 +223,7 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
 enum weir_status write_finish(struct write *write, struct weir_error *error)
 {
     INVARIANT(write->connection != NULL);
+    sqlite3 *archive = NULL;
     enum weir_status status = news_write(&write->news, write->connection, error);
     if (status == WEIR_OK) {
         status = act_record(write, error);
@@ -205,16 +231,22 @@ enum weir_status write_finish(struct write *write, struct weir_error *error)
     if (status == WEIR_OK) {
         status = connection_mark_clock(write->connection, write->now_us, error);
     }
+    if (status == WEIR_OK) { /* archive.h has the reason of the order */
+        status = archive_commit(write->connection, &archive, error);
+    }
     if (status != WEIR_OK) {
         write_undo(write);
         return status;
     }
-    return write->connection->borrowed ? borrowed_store_finish(write->connection, error)
-                                       : write_commit(write->store->file, error);
+    status = write->connection->borrowed ? borrowed_store_finish(write->connection, error)
+                                         : write_commit(write->store->file, error);
+    archive_close(archive); /* it may copy its log, and no other writer waits for that */
+    return status;
 }
 
 void write_undo(struct write *write)
 {
+    archive_undo(write->connection);
     if (write->connection->borrowed) {
         borrowed_store_undo(write->connection);
     } else {
@@ -349,25 +381,85 @@ static enum weir_status copy_to(struct store *store, const char *path, struct we
     return status;
 }
 
-static enum weir_status sqlite_backup(struct store *store, const char *path, struct weir_error *error)
-{
+/* A file of a backup: its name when it is whole, and before. */
+struct backup_name {
+    const char *path;
     char partial[PATH_MAX];
-    int length = snprintf(partial, sizeof partial, "%s.partial", path);
-    if (length < 0 || (size_t)length >= sizeof partial) {
+};
+
+static enum weir_status find_backup_name(const char *path, struct backup_name *ret_name, struct weir_error *error)
+{
+    ret_name->path = path;
+    int length = snprintf(ret_name->partial, sizeof ret_name->partial, "%s.partial", path);
+    if (length < 0 || (size_t)length >= sizeof ret_name->partial) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the path of the backup is too long");
     }
     enum weir_status status = require_free(path, "a backup never overwrites; give a new path", error);
+    return status == WEIR_OK
+               ? require_free(ret_name->partial, "it is of a backup that runs or was killed; remove it if none runs", error)
+               : status;
+}
+
+/* Copies the archive after the store, so that it has all content that the copy of the store does not have. */
+static enum weir_status copy_archive(struct store *store, sqlite3 *archive, const char *path, struct weir_error *error)
+{
+    sqlite3 *target = NULL;
+    enum weir_status status = WEIR_OK;
+    if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL) !=
+        SQLITE_OK) {
+        status = error_set(error, WEIR_STORE_UNREACHABLE, "cannot write %s", path);
+    } else {
+        status = copy_pages(store, archive, target, error);
+    }
+    (void)sqlite3_close(target);
+    return status;
+}
+
+/* The archive gets its name first: a copy of the store is then never without it. */
+static enum weir_status backup_both(struct store *store, sqlite3 *archive, struct backup_name *of_store,
+                                    struct backup_name *of_archive, struct weir_error *error)
+{
+    enum weir_status status = copy_to(store, of_store->partial, error);
+    if (status == WEIR_OK && archive != NULL) {
+        status = copy_archive(store, archive, of_archive->partial, error);
+    }
+    if (status == WEIR_OK && archive != NULL) {
+        status = give_name(of_archive->partial, of_archive->path, error);
+    }
     if (status == WEIR_OK) {
-        status = require_free(partial, "it is of a backup that runs or was killed; remove it if none runs", error);
+        status = give_name(of_store->partial, of_store->path, error);
     }
-    if (status != WEIR_OK) {
-        return status;
+    (void)unlink(of_store->partial); /* of a backup that failed, or the second link */
+    if (archive != NULL) {
+        (void)unlink(of_archive->partial);
     }
-    status = copy_to(store, partial, error);
+    return status;
+}
+
+static enum weir_status sqlite_backup(struct store *store, const char *path, struct weir_error *error)
+{
+    struct backup_name of_store;
+    struct backup_name of_archive;
+    char archive_path[ARCHIVE_PATH_MAX] = "";
+    struct connection *connection;
+    sqlite3 *archive = NULL;
+    enum weir_status status = find_backup_name(path, &of_store, error);
     if (status == WEIR_OK) {
-        status = give_name(partial, path, error);
+        status = store_reader(store, &connection, error);
     }
-    (void)unlink(partial); /* of a backup that failed, or the second link */
+    if (status == WEIR_OK) {
+        status = archive_open(connection, false, 0, &archive, error);
+        status = status == WEIR_SCHEMA_MISSING ? WEIR_OK : status;
+    }
+    if (status == WEIR_OK && archive != NULL) {
+        status = archive_path_of(path, archive_path)
+                     ? find_backup_name(archive_path, &of_archive, error)
+                     : error_set(error, WEIR_INVALID_ARGUMENT, "the path of the backup is too long");
+    }
+    if (status == WEIR_OK) {
+        status = backup_both(store, archive, &of_store, &of_archive, error);
+    }
+    archive_close(archive);
     return status;
 }
 
@@ -419,6 +511,7 @@ const struct store_driver sqlite_store_driver = {
     .write_logs = sqlite_write_logs,
     .list_logs = sqlite_list_logs,
     .read_log = sqlite_read_log,
+    .archive = sqlite_archive,
     .purge_logs = sqlite_purge_logs,
     .note_act = sqlite_note_act,
     .purge_audit = sqlite_purge_audit,

@@ -65,6 +65,8 @@ void write_undo(struct write *write);
 enum weir_status write_end(struct write *write, enum weir_status status, struct weir_error *error);
 /* The handle's own reading connection, with its deadline set. */
 enum weir_status store_reader(struct store *store, struct connection **ret_connection, struct weir_error *error);
+/* Begins a read transaction on it. It sees the archive, too. */
+enum weir_status store_begin_read(struct store *store, struct connection **ret_connection, struct weir_error *error);
 /* One state of the store for all that is read until snapshot_end(): foreign changes are seen before or after it, never
  * half.
  */
@@ -159,6 +161,7 @@ enum weir_status sqlite_read_log(struct store *, const char *, const char *, int
                                  struct log_chunk **, size_t *, struct weir_error *);
 enum weir_status sqlite_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status sqlite_note_act(struct store *, const char *, const char *, const char *, struct weir_error *);
+enum weir_status sqlite_archive(struct store *, const struct archive_order *, struct archive_result *, struct weir_error *);
 enum weir_status sqlite_purge_audit(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status sqlite_token_create(struct store *, const struct token_request *, int64_t *, struct weir_error *);
 enum weir_status sqlite_token_revoke(struct store *, const char *, struct weir_error *);
@@ -209,6 +212,8 @@ struct ending {
     const char *error;
 };
 enum weir_status item_end(struct write *write, const struct ending *ending, struct weir_error *error);
+/* After an item has lost its node: ends it as CANCELLED if that was requested and nothing can run of it any more. */
+enum weir_status item_end_if_cancelled(struct write *write, const char *id, struct weir_error *error);
 
 /* --- recovery (recover.c) --- */
 

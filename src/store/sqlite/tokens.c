@@ -14,7 +14,8 @@
 
 /* --- creation --- */
 
-/* The ids of the workspaces as a JSON array; nothing is added when the token has all of them. */
+/* The ids of the workspaces as a JSON array; nothing is added when the token has all of them. A session leaves out those
+ * that do not exist, but not the last one. */
 static enum weir_status find_workspaces(struct write *write, const struct token_request *request, struct text *ids,
                                         struct weir_error *error)
 {
@@ -22,12 +23,18 @@ static enum weir_status find_workspaces(struct write *write, const struct token_
     for (size_t i = 0; i < request->workspace_count && !request->has_all_workspaces && status == WEIR_OK; i++) {
         int64_t id = 0;
         const char *name = request->workspaces[i];
+        bool has_further = ids->length > 0 || i + 1 < request->workspace_count;
         status = connection_read_integer(write->connection, error, &id, QUERY_FIND_WORKSPACE, "t", name);
+        if (status == WEIR_NOT_FOUND && request->is_session && has_further) {
+            error_clear(error);
+            status = WEIR_OK;
+            continue;
+        }
         if (status == WEIR_NOT_FOUND) {
             return write_refuse_name(write, QUERY_WORKSPACE_NAMES, WEIR_WORKSPACE_NOT_FOUND, "workspace", name,
                                      WORKSPACE_HOW, error);
         }
-        if (status == WEIR_OK && text_format(ids, "%s%" PRId64, i == 0 ? "[" : ",", id) != WEIR_OK) {
+        if (status == WEIR_OK && text_format(ids, "%s%" PRId64, ids->length == 0 ? "[" : ",", id) != WEIR_OK) {
             status = error_out_of_memory(error);
         }
     }

@@ -137,8 +137,8 @@ static enum weir_status add_holders(struct why *why, int64_t workspace_id, struc
 {
     json_t *holders = json_array();
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement =
-        connection_bind(why->connection, error, QUERY_SLOT_HOLDERS, "ii", workspace_id, (int64_t)HOLDERS_MOST);
+    sqlite3_stmt *statement = connection_bind(why->connection, error, QUERY_SLOT_HOLDERS, "iii", workspace_id,
+                                              (int64_t)HOLDERS_MOST, why->now_us);
     if (statement == NULL) {
         json_decref(holders);
         return statement_failure(error);
@@ -146,9 +146,12 @@ static enum weir_status add_holders(struct why *why, int64_t workspace_id, struc
     while (connection_step(why->connection, statement, &status, error)) {
         int64_t since_us = sqlite3_column_type(statement, 4) != SQLITE_NULL ? sqlite3_column_int64(statement, 4)
                                                                             : sqlite3_column_int64(statement, 3);
-        json_t *holder = json_pack("{s:s, s:s, s:s?, s:s?, s:I}", "id", column_text(statement, 0), "status",
-                                   column_text(statement, 1), "node", column_text(statement, 2), "step_names",
-                                   column_text(statement, 5), "running_us", (json_int_t)(why->now_us - since_us));
+        bool has_node = sqlite3_column_type(statement, 7) == SQLITE_NULL;
+        json_t *holder =
+            json_pack("{s:s, s:s, s:s?, s:s?, s:I, s:s?, s:o}", "id", column_text(statement, 0), "status",
+                      column_text(statement, 1), "node", column_text(statement, 2), "step_names", column_text(statement, 5),
+                      "running_us", (json_int_t)(why->now_us - since_us), "executor_group", column_text(statement, 6),
+                      "nodes_live", has_node ? json_null() : json_integer(sqlite3_column_int64(statement, 7)));
         (void)json_array_append_new(holders, holder);
     }
     return json_object_set_new(why->answer, "slot_holders", holders) == 0 ? status : error_out_of_memory(error);
@@ -247,6 +250,7 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
     bool is_silent = !waits && sqlite3_column_type(item, WHY_NODE_SILENT_AT) != SQLITE_NULL;
     enum pending_reason reason = waits ? choose_reason(item, is_unserved) : REASON_READY;
     bool lacks_node = waits && reason == REASON_NO_NODE_IN_GROUP;
+    bool is_left = waits && (reason == REASON_HANDED_OVER || reason == REASON_QUARANTINED);
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
@@ -275,8 +279,8 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
                 : column_time_json(item, WHY_NODE_UNREACHABLE_AT),
         "engine_impaired_since", waits ? json_null() : column_time_json(item, WHY_NODE_IMPAIRED_AT), "node_silent_since",
         is_silent ? column_time_json(item, WHY_NODE_SILENT_AT) : json_null(), "nodes_live",
-        lacks_node || is_silent ? json_integer(sqlite3_column_int64(item, WHY_NODES_LIVE)) : json_null(), "paused_node",
-        lacks_node ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
+        lacks_node || is_left || is_silent ? json_integer(sqlite3_column_int64(item, WHY_NODES_LIVE)) : json_null(),
+        "paused_node", lacks_node ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
         (json_int_t)(now_us - sqlite3_column_int64(item, WHY_CREATED_AT)), "suspicion",
         (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT),
         "stuck_since", column_time_json(item, WHY_STUCK_AT), "waiting_for", is_parked ? wait_kind_name(wait) : NULL);

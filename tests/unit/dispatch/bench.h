@@ -107,6 +107,8 @@ static inline int close_bench(void **state)
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         (void)snprintf(path, sizeof path, "%s/weir.db%s", bench->folder, endings[i]);
         (void)unlink(path);
+        (void)snprintf(path, sizeof path, "%s/weir-archive.db%s", bench->folder, endings[i]);
+        (void)unlink(path);
     }
     assert_int_equal(rmdir(bench->folder), 0);
     free(bench);

@@ -266,6 +266,25 @@ static void a_deleted_definition_fails_its_item_and_no_other(void **state)
     assert_true(check_names(bench, lost));
 }
 
+/* Without its params it would do something else. */
+static void lost_params_fail_their_item_and_no_other(void **state)
+{
+    struct bench *bench = *state;
+    char other[UUID_TEXT_MAX];
+    struct enqueue_request request = {
+        .workspace = "many", .workflow = "plain", .params = "{\"customer\":42}", .params_length = 15};
+    struct enqueue_result lost;
+    assert_int_equal(store_enqueue(bench->store, &request, 1, &lost, NULL), WEIR_OK);
+    enqueue_at(bench, "many", "plain", 0, other);
+    run_sql("DELETE FROM execution_params");
+    start_node(bench);
+    pass(bench, MINUTE);
+    assert_int_equal(runs_begun(bench, lost.id), 0);
+    assert_string_equal(text_of(bench, lost.id, "status"), "FAILED");
+    assert_string_equal(text_of(bench, lost.id, "error_code"), "params_lost");
+    assert_string_equal(text_of(bench, other, "status"), "COMPLETED");
+}
+
 static void hold_the_lock(struct bench *bench, int64_t at_most_us)
 {
     struct lock_request request = {.name = "processExecutionQueue", .holder = "riven", .at_most_us = at_most_us};
@@ -512,6 +531,7 @@ int main(void)
         TEST(a_second_start_has_the_id_of_the_first),
         TEST(a_deleted_workspace_stops_no_other),
         TEST(a_deleted_definition_fails_its_item_and_no_other),
+        TEST(lost_params_fail_their_item_and_no_other),
         TEST(without_the_lock_nothing_is_claimed_until_it_is_free),
         TEST(an_engine_that_is_down_fails_nothing),
         TEST(a_claim_that_loses_its_connection_is_tried_again),

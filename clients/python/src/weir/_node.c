@@ -1,6 +1,7 @@
 /* Node and Call: workers and their handlers. See _weir.c for the rules of the binding. */
 #include "_binding.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -155,11 +156,15 @@ static PyObject *call_on_cancel(struct call *self, PyObject *function)
     PyObject *old = self->on_cancel;
     Py_INCREF(function);
     self->on_cancel = function;
-    Py_XDECREF(old);
     struct weir_call *call = self->call;
-    Py_BEGIN_ALLOW_THREADS
-    weir_call_on_cancel(call, tell_cancel, self);
-    Py_END_ALLOW_THREADS
+    if (old == NULL) { /* no other function runs that this one would wait for */
+        weir_call_on_cancel(call, tell_cancel, self);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        weir_call_on_cancel(call, tell_cancel, self);
+        Py_END_ALLOW_THREADS
+    }
+    Py_XDECREF(old);
     Py_RETURN_NONE;
 }
 
@@ -182,6 +187,10 @@ static PyObject *call_answered(struct call *self)
     Py_RETURN_NONE;
 }
 
+/* Of an output that is parsed while the interpreter stays locked: some microseconds. A result without a cancel function
+ * waits for nothing, and is given sooner than the lock changes hands. */
+enum { SHORT_OUTPUT_BYTES = 4096 };
+
 static PyObject *call_done(struct call *self, PyObject *args)
 {
     const char *output;
@@ -192,9 +201,13 @@ static PyObject *call_done(struct call *self, PyObject *args)
     if (call == NULL) {
         return NULL;
     }
-    Py_BEGIN_ALLOW_THREADS
-    weir_done(call, output);
-    Py_END_ALLOW_THREADS
+    if (self->on_cancel == NULL && (output == NULL || strlen(output) <= SHORT_OUTPUT_BYTES)) {
+        weir_done(call, output);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        weir_done(call, output);
+        Py_END_ALLOW_THREADS
+    }
     return call_answered(self);
 }
 
@@ -446,10 +459,45 @@ static void unblock_signals(void)
     }
 }
 
+/* PyGILState_Release() frees the thread's state unless something else has a share in it. The next call would make one anew,
+ * and map and unmap its stack: an unmapping interrupts all other processors. So a thread that runs functions keeps a share
+ * of its state until it ends. */
+static pthread_once_t kept_state_once = PTHREAD_ONCE_INIT;
+static pthread_key_t kept_state;
+static bool has_kept_state;
+
+/* At the end of a thread of the node. Python's own key for the state is cleared already, so PyGILState_Ensure() would make
+ * a second one. After the end of the interpreter there is no state to free. */
+static void free_kept_state(void *state)
+{
+    if (Py_IsInitialized()) {
+        PyEval_AcquireThread(state);
+        PyThreadState_Clear(state);
+        PyEval_ReleaseThread(state);
+        PyThreadState_Delete(state);
+    }
+}
+
+static void make_kept_state(void)
+{
+    has_kept_state = pthread_key_create(&kept_state, free_kept_state) == 0;
+}
+
+/* Takes the interpreter's lock in a thread of the node. */
+static PyGILState_STATE lock_interpreter(void)
+{
+    PyGILState_STATE lock = PyGILState_Ensure();
+    if (has_kept_state && pthread_getspecific(kept_state) == NULL &&
+        pthread_setspecific(kept_state, PyThreadState_Get()) == 0) {
+        (void)PyGILState_Ensure(); /* the share that the thread keeps */
+    }
+    return lock;
+}
+
 static void run_handler(struct weir_call *call, void *context)
 {
     unblock_signals();
-    PyGILState_STATE lock = PyGILState_Ensure();
+    PyGILState_STATE lock = lock_interpreter();
     allocfunc allocate = (allocfunc)PyType_GetSlot(call_type, Py_tp_alloc);
     struct call *self = (struct call *)(void *)allocate(call_type, 0);
     if (self == NULL) {
@@ -518,6 +566,7 @@ static PyObject *node_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     PyObject *store;
     PyObject *handlers;
     note_host_signals();
+    (void)pthread_once(&kept_state_once, make_kept_state);
     struct weir_node_options options = {.name = NULL};
     Py_ssize_t threads = 0;
     Py_ssize_t max_running = 0;

@@ -3,13 +3,14 @@
 A process may have several copies of SQLite: the system's, that libweir uses, and one inside of apsw or of some builds of
 Python. When one copy closes a file, the locks that another holds on it are lost. So a file that a store has open must not
 be open in another copy; `require_one_copy()` refuses that.
+
+The functions import sqlite3 themselves: it costs 1 MiB, and a worker has no use for it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,8 @@ def _address(library: Any) -> Any:
 
 def can_load_extensions() -> bool:
     """Some builds of Python leave Connection.enable_load_extension() out."""
+    import sqlite3
+
     return hasattr(sqlite3.Connection, 'enable_load_extension')
 
 
@@ -87,6 +90,8 @@ def load(connection: Any) -> None:
 
 def require_one_copy(connection: Any, store: Store) -> None:
     """Refuses a connection of another copy of SQLite while the store has its file open in this process."""
+    import sqlite3
+
     if store.is_open() and store.is_sqlite() and not (isinstance(connection, sqlite3.Connection) and shares_sqlite()):
         raise Misuse(
             f'{type(connection).__module__} has a copy of SQLite of its own, and the store is open in that of weir: '
@@ -110,6 +115,8 @@ def shared(path: str) -> Iterator[None]:
 
 def _change_mark(path: str, old: int, new: int) -> bool:
     """False when the file has another mark, or a schema of weir already. A file is made here if there is none."""
+    import sqlite3
+
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=_LOCK_SECONDS, isolation_level=None)) as connection:
             connection.execute('BEGIN IMMEDIATE')

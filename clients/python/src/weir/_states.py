@@ -15,7 +15,7 @@ from weir._time import Duration, microseconds, moment, text
 from weir._workflow import Context, Registry, Workflow, place_of, registry
 from weir.errors import DefinitionError
 from weir.outcome import Fail
-from weir.store import dump_params
+from weir.store import dump_params, encode
 
 _NAME = re.compile(r'[a-z0-9][a-z0-9_-]{0,63}')
 _MARK = '_weir_state'
@@ -76,7 +76,7 @@ class Variables(MutableMapping[str, Any]):
         return json.loads(value)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self._call.set_variable(name, json.dumps(value, allow_nan=False, separators=(',', ':')))
+        self._call.set_variable(name, encode(value))
 
     def __delitem__(self, name: str) -> None:
         self[name] = None

@@ -5,7 +5,7 @@
  *   Call belongs to the function until it returns, or after defer() until the answer; then it is closed, and using it
  *   raises an error: the library's memory behind it is gone.
  * - An answer waits for a cancel function that runs (weir/handler.h), and that one takes the interpreter's lock: so answers
- *   are given without it.
+ *   are given without it, but for the result of a call that has no cancel function.
  */
 #include <stdio.h>
 #include <stdlib.h>

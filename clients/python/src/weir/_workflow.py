@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Callable, Generic, TypeVar, Union
 
-from weir import _log, transactions
+from weir import _log
 from weir._time import Duration, text
 from weir._trace import current_traceparent
 from weir.errors import DefinitionError, ParamsError, WorkflowNotFound
 from weir.outcome import Cancelled, Fail, Outcome, Retry
-from weir.store import Store, dump_params
+from weir.store import Store, dump_params, encode
 
 log = logging.getLogger('weir')
 Result = TypeVar('Result')
@@ -211,23 +211,27 @@ class Workflow(Generic[Result]):
         if using is None and store is None and _find_transaction is not None:
             using = _find_transaction()
         if using is not None:
+            from weir import transactions  # with the drivers that it knows it costs programs without transactions 1.3 MiB
+
             return transactions.enqueue(
                 using,
                 store or default_store(),
-                self.name,
-                workspace,
-                dump_params(params),
-                key,
-                executor_group,
-                priority,
-                run_at,
-                id,
-                traceparent,
-                business_key,
-                labels,
-                key_mode,
-                debounce,
-                debounce_max,
+                transactions.values_of(
+                    self.name,
+                    workspace,
+                    dump_params(params),
+                    key,
+                    executor_group,
+                    priority,
+                    run_at,
+                    id,
+                    traceparent,
+                    business_key,
+                    labels,
+                    key_mode,
+                    debounce,
+                    debounce_max,
+                ),
             )
         used = store or default_store()
 
@@ -277,23 +281,27 @@ class Workflow(Generic[Result]):
         """As enqueue(), beside an event loop. `using` may be a connection of asyncpg or psycopg's AsyncConnection."""
         self.check(params)
         if using is not None:
+            from weir import transactions
+
             return await transactions.enqueue_async(
                 using,
                 store or default_store(),
-                self.name,
-                workspace,
-                dump_params(params),
-                key,
-                executor_group,
-                priority,
-                run_at,
-                id,
-                traceparent,
-                business_key,
-                labels,
-                key_mode,
-                debounce,
-                debounce_max,
+                transactions.values_of(
+                    self.name,
+                    workspace,
+                    dump_params(params),
+                    key,
+                    executor_group,
+                    priority,
+                    run_at,
+                    id,
+                    traceparent,
+                    business_key,
+                    labels,
+                    key_mode,
+                    debounce,
+                    debounce_max,
+                ),
             )
         import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
 
@@ -405,7 +413,7 @@ class Workflow(Generic[Result]):
 
     def _result(self, call: Any, value: Any) -> Callable[[], None]:
         try:
-            output = None if value is None else json.dumps(value, allow_nan=False, separators=(',', ':'))
+            output = None if value is None else encode(value)
         except (TypeError, ValueError, RecursionError) as problem:
             raise Fail('result_not_json', f'the result of {self.name} is no JSON: {problem}') from None
         return lambda: call.done(output)

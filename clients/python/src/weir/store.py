@@ -67,9 +67,13 @@ def number_of_key_mode(name: str | None) -> int:
     return 0 if name is None else KEY_MODES.index(name)
 
 
+#: Of one encoder: json.dumps() makes one for each call with options.
+encode = json.JSONEncoder(allow_nan=False, separators=(',', ':')).encode
+
+
 def dump_params(params: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(params, allow_nan=False, separators=(',', ':'))
+        return encode(params)
     except (TypeError, ValueError) as problem:
         raise ParamsError(
             f'the params are no JSON: {problem}', 'give text, numbers, booleans, None, lists and dicts'
@@ -274,7 +278,7 @@ class Store:
 
         Returns the number of the signal among those of the execution.
         """
-        text = json.dumps(data, allow_nan=False, separators=(',', ':'))
+        text = encode(data)
         return int(self.native().signal(id, name, text, key, reason))
 
     def complete(
@@ -294,7 +298,7 @@ class Store:
         the end of another run is refused. `failed`: the code of a failure, `error` its text.
         """
         end = 2 if cancelled else 1 if failed is not None else 0
-        text = None if result is None else json.dumps(result, allow_nan=False, separators=(',', ':'))
+        text = None if result is None else encode(result)
         self.native().complete(id, end, text, failed, error, run_id, fence)
 
     # --- lists, and acts on executions ---
@@ -370,7 +374,7 @@ class Store:
         `token`: of the header Weir-Callback. `failed`: the code of a failure, `error` its text; `final`: without another
         attempt. The same report again is no error. Returns the id of the execution.
         """
-        text = None if failed is not None else json.dumps(output, allow_nan=False, separators=(',', ':'))
+        text = None if failed is not None else encode(output)
         return self.native().call_back(token, text, failed, error, final)
 
     def update(
@@ -386,7 +390,7 @@ class Store:
 
         `if_state`: only while this is its present state; the same update twice is then refused (`conflict`). Returns the
         number of the update in its history of actions."""
-        text = None if variables is None else json.dumps(variables, allow_nan=False, separators=(',', ':'))
+        text = None if variables is None else encode(variables)
         return int(self.native().update(id, state, text, reason, if_state))
 
     def wake(self, id: str, reason: str | None = None, *, waiting_for: str | None = None) -> None:

@@ -55,9 +55,10 @@ _TYPES = (
 )
 
 
-def enqueue(
-    using: Any,
-    store: Store,
+Values = tuple[Any, ...]  # of a request, in the order of _NAMES
+
+
+def values_of(
     workflow: str,
     workspace: str,
     params: str,
@@ -72,12 +73,9 @@ def enqueue(
     key_mode: str | None = None,
     debounce: Duration | None = None,
     debounce_max: Duration | None = None,
-) -> str:
-    """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
-    or Django's alias."""
-    trace = traceparent or current_traceparent()
-    spelt = json.dumps(dict(labels)) if labels else None
-    values = (
+) -> Values:
+    """Of a request, for enqueue() and enqueue_async()."""
+    return (
         workspace,
         workflow,
         params,
@@ -86,13 +84,18 @@ def enqueue(
         run_at,
         executor_group,
         id,
-        trace,
+        traceparent or current_traceparent(),
         business_key,
-        spelt,
+        json.dumps(dict(labels)) if labels else None,
         key_mode,
         _span(debounce),
         _span(debounce_max),
     )
+
+
+def enqueue(using: Any, store: Store, values: Values) -> str:
+    """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
+    or Django's alias."""
     if isinstance(using, str):
         from django.db import connections
 
@@ -122,7 +125,7 @@ def _span(duration: Duration | None) -> timedelta | None:
     return None if duration is None else timedelta(microseconds=microseconds(duration))
 
 
-def _sqlalchemy(using: Any, store: Store, values: tuple[Any, ...]) -> str:
+def _sqlalchemy(using: Any, store: Store, values: Values) -> str:
     from sqlalchemy import text
 
     connection = using.connection() if hasattr(using, 'get_bind') else using
@@ -137,7 +140,7 @@ def _sqlalchemy(using: Any, store: Store, values: tuple[Any, ...]) -> str:
 # --- SQLite ---
 
 
-def _sqlite_connection(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
+def _sqlite_connection(connection: Any, store: Store, values: Values) -> str:
     """Begins a transaction where the module sqlite3 would begin one before an INSERT. A refusal ends that one again."""
     begins = (
         isinstance(connection, sqlite3.Connection)
@@ -158,7 +161,7 @@ def _sqlite_connection(connection: Any, store: Store, values: tuple[Any, ...]) -
         raise
 
 
-def _on_sqlite(connection: Any, store: Store, values: tuple[Any, ...]) -> str:
+def _on_sqlite(connection: Any, store: Store, values: Values) -> str:
     if not store.is_sqlite():
         raise Misuse(
             f'the store is {_kind_of(store)}: an execution in it cannot be part of a transaction on SQLite',
@@ -221,43 +224,8 @@ def _refusal(text: str) -> Exception:
     return make(found[1], kind, found[2], hint)
 
 
-async def enqueue_async(
-    using: Any,
-    store: Store,
-    workflow: str,
-    workspace: str,
-    params: str,
-    key: str | None,
-    executor_group: str | None,
-    priority: int,
-    run_at: datetime | None,
-    id: str | None,
-    traceparent: str | None,
-    business_key: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    key_mode: str | None = None,
-    debounce: Duration | None = None,
-    debounce_max: Duration | None = None,
-) -> str:
+async def enqueue_async(using: Any, store: Store, values: Values) -> str:
     """`using`: a connection of asyncpg, psycopg's AsyncConnection, or SQLAlchemy's AsyncConnection or AsyncSession."""
-    trace = traceparent or current_traceparent()
-    spelt = json.dumps(dict(labels)) if labels else None
-    values = (
-        workspace,
-        workflow,
-        params,
-        key,
-        priority,
-        run_at,
-        executor_group,
-        id,
-        trace,
-        business_key,
-        spelt,
-        key_mode,
-        _span(debounce),
-        _span(debounce_max),
-    )
     module = type(using).__module__
     if module.startswith('asyncpg'):
         return _answer(tuple(await using.fetchrow(_sql(store, '$'), *values)))

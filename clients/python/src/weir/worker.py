@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextvars
 import logging
 import os
 import select
@@ -242,15 +243,10 @@ class Worker:
                     self._loop.call_soon_threadsafe(self._begin_deferred)
 
             return begin
-        if around is None:
-            return workflow.run
 
-        def run(call: Any) -> None:
-            _quietly(around)
-            workflow.run(call)
-            _quietly(around)
-
-        return run
+        run = workflow.run if around is None else _surrounded(workflow, around)
+        # A thread runs the functions of many workspaces: a context variable must not pass from one to the next.
+        return lambda call: contextvars.Context().run(run, call)
 
     def _begin_deferred(self) -> None:
         """In the event loop. One wake-up serves all calls that came meanwhile: waking the loop costs more than a call."""
@@ -316,6 +312,15 @@ def _of_other_groups(workflows: list[Workflow[Any]], group: str | None) -> list[
             f'start it with --executor-group {wanted}, or Worker(executor_group={wanted!r})',
         )
     return others
+
+
+def _surrounded(workflow: Workflow[Any], around: Callable[[], None]) -> Callable[[Any], None]:
+    def run(call: Any) -> None:
+        _quietly(around)
+        workflow.run(call)
+        _quietly(around)
+
+    return run
 
 
 def _surrounded_async(workflow: Workflow[Any], around: Callable[[], None]) -> Callable[[Any], Any]:

@@ -37,10 +37,15 @@ BEGIN
         END IF;
         SELECT s.* INTO held FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step;
     END IF;
+    -- Each child is looked up by its whole key. The planner assumes that a step has one child. So with the positions as a plain condition
+    -- each call would read all children of the step and filter them.
     WITH ended AS (
         UPDATE :schema.children c
         SET status = coalesce((SELECT h.status FROM :schema.workflow_executions h WHERE h.id = c.child_id), 'LOST')
-        WHERE c.parent_id = parent AND c.step = of_step AND c.position = ANY (positions) AND c.status IS NULL
+        WHERE c.child_id = ANY (ARRAY(SELECT k.child_id FROM unnest(positions) p (n)
+                                      CROSS JOIN LATERAL (SELECT o.child_id FROM :schema.children o WHERE o.parent_id = parent
+                                                          AND o.step = of_step AND o.position = p.n OFFSET 0) k))
+              AND c.status IS NULL
         RETURNING c.status
     )
     SELECT count(*) AS ends, count(*) FILTER (WHERE e.status = 'COMPLETED') AS completes INTO part FROM ended e;

@@ -106,7 +106,7 @@ BEGIN
         RETURN QUERY
         SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
                q.run_at, q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
-               CASE WHEN q.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id) END,
+               CASE WHEN q.has_params THEN coalesce((SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id), '') END,
                NULL::integer[], NULL::integer[], NULL::bigint[], :schema.interruption_facts(q),
                CASE WHEN q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL THEN ARRAY[0::bigint] END
         FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];

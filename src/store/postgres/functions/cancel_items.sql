@@ -1,4 +1,5 @@
--- Cancels a set: PENDING and WAITING items end at once; of held ones the cancel is requested, and their nodes pass it to their engines.
+-- Cancels a set: items of which nothing can run (has_no_run()) end at once; of the others the cancel is requested, and their nodes pass it
+-- to their engines.
 -- A row per id: 'changed' or 'refused', and the state of an ended one ('gone' = it has not ended, or there is none).
 -- Locks: lock_items(). Callers: cancel(), cancel_items (queries/bulk.sql).
 CREATE OR REPLACE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text, subject text DEFAULT NULL)
@@ -11,15 +12,18 @@ DECLARE
     now_us constant bigint := :schema.store_time();
     pending uuid[];
     begun   uuid[];
+    left_alone uuid[];
     held    uuid[];
     nodes   bigint[];
 BEGIN
-    SELECT array_agg(l.id) FILTER (WHERE l.phase <> 2), array_agg(l.id) FILTER (WHERE l.phase = 2),
-           array_agg(l.node_id) FILTER (WHERE l.phase = 2), array_agg(l.id) FILTER (WHERE l.phase <> 2 AND l.has_run)
-    INTO pending, held, nodes, begun
+    SELECT array_agg(l.id) FILTER (WHERE l.has_no_run), array_agg(l.id) FILTER (WHERE NOT l.has_no_run),
+           array_agg(l.node_id) FILTER (WHERE NOT l.has_no_run), array_agg(l.id) FILTER (WHERE l.phase <> 2 AND l.has_run),
+           array_agg(l.id) FILTER (WHERE l.has_no_run AND l.phase = 2)
+    INTO pending, held, nodes, begun, left_alone
     FROM :schema.lock_items(ids) l;
     INSERT INTO :schema.workflow_execution_events (execution_id, at, event, actor, reason, detail)
     SELECT u.id, now_us, 'cancel', actor, why, CASE WHEN u.id = ANY (held) THEN 'passed on to its engine'
+                                                        WHEN u.id = ANY (left_alone) THEN 'no node had it'
                                                         WHEN u.id = ANY (begun) THEN 'it was waiting' ELSE 'it had not started' END
     FROM unnest(pending || held) u (id);
     IF held IS NOT NULL THEN

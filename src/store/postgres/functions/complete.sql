@@ -10,7 +10,8 @@ RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    item constant uuid := regexp_replace(workflow_id, '^execution-', '')::uuid;
+    id_text constant text := regexp_replace(workflow_id, '^execution-', '');
+    item constant uuid := CASE WHEN id_text ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN id_text::uuid END;
     kind constant integer := CASE WHEN cancelled THEN 8 WHEN error_code IS NOT NULL OR error IS NOT NULL THEN 7 ELSE 6 END;
     step_state constant text := (ARRAY['COMPLETED', 'FAILED', 'CANCELLED'])[kind - 5];
     ended text;
@@ -18,6 +19,10 @@ DECLARE
     recorded jsonb;
     answer record;
 BEGIN
+    IF item IS NULL AND workflow_id IS NOT NULL THEN
+        PERFORM :schema.refuse('invalid_argument', format('"%s" is not an execution id', left(workflow_id, 64)),
+                               'give execution-<id>, or the id alone');
+    END IF;
     PERFORM :schema.check_act(item, error);
     IF octet_length(error_code) > 64 OR octet_length(result::text) > 1048576 THEN
         PERFORM :schema.refuse('invalid_argument', 'the error code or the result is too long', 'at most 64 bytes and 1 MiB');

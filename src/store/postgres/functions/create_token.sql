@@ -22,7 +22,8 @@ BEGIN
         status := 'invalid_argument';
     ELSIF (SELECT count(*) FROM :schema.tokens t WHERE t.revoked_at IS NULL) >= most THEN
         status := 'illegal_state';
-    ELSIF unknown IS NOT NULL THEN
+    ELSIF unknown IS NOT NULL AND (token_name NOT LIKE 'user:%'
+                                   OR NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.name = ANY (names))) THEN
         status := 'workspace_not_found';
     ELSE
         INSERT INTO :schema.tokens AS t (name, hash, role, workspaces, created_at, created_by, expires_at)

@@ -61,14 +61,15 @@ BEGIN
                                                                              AND q.idempotency_key = k.key)
           AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = k.execution_id AND h.workspace_id = k.workspace_id
                                                                         AND h.idempotency_key = k.key);
-        SELECT k.execution_id, d.name, p.params INTO first
+        SELECT k.execution_id, d.name, p.params, h.archived INTO first
         FROM :schema.idempotency_keys k
         LEFT JOIN :schema.workflow_execution_queue q ON q.id = k.execution_id
         LEFT JOIN :schema.workflow_executions h ON h.id = k.execution_id
         LEFT JOIN :schema.workflow_definitions d ON d.id = coalesce(q.definition_id, h.definition_id)
         LEFT JOIN :schema.execution_params p ON p.id = k.execution_id
         WHERE k.workspace_id = enqueue_answer.workspace_id AND k.key = idempotency_key;
-        IF FOUND AND first.name = workflow AND first.params IS NOT DISTINCT FROM content THEN
+        IF FOUND AND first.name = workflow
+           AND :schema.kept_params(first.execution_id, first.archived, first.params) IS NOT DISTINCT FROM content THEN
             status := 'ok';
             duplicate := true;
             id := first.execution_id;

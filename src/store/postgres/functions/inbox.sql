@@ -23,7 +23,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
 BEGIN
     RETURN QUERY
     SELECT h.id, h.fence, h.workspace_id::bigint, h.definition_id,
-           CASE WHEN h.has_params THEN (SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id) END, h.traceparent,
+           CASE WHEN h.has_params THEN coalesce((SELECT p.params FROM :schema.execution_params p WHERE p.id = h.id), '') END, h.traceparent,
            h.starts_refused, h.deferrals, h.interruptions,
            h.dispatched_at IS NOT NULL AND h.interruptions_at_park = 0 OR h.interruptions > h.interruptions_at_park,
            h.cancel_at IS NOT NULL,

@@ -14,7 +14,7 @@ LANGUAGE sql VOLATILE AS $$
                 SELECT from_step WHERE from_step IS NOT NULL
                 UNION
                 SELECT left(r.step, -5)
-                FROM (SELECT s.step, s.status FROM :schema.workflow_node_executions s WHERE s.execution_id = e.first_id
+                FROM (SELECT s.step, s.status FROM :schema.all_steps s WHERE s.execution_id = e.first_id
                       UNION ALL
                       SELECT h.step, h.step_status FROM :schema.workflow_executions h WHERE h.id = e.first_id) r
                 WHERE r.step LIKE '%.undo' AND r.status <> 'SKIPPED'
@@ -34,7 +34,7 @@ LANGUAGE sql VOLATILE AS $$
     FROM chosen e CROSS JOIN LATERAL (
         SELECT e.id, s.step, s.status, s.attempt, s.failures, s.exit_code, s.started_at, s.finished_at, s.node_id, s.fence, s.output,
                s.variables, s.error_code, s.error
-        FROM :schema.workflow_node_executions s WHERE s.execution_id = e.first_id
+        FROM :schema.all_steps s WHERE s.execution_id = e.first_id
         UNION ALL
         SELECT e.id, h.step, h.step_status, h.step_attempt, h.step_failures, h.step_exit_code, h.step_started_at, h.finished_at,
                h.node_id, h.fence, h.step_output, h.step_variables, h.step_error_code, h.step_error

@@ -3,7 +3,7 @@ CREATE OR REPLACE FUNCTION :schema.meaning_of(pending_reason text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE pending_reason
         WHEN 'quarantined' THEN 'nodes died while it ran; it waits for a node without any other execution'
-        WHEN 'handed_over' THEN 'its node died; another node takes it over with the same ids'
+        WHEN 'handed_over' THEN 'its node died or gave it back; another node takes it over with the same ids'
         WHEN 'backing_off' THEN 'its last start was refused; it is tried again when the delay is over'
         WHEN 'scheduled' THEN 'its run_at is in the future'
         WHEN 'workspace_paused' THEN 'its workspace is paused'

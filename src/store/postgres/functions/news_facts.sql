@@ -5,7 +5,7 @@
 --   held (3, 4)           'helds' per node, n1: list1 lanes, list2 slots; the items of the node itself change by the same number
 --   node_held (5)         'held' without a lane: items of the node only
 --   workspaces (7)        'workspace' with its limits, or 'workspaces' for any
---   due, 5, 7, 8          'news': the reads to make besides, and the earliest due time
+--   due, 4, 5, 7, 8       'news': the reads to make besides, and the earliest due time; 4: of ends without a slot, which ask for no read
 --
 -- 1. One pass over the news finds the kinds that occur. Each statement below runs only for its kind: after a pause it costs tens of
 --    microseconds, and a program waits for the start of the item that it has enqueued.
@@ -19,13 +19,15 @@ DECLARE
     need_state constant bigint := 1;
     need_handed_over constant bigint := 2;
     need_due constant bigint := 4;
+    need_nothing constant bigint := 8;
     has record;
 BEGIN
     SELECT bool_or(n.least_rank IS NOT NULL) AS ranks, bool_or(n.held IS NOT NULL) AS held, bool_or(n.kind = 5) AS handovers,
            bool_or(n.workspaces IS NOT NULL) AS workspaces, bool_or(n.kind = 7 AND n.workspaces IS NULL) AS any_workspace,
            min(n.due) AS due,
            bit_or(CASE WHEN n.kind = 5 THEN need_handed_over WHEN n.kind IN (7, 8) THEN need_state ELSE 0 END
-                  | CASE WHEN n.due IS NOT NULL THEN need_due ELSE 0 END) AS bits
+                  | CASE WHEN n.due IS NOT NULL THEN need_due ELSE 0 END
+                  | CASE WHEN n.kind = 4 AND n.runnable IS NOT NULL THEN need_nothing ELSE 0 END) AS bits
     INTO has FROM unnest(entries) n;
     IF has.ranks THEN
         RETURN QUERY

@@ -10,17 +10,26 @@ DECLARE
     gone   uuid[];
     owners integer[];
     keys   text[];
+    is_archived boolean; -- at least one of them
 BEGIN
     WITH removed AS (
-        DELETE FROM :schema.workflow_executions h WHERE h.id = ANY (ids) RETURNING h.id, h.workspace_id, h.idempotency_key
+        DELETE FROM :schema.workflow_executions h WHERE h.id = ANY (ids) RETURNING h.id, h.workspace_id, h.idempotency_key, h.archived
     )
-    SELECT array_agg(r.id), array_agg(r.workspace_id), array_agg(r.idempotency_key) INTO gone, owners, keys FROM removed r;
+    SELECT array_agg(r.id), array_agg(r.workspace_id), array_agg(r.idempotency_key), bool_or(r.archived)
+    INTO gone, owners, keys, is_archived FROM removed r;
     DELETE FROM :schema.execution_params p WHERE p.id = ANY (gone);
     DELETE FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_node_attempts a WHERE a.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_actions a WHERE a.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_node_logs l WHERE l.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_execution_events e WHERE e.execution_id = ANY (gone);
+    IF is_archived THEN
+        DELETE FROM :schema.archived_params p WHERE p.id = ANY (gone);
+        DELETE FROM :schema.archived_steps s WHERE s.execution_id = ANY (gone);
+        DELETE FROM :schema.archived_attempts a WHERE a.execution_id = ANY (gone);
+        DELETE FROM :schema.archived_actions a WHERE a.execution_id = ANY (gone);
+        DELETE FROM :schema.archived_events e WHERE e.execution_id = ANY (gone);
+    END IF;
     DELETE FROM :schema.dismissals d WHERE d.execution_id = ANY (gone);
     DELETE FROM :schema.signals s WHERE s.execution_id = ANY (gone);
     DELETE FROM :schema.execution_labels l WHERE l.execution_id = ANY (gone);

@@ -1,6 +1,7 @@
 -- GIVEN_BACK: a node that stops gives back its items. The slot stays taken, the fence grows, and the item waits to be assigned to
 -- another node. With the code keeper_lost or keeper_lost_alone (queue/suspicion.h) it is handed over, because the keeper of its steps was
--- killed. Returns the places of the records that took effect. Locks: their rows. Caller: record().
+-- killed. One with a requested cancel, of which nothing can run any more (has_no_run()), ends as CANCELLED. Returns the places of the
+-- records that took effect. Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_give_backs(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                      codes text[], errors text[]) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE AS $$
@@ -8,6 +9,7 @@ DECLARE
     next_fence constant bigint := nextval(':schema.fences');
     handovers_max constant integer := 5; -- HANDOVERS_MAX in queue/limits.h
     places integer[];
+    cancelled uuid[];
     lost uuid[];
     alone uuid[];
     lost_places integer[];
@@ -28,7 +30,8 @@ BEGIN
              :schema.workflow_execution_queue o
         WHERE q.id = ANY (ids) AND o.id = ANY (ids) AND r.kind = 9 AND o.id = r.id AND q.id = r.id AND q.fence = r.fence
           AND q.phase + 0 = 2
-        RETURNING r.n, r.id, r.fence, r.code, r.error, o.node_id
+        RETURNING r.n, r.id, r.fence, r.code, r.error, o.node_id,
+                  q.cancel_at IS NOT NULL AND :schema.has_no_run(q.phase, q.node_id, q.target_id, q.lane_id) AS is_cancelled
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT b.id, now_us, 'give_back', recorder, b.fence, b.code, b.error FROM given_back b ORDER BY b.n
@@ -41,7 +44,10 @@ BEGIN
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         SELECT 0, next_fence, now_us, count(*), count(*), array_agg(b.id ORDER BY b.id) FROM given_back b HAVING count(*) > 0
     )
-    SELECT array_agg(b.n::integer) INTO places FROM given_back b;
+    SELECT array_agg(b.n::integer), array_agg(b.id) FILTER (WHERE b.is_cancelled) INTO places, cancelled FROM given_back b;
+    IF cancelled IS NOT NULL THEN
+        PERFORM :schema.move_to_history(cancelled, 'CANCELLED', NULL, NULL, now_us);
+    END IF;
     RETURN lost_places || places;
 END
 $$;

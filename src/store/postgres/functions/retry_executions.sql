@@ -41,7 +41,7 @@ BEGIN
         RETURNING id, lane_id, rank, has_params, retry_of
     ), params AS (
         INSERT INTO :schema.execution_params (id, params)
-        SELECT c.id, p.params FROM copied c JOIN :schema.execution_params p ON p.id = c.retry_of WHERE c.has_params
+        SELECT c.id, p.params FROM copied c JOIN :schema.all_params p ON p.id = c.retry_of WHERE c.has_params
     ), feed AS (
         INSERT INTO :schema.news (at, kind, lanes, runnable, least_rank)
         SELECT now_us, 1, array_agg(s.lane_id), array_agg(s.n), array_agg(s.least_rank)

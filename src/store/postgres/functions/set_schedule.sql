@@ -2,7 +2,7 @@
 --   'illegal_state'         there are `most` schedules, or the definition `unknown` owns this one
 --   'conflict'              the name is taken, by the definition `unknown`, or by a user
 --   'workspace_not_found', 'plan_not_found'   unknown = its name
--- With the same times an overdue time
+-- A schedule that has all of this already is not written. With the same times an overdue time
 -- stays due; one that is too late, of a wrong clock, does not stay. With the policies but queue_all one firing of a workspace may wait.
 --   cron_text, zone_name           or every_us
 --   in_workspaces                  names; or NULL and of_plan
@@ -22,6 +22,7 @@ DECLARE
     ids     integer[];
     present record;
     owned   text; -- by this definition
+    is_same boolean;
 BEGIN
     LOCK TABLE :schema.schedules IN SHARE ROW EXCLUSIVE MODE;
     before := :schema.setting_of('schedule', schedule_name, NULL);
@@ -56,26 +57,38 @@ BEGIN
         WHERE x.name = schedule_name AND r.schedule_id = x.id
           AND CASE WHEN of_plan IS NULL THEN r.workspace_id <> ALL (ids)
                    ELSE NOT EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = r.workspace_id AND w.plan = of_plan) END;
-        INSERT INTO :schema.schedules AS s (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan,
-                                            overlap, catch_up, created_at, due_at, definition_owner)
-        VALUES (schedule_name, cron_text, zone_name, nullif(every_us, 0), jitter_us, nullif(from_us, 0), nullif(until_us, 0), starts,
-                with_params, ids, of_plan, overlap_policy, catch_up_us, :schema.store_time(), nullif(due_us, 9223372036854775807), of_owner)
-        ON CONFLICT (name) DO UPDATE
-        SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter,
-            starts_at = excluded.starts_at, ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params,
-            workspaces = excluded.workspaces, plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up,
-            definition_owner = excluded.definition_owner,
-            (refused_at, error_code, error, retry_at)
-                = (SELECT CASE WHEN r.held THEN s.refused_at END, CASE WHEN r.held THEN s.error_code END, CASE WHEN r.held THEN s.error END,
-                          NULL::bigint
-                   FROM (SELECT EXISTS (SELECT 1 FROM :schema.schedule_refusals x WHERE x.schedule_id = s.id) AS held) r),
-            due_at = CASE WHEN s.due_at IS NULL
-                               OR (s.cron, s.zone, s.every, s.starts_at, s.ends_at)
-                                  IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every, excluded.starts_at, excluded.ends_at)
-                          THEN excluded.due_at ELSE least(s.due_at, excluded.due_at) END;
-        PERFORM :schema.remove_firings_beside_one(schedule_name);
-        INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 8, '{}');
-        PERFORM :schema.notify_news();
+        is_same := EXISTS (
+            SELECT 1 FROM :schema.schedules s
+            WHERE s.name = schedule_name AND s.retry_at IS NULL
+              AND (s.cron, s.zone, s.every, s.jitter, s.starts_at, s.ends_at, s.workflow, s.params, s.workspaces, s.plan, s.overlap,
+                   s.catch_up, s.definition_owner)
+                  IS NOT DISTINCT FROM (cron_text, zone_name, nullif(every_us, 0), jitter_us, nullif(from_us, 0), nullif(until_us, 0),
+                                        starts, with_params, ids, of_plan, overlap_policy, catch_up_us, of_owner)
+              AND (s.due_at <= due_us OR due_us = 9223372036854775807)
+              AND (s.refused_at IS NULL OR EXISTS (SELECT 1 FROM :schema.schedule_refusals x WHERE x.schedule_id = s.id)));
+        IF NOT is_same THEN
+            INSERT INTO :schema.schedules AS s (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan,
+                                                overlap, catch_up, created_at, due_at, definition_owner)
+            VALUES (schedule_name, cron_text, zone_name, nullif(every_us, 0), jitter_us, nullif(from_us, 0), nullif(until_us, 0), starts,
+                    with_params, ids, of_plan, overlap_policy, catch_up_us, :schema.store_time(), nullif(due_us, 9223372036854775807),
+                    of_owner)
+            ON CONFLICT (name) DO UPDATE
+            SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter,
+                starts_at = excluded.starts_at, ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params,
+                workspaces = excluded.workspaces, plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up,
+                definition_owner = excluded.definition_owner,
+                (refused_at, error_code, error, retry_at)
+                    = (SELECT CASE WHEN r.held THEN s.refused_at END, CASE WHEN r.held THEN s.error_code END,
+                              CASE WHEN r.held THEN s.error END, NULL::bigint
+                       FROM (SELECT EXISTS (SELECT 1 FROM :schema.schedule_refusals x WHERE x.schedule_id = s.id) AS held) r),
+                due_at = CASE WHEN s.due_at IS NULL
+                                   OR (s.cron, s.zone, s.every, s.starts_at, s.ends_at)
+                                      IS DISTINCT FROM (excluded.cron, excluded.zone, excluded.every, excluded.starts_at, excluded.ends_at)
+                              THEN excluded.due_at ELSE least(s.due_at, excluded.due_at) END;
+            PERFORM :schema.remove_firings_beside_one(schedule_name);
+            INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 8, '{}');
+            PERFORM :schema.notify_news();
+        END IF;
         PERFORM :schema.record_act(actor, why, 'schedule set', schedule_name, before, a.after, 0)
         FROM (SELECT :schema.setting_of('schedule', schedule_name, NULL) AS after OFFSET 0) a
         WHERE of_owner IS NULL OR before IS DISTINCT FROM a.after; -- a file is published again and again

@@ -15,7 +15,8 @@ BEGIN
                                                      coalesce('workspace "' || owner || '"', 'all workspaces')),
                                'weir workflow list shows them, with their owners');
     ELSIF answer.status <> 'ok' THEN
-        PERFORM :schema.refuse(answer.status, format('%s executions of workflow "%s" have not ended', answer.living, workflow),
+        PERFORM :schema.refuse(answer.status, CASE answer.living WHEN 1 THEN format('1 execution of workflow "%s" has not ended', workflow)
+                                              ELSE format('%s executions of workflow "%s" have not ended', answer.living, workflow) END,
                                'disable it, then await or cancel them');
     END IF;
 END

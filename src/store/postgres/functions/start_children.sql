@@ -42,6 +42,8 @@ BEGIN
             error = CASE WHEN a.status <> 'ok' THEN a.message END
         FROM told a
         WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.position = a.position
+              AND c.position >= held.started AND c.position < held.started + items -- else a hash of all children is made
+              AND (c.params IS NOT NULL OR a.status <> 'ok')
         RETURNING c.status
     )
     SELECT count(e.status) INTO refused FROM ended e;

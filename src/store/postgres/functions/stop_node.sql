@@ -1,4 +1,5 @@
--- A node stops: gives back at most `most` of its items, and returns their number. They keep their slots and wait for another node. The
+-- A node stops: gives back at most `most` of its items, and returns their number. They keep their slots and wait for another node;
+-- those with a requested cancel, of which nothing can run any more (has_no_run()), end as CANCELLED. The
 -- call that finds fewer items marks the node as stopped and recovered.
 -- Locks: the node FOR UPDATE, so that no assignment to it is under way; then its items by ascending id. Caller: stop_node
 -- (queries/nodes.sql).
@@ -10,6 +11,7 @@ DECLARE
     now_us constant bigint := :schema.store_time();
     next_fence bigint;
     ids uuid[];
+    cancelled uuid[];
 BEGIN
     PERFORM 1 FROM :schema.nodes n WHERE n.id = leaver FOR UPDATE;
     ids := ARRAY(SELECT q.id FROM :schema.claims c CROSS JOIN LATERAL unnest(c.ids) i (id)
@@ -34,6 +36,12 @@ BEGIN
         SELECT i, now_us, 'give_back', leaver, next_fence, 'its node stops' FROM unnest(ids) i;
         IF :schema.stream_is_read(now_us) THEN
             PERFORM :schema.write_stream(now_us, '{give_back}', ids);
+        END IF;
+        cancelled := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
+                           WHERE q.id = ANY (ids) AND q.cancel_at IS NOT NULL
+                             AND :schema.has_no_run(q.phase, q.node_id, q.target_id, q.lane_id));
+        IF cardinality(cancelled) > 0 THEN
+            PERFORM :schema.move_to_history(cancelled, 'CANCELLED', NULL, NULL, now_us);
         END IF;
     END IF;
     IF cardinality(ids) < most THEN

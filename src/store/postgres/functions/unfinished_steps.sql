@@ -1,9 +1,13 @@
--- The steps of a living execution that run, or wait for their next attempt, as a JSON array. Index: the primary key. Callers: why_living(),
--- status (queries/read.sql).
+-- The steps of a living execution that run, or wait for their next attempt, as a JSON array. A RUNNING one of an execution without a node
+-- was interrupted. Index: the primary key. Callers: why_living(), status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.unfinished_steps(execution_id uuid) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce(json_agg(s), '[]')
-    FROM (SELECT o.step, o.status, o.attempt, :schema.rfc3339(o.started_at) AS started_at,
+    FROM (SELECT o.step,
+                 CASE WHEN o.status = 'RUNNING'
+                           AND EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
+                                       WHERE q.id = o.execution_id AND q.phase = 2 AND q.node_id = 0)
+                      THEN 'INTERRUPTED' ELSE o.status END AS status, o.attempt, :schema.rfc3339(o.started_at) AS started_at,
                  :schema.rfc3339(o.due_at) AS due_at,
                  CASE WHEN o.signal NOT LIKE 'children:%' AND o.signal NOT LIKE 'manual:%' THEN o.signal END AS signal,
                  CASE WHEN o.step = 'state'

@@ -38,7 +38,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                               THEN (SELECT json_agg(:schema.target_text(t.target_id) ORDER BY t.target_id) FROM :schema.live_targets t
                                     WHERE t.executor_group = e.executor_group AND t.target_id <> 0) END,
         'node_silent_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(s.active_at) END,
-        'nodes_live', CASE WHEN e.pending_reason = 'no_node_in_group' OR (e.pending_reason IS NULL AND s.active_at IS NOT NULL)
+        'nodes_live', CASE WHEN e.pending_reason IN ('no_node_in_group', 'handed_over', 'quarantined')
+                                OR (e.pending_reason IS NULL AND s.active_at IS NOT NULL)
                            THEN :schema.nodes_live(e.executor_group) END,
         'paused_node', CASE WHEN e.pending_reason = 'no_node_in_group' THEN :schema.paused_node(e.executor_group) END,
         'scheduler_since', CASE WHEN e.pending_reason = 'no_scheduler'
@@ -51,12 +52,14 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
         'waiting_us', (SELECT :schema.store_time()) - q.created_at, 'starts_max', coalesce(nullif(d.starts_max, 0), 3),
         'slot_holders', (
             SELECT coalesce(json_agg(h), '[]')
-            FROM (SELECT o.id, o.status, n.name AS node,
+            FROM (SELECT o.id, o.status, n.name AS node, g.name AS executor_group,
+                         CASE WHEN o.claim_node = 0 THEN :schema.nodes_live(g.name) END AS nodes_live,
                          (SELECT string_agg(s.step, ', ' ORDER BY s.step) FROM :schema.workflow_node_executions s
                           WHERE s.execution_id = o.id AND s.finished_at IS NULL) AS step_names,
                          (SELECT :schema.store_time()) -
                              CASE WHEN o.woken_at IS NULL THEN coalesce(o.dispatched_at, o.claimed_at) ELSE o.claimed_at END AS running_us
                   FROM :schema.held_items o LEFT JOIN :schema.nodes n ON n.id = o.node_id
+                  LEFT JOIN :schema.executor_groups g ON g.id = (o.lane_id >> 47)::integer
                   WHERE o.workspace_id = q.workspace_id ORDER BY o.claimed_at LIMIT 20) h))
         || coalesce(CASE WHEN q.phase <> 3 AND (e.dispatched_at IS NULL OR coalesce(q.node_id, 0) = 0)
                          THEN :schema.missing_worker(q.definition_id, e.executor_group) END::jsonb, '{}'))::json

@@ -93,13 +93,32 @@ DELETE FROM :schema.schema_migrations WHERE version = 0;
 -- name: defer_function_checks
 SET LOCAL check_function_bodies = off;
 
--- Statements for functions of an older program, inside the transaction that has made ours: those with a name of ours and other arguments.
--- The rights of each go to the new ones whose arguments begin with its own, or to all of its name, and then it is dropped. Extensions
+-- A function of an older program whose result, names of arguments or defaults are others: the server does not replace it. It gets a name
+-- that no program calls, so that ours can be made; the query replace_old_functions passes its rights on. $1 name of the function
+-- name: move_function_aside
+SELECT pg_catalog.format('ALTER FUNCTION %s RENAME TO %I', p.oid::pg_catalog.regprocedure, p.proname || ' (replaced)')
+FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname = :'schema' AND p.proname = $1;
+
+-- name: begin_function
+SAVEPOINT function;
+
+-- name: undo_function
+ROLLBACK TO SAVEPOINT function;
+
+-- name: end_function
+RELEASE SAVEPOINT function;
+
+-- Statements for functions of an older program, inside the transaction that has made ours. These have a name of ours and other
+-- arguments, or the query move_function_aside has renamed them. The rights of each go to the new ones whose arguments begin with its own,
+-- or to all of its name, and then it is dropped. Ours are of this transaction or of its savepoints, whose numbers are higher. Extensions
 -- and the internals of the server are not in the schema.
 -- name: replace_old_functions
 WITH ours AS (
-    SELECT p.oid, p.proname, p.proargtypes::pg_catalog.oid[] AS types, p.proacl, p.proowner,
-           p.xmin = pg_catalog.pg_current_xact_id()::pg_catalog.xid AS is_new
+    SELECT p.oid, p.proargtypes::pg_catalog.oid[] AS types, p.proacl, p.proowner,
+           CASE WHEN p.proname LIKE '% (replaced)' THEN pg_catalog.left(p.proname, -11) ELSE p.proname END AS proname,
+           p.proname NOT LIKE '% (replaced)'
+           AND pg_catalog.age(p.xmin) <= pg_catalog.age(pg_catalog.pg_current_xact_id()::pg_catalog.xid) AS is_new
     FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = :'schema'
 ), old AS (
     SELECT o.* FROM ours o WHERE NOT o.is_new AND EXISTS (SELECT 1 FROM ours f WHERE f.is_new AND f.proname = o.proname)
@@ -149,7 +168,7 @@ SELECT o.name FROM (
            has_table_privilege($1, c.oid, 'SELECT') AND (c.relname = 'schema_migrations' OR
                has_table_privilege($1, c.oid, 'INSERT') AND has_table_privilege($1, c.oid, 'UPDATE')
                AND has_table_privilege($1, c.oid, 'DELETE'))
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :'schema' AND c.relkind IN ('r', 'v')
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :'schema' AND c.relkind IN ('r', 'p', 'v')
     UNION ALL
     SELECT 3, format('sequence %s', c.relname),
            has_sequence_privilege($1, c.oid, 'USAGE') AND has_sequence_privilege($1, c.oid, 'SELECT')

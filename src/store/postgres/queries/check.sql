@@ -72,6 +72,10 @@ WHERE q.lane_id & 2147483647 <> q.workspace_id
    OR q.phase = 2 AND q.fence = 0
    OR q.phase <> 2 AND q.node_id <> 0
    OR q.phase IN (1, 3) AND q.due_at IS NULL
+UNION ALL
+SELECT format('ended execution %s refers to a definition that does not exist', h.id) FROM :schema.workflow_executions h
+WHERE h.error_code IS DISTINCT FROM 'workspace_not_found'
+  AND NOT EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.id = h.definition_id)
 LIMIT 1000;
 
 -- Signals: their numbers. None of them, and no dismissal, is left of a purged execution.
@@ -143,6 +147,24 @@ LIMIT 1000;
 SELECT format('step %s of %s belongs to no execution', s.step, s.execution_id) FROM :schema.workflow_node_executions s
 WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = s.execution_id)
   AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = s.execution_id)
+LIMIT 1000;
+
+-- The content of an execution is in the archive or in the tables of daily work, and its row says where.
+-- name: check_archive
+SELECT format('execution %s is archived without its params', h.id) FROM :schema.workflow_executions h
+WHERE h.archived AND h.has_params AND NOT EXISTS (SELECT 1 FROM :schema.archived_params a WHERE a.id = h.id)
+UNION ALL
+SELECT format('execution %s is archived, and its params are not', p.id) FROM :schema.execution_params p
+JOIN :schema.workflow_executions h ON h.id = p.id AND h.archived
+UNION ALL
+SELECT format('execution %s is archived, and its step %s is not', s.execution_id, s.step) FROM :schema.workflow_node_executions s
+JOIN :schema.workflow_executions h ON h.id = s.execution_id AND h.archived
+UNION ALL
+SELECT format('archived params of %s belong to no archived execution', a.id) FROM :schema.archived_params a
+WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = a.id AND h.archived)
+UNION ALL
+SELECT format('archived step %s of %s belongs to no archived execution', a.step, a.execution_id) FROM :schema.archived_steps a
+WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = a.execution_id AND h.archived)
 LIMIT 1000;
 
 -- name: check_keys

@@ -102,10 +102,10 @@ FROM :schema.execution_steps s WHERE s.execution_id = $1 ORDER BY s.started_at, 
 -- name: read_attempt_rows
 SELECT a.step, a.attempt, a.status, a.exit_code, a.error_code, a.error, :schema.rfc3339(a.started_at) AS started_at,
        :schema.rfc3339(a.finished_at) AS finished_at, (SELECT n.name FROM :schema.nodes n WHERE n.id = a.node_id) AS node, a.fence
-FROM :schema.workflow_node_attempts a WHERE a.execution_id = $1 ORDER BY a.step, a.attempt;
+FROM :schema.all_attempts a WHERE a.execution_id = $1 ORDER BY a.step, a.attempt;
 
 -- name: read_params
-SELECT params FROM :schema.execution_params WHERE id = $1;
+SELECT params FROM :schema.all_params WHERE id = $1;
 
 -- Lists by name: $1 one name or NULL, $2 behind this cursor, $3 limit.
 -- $4 and $5: from this name on, and below that one.
@@ -277,6 +277,11 @@ SELECT json_build_object(
         'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free OR r.expires_at <= r.now_us, 'why', r.why,
         'lock_awaited_since', CASE WHEN NOT r.is_free AND r.expires_at > r.now_us
                                    THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END) FROM role r),
+    'archive', (SELECT json_build_object('moved', a.moved, 'moved_at', :schema.rfc3339(a.moved_at), 'bytes', (
+                    SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint FROM pg_inherits i
+                    WHERE i.inhparent IN (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                                          WHERE n.nspname = :'schema' AND c.relname LIKE 'archived\_%' AND c.relkind = 'p')),
+                'problem', NULL) FROM :schema.archive_state a WHERE a.id = 1),
     'queue_paused', (SELECT s.queue_paused FROM :schema.store_state s WHERE s.id = 1),
     'schedules_late', (SELECT count(*) FROM :schema.schedules s
                        WHERE (s.expands_at IS NOT NULL OR NOT s.paused AND s.due_at IS NOT NULL)

@@ -17,10 +17,12 @@ SELECT :schema.change_pause($1, $2, $3, $4);
 -- name: group_names
 SELECT name FROM :schema.executor_groups ORDER BY name LIMIT 1000;
 
--- $5 = '' when the definition names no group.
+-- $5 = '' when the definition names no group. $14 = 1: nothing is changed.
 -- name: publish_definition
-SELECT p.status, p.definition_id, p.version, p.unchanged, p.schedule, p.unknown
-FROM :schema.publish_with_schedules($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb, $8, $9, $10, $11::jsonb, $12::jsonb, $13) p;
+SELECT p.status, p.definition_id, p.version, p.unchanged, p.schedule, p.unknown, array_to_json(p.added), array_to_json(p.changed),
+       array_to_json(p.deleted)
+FROM :schema.publish_with_schedules($1, $2, $3, $4, nullif($5, ''), $6 <> 0, $7::jsonb, $8, $9, $10, $11::jsonb, $12::jsonb, $13,
+                                    $14 <> 0) p;
 
 -- The newest older version of $1 that has its text; 0 = none. Deleted ones do not count.
 -- name: earlier_definition

@@ -200,7 +200,8 @@ CREATE TABLE :schema.claims (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 ALTER TABLE :schema.claims ALTER COLUMN ids SET STORAGE EXTERNAL; -- compressing ids costs more than it spares
 
--- The history: one row per execution after its end. Rows are never updated, so pages are filled. The columns step_* are the step that
+-- The history: one row per execution after its end. Rows are never updated, so pages are filled; only the move of its content to the
+-- archive changes a row once. The columns step_* are the step that
 -- ended together with the execution and has no row in workflow_node_executions; NULL without one. It ran under the row's node and
 -- fence and ended at finished_at.
 CREATE TABLE :schema.workflow_executions (
@@ -236,7 +237,8 @@ CREATE TABLE :schema.workflow_executions (
     step_output    bytea,
     step_variables bytea,
     step_error_code text   COLLATE "C",
-    step_error     text
+    step_error     text,
+    archived       boolean NOT NULL DEFAULT false -- true: its content is in the archive
 );
 CREATE INDEX executions_failed ON :schema.workflow_executions (id) WHERE status = 'FAILED';
 CREATE UNIQUE INDEX executions_retried ON :schema.workflow_executions (retry_of) WHERE retry_of IS NOT NULL;
@@ -322,7 +324,7 @@ CREATE TABLE :schema.children (
     error          text,
     params         bytea,
     PRIMARY KEY (parent_id, step, position)
-);
+) WITH (fillfactor = 50); -- the start and the end of a child stay on its page, without entries of three indexes
 CREATE UNIQUE INDEX children_by_id ON :schema.children (child_id);
 CREATE INDEX children_of_parent ON :schema.children (parent_id, child_id);
 
@@ -432,6 +434,26 @@ CREATE TABLE :schema.workflow_execution_events (
     detail         text,
     PRIMARY KEY (execution_id, seq)
 );
+
+-- The archive (docs/design/archive.md): the content of old executions, in monthly tables by the time of their ids. Each lies here or in
+-- the table of daily work that has its columns, never in both. make_archive_months() makes the months, drop_archive_months() removes them.
+CREATE TABLE :schema.archived_params (LIKE :schema.execution_params, PRIMARY KEY (id)) PARTITION BY RANGE (id);
+CREATE TABLE :schema.archived_steps (LIKE :schema.workflow_node_executions, PRIMARY KEY (execution_id, step))
+    PARTITION BY RANGE (execution_id);
+CREATE TABLE :schema.archived_attempts (LIKE :schema.workflow_node_attempts, PRIMARY KEY (execution_id, step, attempt))
+    PARTITION BY RANGE (execution_id);
+CREATE TABLE :schema.archived_actions (LIKE :schema.workflow_actions, PRIMARY KEY (execution_id, action))
+    PARTITION BY RANGE (execution_id);
+CREATE TABLE :schema.archived_events (LIKE :schema.workflow_execution_events, PRIMARY KEY (execution_id, seq))
+    PARTITION BY RANGE (execution_id);
+
+-- The moves so far, one row. It is the lock of those that move and drop.
+CREATE TABLE :schema.archive_state (
+    id             smallint PRIMARY KEY CHECK (id = 1),
+    moved          bigint  NOT NULL DEFAULT 0, -- executions, in all
+    moved_at       bigint
+);
+INSERT INTO :schema.archive_state (id) VALUES (1);
 
 -- The acts of people and programs, each inserted in the transaction of the act. before, after: the changed setting, NULL = there is or
 -- was none. affected: the number of executions.

@@ -24,27 +24,27 @@ FROM (
     UNION ALL
     SELECT h.id, h.dispatched_at, 'dispatch', h.node_id, h.fence, NULL, NULL, NULL, NULL, 2, 0 FROM :schema.workflow_executions h
     WHERE h.dispatched_at IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_events t WHERE t.execution_id = h.id AND t.event = 'dispatch')
+      AND NOT EXISTS (SELECT 1 FROM :schema.all_events t WHERE t.execution_id = h.id AND t.event = 'dispatch')
     UNION ALL
-    SELECT execution_id, started_at, 'step_start', node_id, fence, NULL, step, NULL, attempt, 3, 0 FROM :schema.workflow_node_attempts
+    SELECT execution_id, started_at, 'step_start', node_id, fence, NULL, step, NULL, attempt, 3, 0 FROM :schema.all_attempts
     UNION ALL
     SELECT execution_id, finished_at, 'step_end', node_id, fence, NULL, step,
-           status || coalesce(': ' || left(coalesce(error, error_code), 200), ''), attempt, 3, 1 FROM :schema.workflow_node_attempts
+           status || coalesce(': ' || left(coalesce(error, error_code), 200), ''), attempt, 3, 1 FROM :schema.all_attempts
     UNION ALL
     SELECT s.execution_id, s.started_at, 'step_start', s.start_node_id, s.start_fence, NULL, s.step, NULL, s.attempt, 3, 0
     FROM :schema.execution_steps s
-    WHERE NOT EXISTS (SELECT 1 FROM :schema.workflow_node_attempts a
+    WHERE NOT EXISTS (SELECT 1 FROM :schema.all_attempts a
                       WHERE a.execution_id = s.execution_id AND a.step = s.step AND a.attempt = s.attempt)
     UNION ALL
     SELECT s.execution_id, s.finished_at, 'step_end', s.node_id, s.fence, NULL, s.step,
            s.status || coalesce(': ' || left(coalesce(s.error, s.error_code), 200), ''), s.attempt, 3, 1
     FROM :schema.execution_steps s
     WHERE s.finished_at IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM :schema.workflow_node_attempts a
+      AND NOT EXISTS (SELECT 1 FROM :schema.all_attempts a
                       WHERE a.execution_id = s.execution_id AND a.step = s.step AND a.attempt = s.attempt)
     UNION ALL
     SELECT execution_id, at, event, node_id, fence, actor, reason, detail, NULL,
-           CASE event WHEN 'claim' THEN 1 WHEN 'dispatch' THEN 2 ELSE 4 END, seq FROM :schema.workflow_execution_events
+           CASE event WHEN 'claim' THEN 1 WHEN 'dispatch' THEN 2 ELSE 4 END, seq FROM :schema.all_events
     UNION ALL
     SELECT id, finished_at,
            CASE status WHEN 'COMPLETED' THEN 'complete' WHEN 'FAILED' THEN 'fail' ELSE 'cancelled' END,

@@ -90,6 +90,18 @@ WHERE NOT EXISTS (SELECT 1 FROM workflow_execution_queue q
   AND NOT EXISTS (SELECT 1 FROM workflow_executions h
                   WHERE h.id = k.execution_id AND h.workspace_id = k.workspace_id AND h.idempotency_key = k.key);
 
+-- The content of an execution is in the archive or here, and its row says where. On the reading connection, where the names of the
+-- tables stand for both files.
+-- name: check_archive
+SELECT printf('execution %s is archived without its params', h.id) FROM main.workflow_executions h
+WHERE h.archived = 1 AND h.has_params = 1 AND NOT EXISTS (SELECT 1 FROM execution_params p WHERE p.id = h.id)
+UNION ALL
+SELECT printf('execution %s is archived, and its params are not', p.id) FROM main.execution_params p
+JOIN main.workflow_executions h ON h.id = p.id AND h.archived = 1
+UNION ALL
+SELECT printf('execution %s is archived, and its step %s is not', s.execution_id, s.step) FROM main.workflow_node_executions s
+JOIN main.workflow_executions h ON h.id = s.execution_id AND h.archived = 1;
+
 -- Children: the counts of their steps, and that each end and each step that can go on has a note, so that no parent waits for ever.
 -- name: check_children
 SELECT printf('step %s of %s counts %s ends of children and %s completed ones, and its rows show %s and %s', s.step, s.parent_id, s.ended,

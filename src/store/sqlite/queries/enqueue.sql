@@ -34,7 +34,7 @@ INSERT INTO executor_groups (name) VALUES (?1) ON CONFLICT DO NOTHING;
 SELECT k.execution_id,
        coalesce(q.definition_id, h.definition_id),
        coalesce(dq.name, dh.name),
-       p.params
+       p.params, coalesce(h.archived, 0)
 FROM idempotency_keys k
 LEFT JOIN workflow_execution_queue q ON q.id = k.execution_id
 LEFT JOIN workflow_executions h ON h.id = k.execution_id

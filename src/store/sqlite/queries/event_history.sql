@@ -47,6 +47,19 @@ SELECT s.execution_id, s.step, s.attempt, ?3, s.exit_code, s.started_at, ?4, s.n
 FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.step = ?2 AND s.finished_at IS NULL
 ON CONFLICT DO NOTHING;
 
+-- Of an execution that has ended without its steps: a RUNNING one whose node died or gave the execution back was stopped then, at that
+-- node. ?1 id
+-- name: close_interrupted_steps
+UPDATE workflow_node_executions
+SET status = 'CANCELLED', due_at = NULL, error_code = 'interrupted',
+    finished_at = (SELECT min(e.at) FROM workflow_execution_events e
+                   WHERE e.execution_id = ?1 AND e.event IN ('hand_over', 'give_back') AND e.at >= started_at
+                     AND e.fence >= workflow_node_executions.fence)
+WHERE execution_id = ?1 AND finished_at IS NULL AND status = 'RUNNING'
+  AND EXISTS (SELECT 1 FROM workflow_execution_events e
+              WHERE e.execution_id = ?1 AND e.event IN ('hand_over', 'give_back') AND e.at >= started_at
+                AND e.fence >= workflow_node_executions.fence);
+
 -- Of an execution that has ended without its steps: the unended ones were stopped with it. ?1 id, ?2 now, ?3 fence
 -- name: close_steps
 UPDATE workflow_node_executions

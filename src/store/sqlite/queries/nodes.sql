@@ -139,13 +139,11 @@ WHERE phase = 2 AND node_id > 0 AND status = 'CLAIMED' AND claimed_at <= ?1
 SELECT id, fence, handovers_counted, steps_ended, 1, node_id, lane_id, suspicion, ?3
 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- How much of it has ended, a number that only grows, and which steps run under the claim ?2. The one step of a workflow with states ends
--- with the execution, so the last action that led to another state counts. Indexes: the primary keys.
+-- How much of it has ended, and which steps run under the claim ?2. Indexes: the primary keys.
 -- name: steps_at_handover
-SELECT count(finished_at) + coalesce((SELECT max(a.action) FROM workflow_actions a
-                                      WHERE a.execution_id = ?1 AND a.outcome IN ('next', 'wait', 'failed')), 0),
-       substr(group_concat(step, ', ') FILTER (WHERE status = 'RUNNING' AND fence = ?2), 1, 200)
-FROM workflow_node_executions WHERE execution_id = ?1;
+SELECT p.ended, (SELECT substr(group_concat(n.step, ', ') FILTER (WHERE n.status = 'RUNNING' AND n.fence = ?2), 1, 200)
+                 FROM workflow_node_executions n WHERE n.execution_id = p.id)
+FROM item_progress p WHERE p.id = ?1;
 
 -- The fence grows: later records of the old node change nothing. ?3 hand-overs that count, ?4 steps that have ended, ?5 suspicion,
 -- ?6 now when it grew, else 0

@@ -162,13 +162,18 @@ SELECT count(*) FROM (SELECT 1 FROM workflow_execution_queue
 -- The holders of the slots of a workspace. Index: queue_held.
 -- name: slot_holders
 SELECT q.id, q.status, n.name, q.claimed_at, CASE WHEN q.woken_at IS NULL THEN q.dispatched_at END,
-       (SELECT group_concat(e.step, ', ') FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.finished_at IS NULL)
-FROM workflow_execution_queue q LEFT JOIN nodes n ON n.id = q.node_id
+       (SELECT group_concat(e.step, ', ') FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.finished_at IS NULL),
+       g.name,
+       CASE WHEN q.node_id = 0 THEN (SELECT count(*) FROM nodes o WHERE o.recovered_at IS NULL AND o.executor_group = g.name
+                                     AND o.dead_at IS NULL AND o.stopped_at IS NULL AND o.expires_at > ?3) END
+FROM workflow_execution_queue q LEFT JOIN nodes n ON n.id = q.node_id LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47
 WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER BY q.claimed_at LIMIT ?2;
 
--- The steps that run, or wait for their next attempt.
+-- The steps that run, or wait for their next attempt. A RUNNING one of an execution without a node was interrupted.
 -- name: unfinished_steps
-SELECT e.step, status, attempt,
+SELECT e.step,
+       CASE WHEN status = 'RUNNING' AND EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = ?1 AND q.phase = 2 AND q.node_id = 0)
+            THEN 'INTERRUPTED' ELSE status END AS status, attempt,
        strftime('%Y-%m-%dT%H:%M:%S', started_at / 1000000, 'unixepoch') || printf('.%06dZ', started_at % 1000000) AS started_at,
        strftime('%Y-%m-%dT%H:%M:%S', due_at / 1000000, 'unixepoch') || printf('.%06dZ', due_at % 1000000) AS due_at,
        CASE WHEN signal NOT LIKE 'children:%' AND signal NOT LIKE 'manual:%' THEN signal END AS signal,

@@ -4,6 +4,13 @@
 SELECT status, fence, lane_id, workspace_id, phase, cancel_at, node_id, error_code, interruptions, rank, deferrals, signals
 FROM workflow_execution_queue WHERE id = ?1;
 
+-- Of an item without a node, of which nothing can run: whether its cancel is requested. Its steps ended with the former node, and its
+-- fence has grown. No row: a node has it, or a service outside may have started it. ?1 id
+-- name: left_cancelled
+SELECT cancel_at IS NOT NULL FROM workflow_execution_queue
+WHERE id = ?1 AND phase = 2 AND node_id = 0 AND (lane_id >> 31) & 1 = 0
+  AND NOT EXISTS (SELECT 1 FROM engine_targets t WHERE t.id = target_id AND t.engine <> 'in_process');
+
 -- name: ended_status
 SELECT status FROM workflow_executions WHERE id = ?1;
 

@@ -33,9 +33,7 @@ SELECT 2 * target_id + (engine = 'temporal') FROM nodes WHERE id = ?1 AND dead_a
 SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
        q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent,
        q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL, q.interruptions_at_park, q.woken_at,
-       q.suspicion > 1 AND (SELECT count(n.finished_at) FROM workflow_node_executions n WHERE n.execution_id = q.id)
-                           + coalesce((SELECT max(a.action) FROM workflow_actions a
-                                       WHERE a.execution_id = q.id AND a.outcome IN ('next', 'wait', 'failed')), 0) <= q.steps_ended,
+       q.suspicion > 1 AND (SELECT p.ended FROM item_progress p WHERE p.number = q.number) <= q.steps_ended,
        q.handovers > 0, q.signals
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number LEFT JOIN workspaces w ON w.id = q.workspace_id;
 
@@ -126,9 +124,7 @@ SELECT number, lane_id, suspicion, coalesce(suspected_at, 0), target_id FROM wor
 -- name: suspects
 SELECT q.number, q.lane_id, q.suspicion, q.claimed_at, q.node_id, q.target_id FROM workflow_execution_queue q
 WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0
-  AND (SELECT count(n.finished_at) FROM workflow_node_executions n WHERE n.execution_id = q.id)
-      + coalesce((SELECT max(a.action) FROM workflow_actions a
-                  WHERE a.execution_id = q.id AND a.outcome IN ('next', 'wait', 'failed')), 0) <= q.steps_ended;
+  AND (SELECT p.ended FROM item_progress p WHERE p.number = q.number) <= q.steps_ended;
 
 -- Items of a lane without a workspace: those that no node holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
 -- name: orphan_items

@@ -13,23 +13,30 @@ SELECT name FROM schedules ORDER BY name LIMIT 1000;
 -- ?3 zone or NULL, ?4 interval; 0 = none, ?5 jitter, ?6 first time; 0 = none, ?7 last time; 0 = none, ?8 workflow, ?9 params,
 -- ?10 workspaces or NULL, ?11 plan or NULL, ?12 overlap policy, ?13 catch-up, ?14 now, ?15 due time, TIME_NEVER = none is left,
 -- ?16 workspace of the definition, 0 = it is of all workspaces, -1 = no definition sets it
--- name: set_schedule
+-- name: insert_schedule
 INSERT INTO schedules (name, cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan, overlap, catch_up,
                        created_at, due_at, definition_owner)
 VALUES (?1, ?2, ?3, nullif(?4, 0), ?5, nullif(?6, 0), nullif(?7, 0), ?8, ?9, ?10, ?11, ?12, ?13, ?14,
-        nullif(?15, 9223372036854775807), nullif(?16, -1))
-ON CONFLICT (name) DO UPDATE
-SET cron = excluded.cron, zone = excluded.zone, every = excluded.every, jitter = excluded.jitter, starts_at = excluded.starts_at,
-    ends_at = excluded.ends_at, workflow = excluded.workflow, params = excluded.params, workspaces = excluded.workspaces,
-    plan = excluded.plan, overlap = excluded.overlap, catch_up = excluded.catch_up, retry_at = NULL,
-    definition_owner = excluded.definition_owner,
+        nullif(?15, 9223372036854775807), nullif(?16, -1));
+
+-- The same values for a schedule that exists; one that has all of them is not written. An INSERT with ON CONFLICT would write the number
+-- of the next row in any case.
+-- name: change_schedule
+UPDATE schedules
+SET cron = ?2, zone = ?3, every = nullif(?4, 0), jitter = ?5, starts_at = nullif(?6, 0), ends_at = nullif(?7, 0), workflow = ?8,
+    params = ?9, workspaces = ?10, plan = ?11, overlap = ?12, catch_up = ?13, retry_at = NULL, definition_owner = nullif(?16, -1),
     (refused_at, error_code, error) = (SELECT CASE WHEN r.held THEN refused_at END, CASE WHEN r.held THEN error_code END,
                                               CASE WHEN r.held THEN error END
                                        FROM (SELECT EXISTS (SELECT 1 FROM schedule_refusals x WHERE x.schedule_id = schedules.id)
                                              AS held) r),
-    due_at = CASE WHEN due_at IS NULL OR cron IS NOT excluded.cron OR zone IS NOT excluded.zone OR every IS NOT excluded.every
-                       OR starts_at IS NOT excluded.starts_at OR ends_at IS NOT excluded.ends_at
-                  THEN excluded.due_at ELSE min(due_at, coalesce(excluded.due_at, due_at)) END;
+    due_at = CASE WHEN due_at IS NULL OR cron IS NOT ?2 OR zone IS NOT ?3 OR every IS NOT nullif(?4, 0)
+                       OR starts_at IS NOT nullif(?6, 0) OR ends_at IS NOT nullif(?7, 0)
+                  THEN nullif(?15, 9223372036854775807) ELSE min(due_at, ?15) END
+WHERE name = ?1
+  AND ((cron, zone, every, jitter, starts_at, ends_at, workflow, params, workspaces, plan, overlap, catch_up, definition_owner)
+       IS NOT (?2, ?3, nullif(?4, 0), ?5, nullif(?6, 0), nullif(?7, 0), ?8, ?9, ?10, ?11, ?12, ?13, nullif(?16, -1))
+       OR retry_at IS NOT NULL OR (due_at IS NULL AND ?15 <> 9223372036854775807) OR due_at > ?15
+       OR (refused_at IS NOT NULL AND NOT EXISTS (SELECT 1 FROM schedule_refusals x WHERE x.schedule_id = schedules.id)));
 
 -- The definition that owns a schedule, as its workspace and its name; no row: there is no such schedule, or no definition owns it. One
 -- that was deleted owns none. ?1 name

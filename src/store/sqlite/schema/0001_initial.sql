@@ -157,8 +157,8 @@ CREATE INDEX queue_suspects ON workflow_execution_queue (suspicion) WHERE suspic
 CREATE INDEX queue_stuck ON workflow_execution_queue (stuck_at) WHERE stuck_at IS NOT NULL;
 CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
--- The history: one row per ended execution, never rewritten. The columns step_* hold the step that ended together with the
--- execution when it has no row in workflow_node_executions.
+-- The history: one row per ended execution. The columns step_* hold the step that ended together with the execution when it has
+-- no row in workflow_node_executions. A row is never rewritten, but for the move of its content to the archive and back.
 CREATE TABLE workflow_executions (
     id             TEXT    NOT NULL PRIMARY KEY,
     lane_id        INTEGER NOT NULL,
@@ -192,7 +192,8 @@ CREATE TABLE workflow_executions (
     step_output    BLOB,
     step_variables BLOB,
     step_error_code TEXT,
-    step_error     TEXT
+    step_error     TEXT,
+    archived       INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)) -- 1 = its content is in the archive
 ) WITHOUT ROWID;
 CREATE INDEX executions_failed ON workflow_executions (id) WHERE status = 'FAILED';
 CREATE UNIQUE INDEX executions_retried ON workflow_executions (retry_of) WHERE retry_of IS NOT NULL;
@@ -665,3 +666,16 @@ CREATE TABLE shedlock (
     locked_at      INTEGER      NOT NULL,
     locked_by      VARCHAR(255) NOT NULL
 ) WITHOUT ROWID;
+
+-- The archive of the store (store/archive.h), one row. store_id: also in the file of the archive, so that the file of another store is
+-- refused. made: how often the file was made; a reader that has attached an older one attaches it again. lost_at: when the file was
+-- missing although it had been made.
+CREATE TABLE archive_state (
+    id             INTEGER PRIMARY KEY CHECK (id = 1),
+    store_id       TEXT    NOT NULL,
+    made           INTEGER NOT NULL DEFAULT 0,
+    moved          INTEGER NOT NULL DEFAULT 0, -- executions, in all
+    moved_at       INTEGER,
+    lost_at        INTEGER
+);
+INSERT INTO archive_state (id, store_id) VALUES (1, lower(hex(randomblob(16))));

@@ -1,7 +1,9 @@
 /* The duty of children beside transactions that hold rows: it waits for none, does the rest, and comes back. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/text.h"
 #include "unit/store/postgres/scene.h"
 
 enum { CAP = 10 };
@@ -143,9 +145,83 @@ static void notes_that_another_node_has_taken_are_passed_over(void **state)
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.signals"), "1");
 }
 
+/* A held parent with so many children, all of which the duty has started. */
+static struct claimed_item begin_large_parent(struct scene *scene, size_t children)
+{
+    struct text plan = {.max = 65536};
+    ok(text_add_string(&plan, "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":0,"
+                              "\"waits_for_all\":1,\"wanted\":1,\"max_parallel\":10000,\"leaves\":0,\"children\":[{}"));
+    for (size_t i = 1; i < children; i++) {
+        ok(text_add_string(&plan, ",{}"));
+    }
+    ok(text_add_string(&plan, "]}"));
+    struct step_record step = {.step = "go",
+                               .state = STEP_WAITING,
+                               .attempt = 1,
+                               .exit_code = -1,
+                               .due_in_us = TIME_NEVER,
+                               .variables = plan.data,
+                               .signal = "children:go"};
+    struct claimed_item parent = claim_one(scene, enqueue_for(scene, "acme", NULL));
+    struct record record = record_of(RECORD_STEP, &parent);
+    struct record_summary summary;
+    record.step = &step;
+    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
+    size_t started = 0;
+    while (started < children) {
+        started += advance(scene).started;
+    }
+    text_close(&plan);
+    return parent;
+}
+
+static long blocks_of_the_duty(struct scene *scene)
+{
+    const char *plan =
+        run(scene->b,
+            "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) SELECT * FROM weir.advance_children(200, 500)");
+    const char *hit = strstr(plan, "\"Shared Hit Blocks\": ");
+    assert_non_null(hit);
+    return strtol(strpbrk(hit, "0123456789"), NULL, 10);
+}
+
+/* Ends the child at this position, and starts one more behind the last one. */
+static long end_and_start(struct scene *scene, const char *parent, int position, int count)
+{
+    char child[UUID_TEXT_MAX];
+    (void)snprintf(
+        child, sizeof child, "%s",
+        run(scene->b, "SELECT child_id FROM weir.children WHERE parent_id = '%s' AND position = %d", parent, position));
+    end_child(scene, child);
+    (void)run(scene->b, "UPDATE weir.child_steps SET count = count + 1 WHERE parent_id = '%s'", parent);
+    (void)run(scene->b,
+              "INSERT INTO weir.children (parent_id, step, position, child_id, params) "
+              "VALUES ('%s', 'go', %d, '00000000-0000-7000-8000-%012d', '{}')",
+              parent, count, count);
+    return blocks_of_the_duty(scene);
+}
+
+/* Else each of the many calls for a large step would read all of its children. */
+static void an_end_and_a_start_read_no_other_child_of_the_step(void **state)
+{
+    enum { CHILDREN = 6000, BLOCKS_MOST = 110 };
+    struct scene *scene = *state;
+    struct claimed_item parent = begin_large_parent(scene, CHILDREN);
+    (void)end_and_start(scene, parent.id, 0, CHILDREN); /* the connection reads the catalog and makes its plans */
+    long blocks = end_and_start(scene, parent.id, 1, CHILDREN + 1);
+    if (blocks > BLOCKS_MOST) {
+        fail_msg("the end of a child and a start read %ld blocks, at most %d are right", blocks, BLOCKS_MOST);
+    }
+    assert_string_equal(run(scene->b, "SELECT started FROM weir.child_steps WHERE parent_id = '%s'", parent.id), "6002");
+    assert_string_equal(
+        run(scene->b, "SELECT count(*) FROM weir.children WHERE parent_id = '%s' AND status = 'COMPLETED'", parent.id),
+        "2");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(a_locked_parent_waits_alone), TEST(a_locked_child_is_cancelled_later),
+    const struct CMUnitTest tests[] = {TEST(an_end_and_a_start_read_no_other_child_of_the_step),
+                                       TEST(a_locked_parent_waits_alone), TEST(a_locked_child_is_cancelled_later),
                                        TEST(notes_that_another_node_has_taken_are_passed_over),
                                        TEST(a_plan_beyond_the_limits_waits_for_its_locked_parent)};
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);

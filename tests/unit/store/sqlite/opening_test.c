@@ -328,7 +328,13 @@ static void an_idle_store_is_not_written(void **state)
     struct stat before;
     struct stat after;
     struct lock_request mine = {.name = "duty", .holder = "mine", .at_most_us = SECONDS(60)};
+    struct published published;
+    static const char report[] =
+        "{\"name\":\"report\",\"schedules\":{\"a\":{\"every\":\"10s\",\"workspaces\":[\"pro-co\"]}},"
+        "\"steps\":{\"a\":{\"exec\":[\"true\"]}}}";
     scene->keeps_claimers = true;
+    scene_ok(scene, store_act_as(scene->store, "ann", NULL, &scene->error));
+    scene_ok(scene, store_publish(scene->store, "report", NULL, report, NULL, &published, &scene->error));
     scene_enqueue_many(scene, "free-co", 2);
     (void)scene_claim_one(scene);
     for (int i = 0; i < 10; i++) { /* its books are published with one of them */
@@ -345,6 +351,8 @@ static void an_idle_store_is_not_written(void **state)
         assert_int_equal(scene_claim(scene, 10).count, 0);
         scene_ok(scene, store_recover(scene->store, &options, &result, &scene->error));
         assert_int_equal(store_lock(scene->store, &lock, &scene->error), WEIR_CONFLICT);
+        scene_ok(scene, store_publish(scene->store, "report", NULL, report, NULL, &published, &scene->error));
+        assert_true(published.unchanged && published.schedule_count == 0);
     }
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_size, after.st_size);
