@@ -340,7 +340,7 @@ static void a_workflow_is_deleted_when_its_executions_have_ended(void **state)
     struct published published = {0};
     const char *id = scene_enqueue(scene, "pro-co");
     assert_int_equal(set_state(scene, "hello", NULL, WORKFLOW_DELETED), WEIR_ILLEGAL_STATE);
-    assert_non_null(strstr(scene->error.message, "1 executions"));
+    assert_non_null(strstr(scene->error.message, "1 execution"));
     assert_int_equal(try_workflow(scene, "big-co", "hello"), WEIR_OK);
     struct claim_result claim = scene_claim(scene, 10);
     scene_complete(scene, &claim);
