@@ -44,7 +44,7 @@ def a_workflow_is_disabled_enabled_and_deleted(weir):
     assert 'disabled' in weir.good('workflow', 'disable', 'hello').err
     assert weir.items('workflow', 'list')[0]['disabled'] is True and 'disabled' in weir.good('workflow', 'list').out
     assert_error(weir.run('enqueue', '-w', 'acme', 'hello'), 4, 'workflow_disabled', 'weir workflow enable hello')
-    assert_error(weir.run('workflow', 'delete', 'hello'), 4, 'illegal_state', '1 executions')
+    assert_error(weir.run('workflow', 'delete', 'hello'), 4, 'illegal_state', '1 execution')
     assert_error(weir.run('workflow', 'disable', 'helo'), 3, 'workflow_not_found', 'hello')
     assert_error(weir.run('workflow', 'disable', 'hello', '-w', 'acme'), 3, 'workflow_not_found')
     weir.good('cancel', id, '-q')
