@@ -21,7 +21,6 @@
 /* Between two rounds, and after the first report is blocked. */
 #define BLOCKED_RETRY_US (MICROSECONDS_PER_SECOND / 5)
 #define REFUSED_RETRY_MOST_US (60 * MICROSECONDS_PER_SECOND)
-enum { REFUSED_DOUBLINGS_MOST = 9 };
 
 static void report_list_append(struct report_list *list, struct report *report)
 {
@@ -84,11 +83,11 @@ int64_t blocked_next_us(const struct node *node, int64_t now_us)
 
 bool blocked_refuse(struct report *report, int64_t now_us)
 {
-    INVARIANT(report != NULL && report->refusals >= 0);
-    int doublings = report->refusals < REFUSED_DOUBLINGS_MOST ? report->refusals : REFUSED_DOUBLINGS_MOST;
-    int64_t pause_us = earlier(BLOCKED_RETRY_US << doublings, REFUSED_RETRY_MOST_US);
-    report->again_us = time_add(now_us, pause_us);
-    return report->refusals++ == 0 || pause_us == REFUSED_RETRY_MOST_US;
+    INVARIANT(report != NULL);
+    bool is_first = report->pause_us == 0;
+    report->pause_us = is_first ? BLOCKED_RETRY_US : earlier(report->pause_us * 2, REFUSED_RETRY_MOST_US);
+    report->again_us = time_add(now_us, report->pause_us);
+    return is_first || report->pause_us == REFUSED_RETRY_MOST_US;
 }
 
 void blocked_take_set(struct node *node, int64_t now_us)

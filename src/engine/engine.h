@@ -110,7 +110,7 @@ struct report {
     struct report *next; /* for the sink's queue */
     int sends;           /* the sink's own: how many starts had been sent when this was reported */
     int64_t reported_us; /* the sink's own */
-    int refusals;        /* the sink's own: how often the store has refused its record in a row */
+    int64_t pause_us;    /* the sink's own: since the store has refused its record; 0 = it has not */
     int64_t again_us;    /* the sink's own: it is not to be recorded before */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
