@@ -16,12 +16,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "dispatch/loop.h"
 
-enum { ARCHIVE_PART = 100 };
 /* After its start a node moves nothing for this time, as with the retention. */
 #define ARCHIVE_FIRST_US (15 * MICROSECONDS_PER_SECOND)
-#define ARCHIVE_INTERVAL_US (60 * MICROSECONDS_PER_SECOND)
-#define ARCHIVE_INTERVAL_MOST_US (600 * MICROSECONDS_PER_SECOND)
+#define ARCHIVE_REPORT_US (600 * MICROSECONDS_PER_SECOND)
 #define ARCHIVE_WHOLE_US (24 * 3600 * MICROSECONDS_PER_SECOND)
 
 int64_t archive_duty_next(const struct node *node)
@@ -30,21 +29,13 @@ int64_t archive_duty_next(const struct node *node)
     return node->tuning.archive_after_us > 0 ? node->maintenance.archive.next_us : TIME_NEVER;
 }
 
-static int64_t pause_us(int64_t after_us)
-{
-    int64_t part_us = after_us / ARCHIVE_PART;
-    return part_us < ARCHIVE_INTERVAL_US        ? ARCHIVE_INTERVAL_US
-           : part_us > ARCHIVE_INTERVAL_MOST_US ? ARCHIVE_INTERVAL_MOST_US
-                                                : part_us;
-}
-
 static void report_failure(struct node *node, int64_t now_us, const struct weir_error *error)
 {
     struct archive_duty *duty = &node->maintenance.archive;
     if (now_us < duty->next_report_us) {
         return;
     }
-    duty->next_report_us = time_add(now_us, ARCHIVE_INTERVAL_MOST_US);
+    duty->next_report_us = time_add(now_us, ARCHIVE_REPORT_US);
     struct event event = {.type = EVENT_ARCHIVE_FAILED, .node = node->name, .error = error->message};
     event_emit(node->events, &event);
 }
@@ -112,6 +103,6 @@ enum weir_status archive_duty_step(struct node *node, int64_t now_us, struct wei
     }
     report_moves(node, result.moved);
     duty->batch = status == WEIR_OK ? ARCHIVE_BATCH : order.limit > 1 ? order.limit / 2 : 1;
-    duty->next_us = result.more ? now_us : time_add(now_us, pause_us(after_us));
+    duty->next_us = result.more ? now_us : time_add(now_us, loop_pass_pause_us(after_us));
     return WEIR_OK;
 }

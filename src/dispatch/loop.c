@@ -19,6 +19,9 @@ bool loop_is_backing_off(struct node *node, enum loop loop, int64_t now_us, int6
     return now_us < node->threads.loops[loop].retry_us;
 }
 
+enum { PASS_PART = 100 };
+#define PASS_PAUSE_MOST_US (600 * MICROSECONDS_PER_SECOND)
+
 /* No pause can help: the node reports it, and its process should end. */
 static bool is_hopeless(enum weir_status status)
 {
@@ -66,4 +69,10 @@ void loop_succeeded(struct node *node, enum loop loop)
     INVARIANT(node != NULL && loop < LOOP_COUNT);
     node->threads.loops[loop].retry_us = 0;
     node->threads.loops[loop].backoff_us = 0;
+}
+
+int64_t loop_pass_pause_us(int64_t age_us)
+{
+    int64_t pause_us = age_us / PASS_PART;
+    return pause_us < LOOP_PASS_LEAST_US ? LOOP_PASS_LEAST_US : earlier(pause_us, PASS_PAUSE_MOST_US);
 }

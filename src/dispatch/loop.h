@@ -7,6 +7,8 @@
 
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
+/* The shortest pause between two passes over the history. */
+#define LOOP_PASS_LEAST_US (60 * MICROSECONDS_PER_SECOND)
 
 /* True when the loop must wait after a failed call of the store; *ret_until_us is the end of the pause. */
 bool loop_is_backing_off(struct node *node, enum loop loop, int64_t now_us, int64_t *ret_until_us);
@@ -16,5 +18,7 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
                     const struct weir_error *error);
 /* A step has made all its calls of the store: the next failure begins with the shortest pause. */
 void loop_succeeded(struct node *node, enum loop loop);
+/* The pause between two passes over what is older than `age_us`: a hundredth of it, one to ten minutes. */
+int64_t loop_pass_pause_us(int64_t age_us);
 
 #endif

@@ -49,9 +49,6 @@
 #define RETENTION_FIRST_US (15 * MICROSECONDS_PER_SECOND)
 /* How often acts past their retention are searched. */
 #define AUDIT_INTERVAL_US (3600 * MICROSECONDS_PER_SECOND)
-/* Retention is applied each hundredth of its time, between these two. */
-#define RETENTION_INTERVAL_US (60 * MICROSECONDS_PER_SECOND)
-#define RETENTION_INTERVAL_MOST_US (600 * MICROSECONDS_PER_SECOND)
 #define STREAM_INTERVAL_US (STREAM_KEEP_US / 10)
 #define STUCK_CHECK_US (1 * MICROSECONDS_PER_SECOND)
 
@@ -59,7 +56,7 @@
 #define WHOLE_LOOK_FIRST_US (3600 * MICROSECONDS_PER_SECOND)
 #define WHOLE_LOOK_INTERVAL_US (24 * 3600 * MICROSECONDS_PER_SECOND)
 #define ID_CLOCK_AHEAD_US (24 * 3600 * MICROSECONDS_PER_SECOND)
-enum { CAPACITY_WORKSPACES = 100, RETENTION_PART = 100 };
+enum { CAPACITY_WORKSPACES = 100 };
 
 void maintenance_init(struct node *node, int64_t now_us)
 {
@@ -77,9 +74,9 @@ void maintenance_init(struct node *node, int64_t now_us)
     m->next_retention_us = time_add(now_us, RETENTION_FIRST_US);
     m->next_whole_look_us = time_add(now_us, WHOLE_LOOK_FIRST_US);
     int64_t acts_kept_us = node->tuning.audit_retention_us;
-    m->next_audit_us = time_add(now_us, acts_kept_us > 0 ? earlier(acts_kept_us, RETENTION_INTERVAL_US) : 0);
+    m->next_audit_us = time_add(now_us, acts_kept_us > 0 ? earlier(acts_kept_us, LOOP_PASS_LEAST_US) : 0);
     int64_t logs_kept_us = node->tuning.log_retention_us;
-    node->logs.next_retention_us = time_add(now_us, logs_kept_us > 0 ? earlier(logs_kept_us, RETENTION_INTERVAL_US) : 0);
+    node->logs.next_retention_us = time_add(now_us, logs_kept_us > 0 ? earlier(logs_kept_us, LOOP_PASS_LEAST_US) : 0);
 }
 
 size_t maintenance_stuck_count(struct node *node)
@@ -358,12 +355,6 @@ static enum weir_status purge_chunk(struct node *node, int64_t now_us, size_t li
     return status;
 }
 
-static int64_t retention_interval_us(int64_t retention_us)
-{
-    int64_t interval_us = retention_us / RETENTION_PART;
-    return interval_us < RETENTION_INTERVAL_US ? RETENTION_INTERVAL_US : earlier(interval_us, RETENTION_INTERVAL_MOST_US);
-}
-
 /* Executions with long logs may be too many for the deadline of a call. */
 static void fit_purge_batch(struct maintenance *m, enum weir_status status)
 {
@@ -378,7 +369,7 @@ static enum weir_status purge_ended(struct node *node, int64_t now_us, struct we
     struct store *store = node->stores[LOOP_MAINTENANCE];
     struct bulk_result result = {0};
     bool first = !node->maintenance.retention_lock.held;
-    node->maintenance.next_retention_us = time_add(now_us, retention_interval_us(node->tuning.retention_us));
+    node->maintenance.next_retention_us = time_add(now_us, loop_pass_pause_us(node->tuning.retention_us));
     if (!first && !shedlock_hold(node, store, &node->maintenance.retention_lock, now_us)) {
         return WEIR_OK;
     }

@@ -18,7 +18,10 @@
 
 struct store;
 
-enum { ARCHIVE_BATCH = 100 }; /* executions of one transaction */
+enum {
+    ARCHIVE_BATCH = 100,     /* executions of one transaction */
+    ARCHIVE_LOOK_ROWS = 2000 /* rows that it looks at, at most */
+};
 
 /* The next executions of the history, in the order of their ids. */
 struct archive_order {

@@ -111,7 +111,8 @@ struct store_driver {
                                   struct weir_error *);
     enum weir_status (*read_log)(struct store *, const char *, const char *, int, int64_t, struct arena *,
                                  struct log_chunk **, size_t *, struct weir_error *);
-    enum weir_status (*archive)(struct store *, const struct archive_order *, struct archive_result *, struct weir_error *);
+    enum weir_status (*archive)(struct store *, const struct archive_order *, const char *, struct archive_result *,
+                                struct weir_error *);
     enum weir_status (*purge_logs)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
     enum weir_status (*note_act)(struct store *, const char *, const char *, const char *, struct weir_error *);
     enum weir_status (*purge_audit)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);

@@ -341,10 +341,10 @@ static enum weir_status http_purge(struct store *store, int64_t before_us, size_
     return refuse_node_verb(error);
 }
 
-static enum weir_status http_archive(struct store *store, const struct archive_order *order,
+static enum weir_status http_archive(struct store *store, const struct archive_order *order, const char *below,
                                      struct archive_result *ret_result, struct weir_error *error)
 {
-    (void)store, (void)order, (void)ret_result;
+    (void)store, (void)order, (void)below, (void)ret_result;
     return refuse_node_verb(error);
 }
 

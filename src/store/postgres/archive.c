@@ -12,10 +12,6 @@
 #include "store/postgres/postgres_store.h"
 #include "store/reading.h"
 
-enum { LOOK_ROWS = 2000 };
-/* The clock of the program that made an id may be ahead of the server's by so much. */
-#define ID_AHEAD_US (24 * 3600 * MICROSECONDS_PER_SECOND)
-
 static enum weir_status drop_months(struct link *link, int64_t ended_before_us, int64_t *ret_dropped,
                                     struct weir_error *error)
 {
@@ -30,20 +26,19 @@ static enum weir_status drop_months(struct link *link, int64_t ended_before_us, 
     return status;
 }
 
-enum weir_status postgres_archive(struct store *store, const struct archive_order *order, struct archive_result *ret_result,
-                                  struct weir_error *error)
+enum weir_status postgres_archive(struct store *store, const struct archive_order *order, const char *below,
+                                  struct archive_result *ret_result, struct weir_error *error)
 {
-    INVARIANT(order != NULL && ret_result != NULL && order->limit <= ARCHIVE_BATCH);
+    INVARIANT(order != NULL && below != NULL && ret_result != NULL && order->limit <= ARCHIVE_BATCH);
     PGresult *rows = NULL;
-    char below[UUID_TEXT_MAX];
     struct archive_result result = {.moved = 0};
     enum weir_status status = postgres_require_writable(store, error);
     if (status != WEIR_OK) {
         return status;
     }
-    reading_first_id(time_add(order->ended_before_us, order->is_whole ? ID_AHEAD_US : 0), below);
-    status = link_write(link_of(store), error, &rows, QUERY_ARCHIVE_ITEMS, "iuudd", order->ended_before_us,
-                        order->after[0] == '\0' ? UUID_FIRST : order->after, below, (int)order->limit, (int)LOOK_ROWS);
+    status =
+        link_write(link_of(store), error, &rows, QUERY_ARCHIVE_ITEMS, "iuudd", order->ended_before_us,
+                   order->after[0] == '\0' ? UUID_FIRST : order->after, below, (int)order->limit, (int)ARCHIVE_LOOK_ROWS);
     if (status != WEIR_OK) {
         return status;
     }
@@ -53,7 +48,6 @@ enum weir_status postgres_archive(struct store *store, const struct archive_orde
     result.more = result_bool(rows, 0, 2);
     PQclear(rows);
     if (!result.more) {
-        reading_first_id(order->ended_before_us, result.last_id);
         status = drop_months(link_of(store), order->ended_before_us, &result.dropped, error);
     }
     if (status == WEIR_OK) {

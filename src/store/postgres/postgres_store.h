@@ -157,7 +157,7 @@ enum weir_status postgres_read_log(struct store *, const char *, const char *, i
                                    struct log_chunk **, size_t *, struct weir_error *);
 enum weir_status postgres_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status postgres_note_act(struct store *, const char *, const char *, const char *, struct weir_error *);
-enum weir_status postgres_archive(struct store *, const struct archive_order *, struct archive_result *,
+enum weir_status postgres_archive(struct store *, const struct archive_order *, const char *, struct archive_result *,
                                   struct weir_error *);
 enum weir_status postgres_purge_audit(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
 enum weir_status postgres_token_create(struct store *, const struct token_request *, int64_t *, struct weir_error *);

@@ -5,8 +5,8 @@
  * writer of the store never attaches the archive: an enqueue takes no lock there, and a damaged or missing archive stops no
  * write.
  *
- * A move is one transaction of at most ARCHIVE_BATCH executions. It looks at LOOK_ROWS rows of the history at most, so its
- * time is bounded also where few of them may move.
+ * A move is one transaction of at most ARCHIVE_BATCH executions. It looks at ARCHIVE_LOOK_ROWS rows of the history at most,
+ * so its time is bounded also where few of them may move.
  */
 #include "store/sqlite/archive.h"
 
@@ -16,12 +16,7 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
-#include "store/reading.h"
 #include "store/sqlite/sqlite_store.h"
-
-enum { LOOK_ROWS = 2000 };
-/* The clock of the program that made an id may be ahead of the store's by so much. */
-#define ID_AHEAD_US (24 * 3600 * MICROSECONDS_PER_SECOND)
 
 /* --- rows --- */
 
@@ -143,6 +138,18 @@ void archive_close(sqlite3 *archive)
 
 /* --- purge, bring back, compare --- */
 
+/* The file of another store has nothing of this one, so that it counts as missing. Passes other failures on. */
+static enum weir_status forgive_foreign(enum weir_status status, const struct weir_error *own, struct weir_error *error)
+{
+    if (status == WEIR_STORE_NOT_WEIR) {
+        return WEIR_OK;
+    }
+    if (status != WEIR_OK && error != NULL) {
+        *error = *own;
+    }
+    return status;
+}
+
 enum weir_status archive_erase(struct connection *connection, const char *id, struct weir_error *error)
 {
     INVARIANT(connection != NULL && id != NULL);
@@ -152,32 +159,15 @@ enum weir_status archive_erase(struct connection *connection, const char *id, st
     if (status != WEIR_OK || state.made == 0) {
         return status;
     }
-    status = begin_archive(connection, false, 0, &own);
-    if (status == WEIR_STORE_NOT_WEIR) {
-        return WEIR_OK; /* the file of another store has nothing of this one */
-    }
-    if (status != WEIR_OK) {
-        if (error != NULL) {
-            *error = own;
-        }
-        return status;
-    }
-    return connection->archive == NULL ? WEIR_OK : erase_rows(connection->archive, id, error);
+    status = forgive_foreign(begin_archive(connection, false, 0, &own), &own, error);
+    return status != WEIR_OK || connection->archive == NULL ? status : erase_rows(connection->archive, id, error);
 }
 
 /* The archive for reading; NULL when it is missing or not that of the store. */
 static enum weir_status open_to_read(struct connection *connection, sqlite3 **ret_archive, struct weir_error *error)
 {
     struct weir_error own = {.status = WEIR_OK};
-    enum weir_status status = archive_open(connection, false, 0, ret_archive, &own);
-    if (status == WEIR_STORE_NOT_WEIR) {
-        *ret_archive = NULL;
-        return WEIR_OK;
-    }
-    if (status != WEIR_OK && error != NULL) {
-        *error = own;
-    }
-    return status;
+    return forgive_foreign(archive_open(connection, false, 0, ret_archive, &own), &own, error);
 }
 
 static enum weir_status copy_back(struct connection *connection, sqlite3 *archive, const char *id, struct weir_error *error)
@@ -266,14 +256,12 @@ struct candidates {
 };
 
 /* Reads the ids first: the moves change the index that the query reads. */
-static enum weir_status read_candidates(struct connection *connection, const struct archive_order *order,
+static enum weir_status read_candidates(struct connection *connection, const struct archive_order *order, const char *below,
                                         struct candidates *candidates, struct archive_result *result,
                                         struct weir_error *error)
 {
-    char bound[UUID_TEXT_MAX];
-    reading_first_id(time_add(order->ended_before_us, order->is_whole ? ID_AHEAD_US : 0), bound);
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_ARCHIVE_CANDIDATES, "ttii", order->after, bound,
-                                              order->ended_before_us, (int64_t)LOOK_ROWS);
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_ARCHIVE_CANDIDATES, "ttii", order->after, below,
+                                              order->ended_before_us, (int64_t)ARCHIVE_LOOK_ROWS);
     enum weir_status status = WEIR_OK;
     int64_t looked = 0;
     if (statement == NULL) {
@@ -287,17 +275,14 @@ static enum weir_status read_candidates(struct connection *connection, const str
         }
     }
     (void)sqlite3_reset(statement);
-    result->more = status == WEIR_OK && (candidates->count == order->limit || looked == LOOK_ROWS);
-    if (!result->more) {
-        reading_first_id(order->ended_before_us, result->last_id);
-    }
+    result->more = status == WEIR_OK && (candidates->count == order->limit || looked == ARCHIVE_LOOK_ROWS);
     return status;
 }
 
-enum weir_status sqlite_archive(struct store *store, const struct archive_order *order, struct archive_result *ret_result,
-                                struct weir_error *error)
+enum weir_status sqlite_archive(struct store *store, const struct archive_order *order, const char *below,
+                                struct archive_result *ret_result, struct weir_error *error)
 {
-    INVARIANT(store != NULL && order != NULL && ret_result != NULL && order->limit <= ARCHIVE_BATCH);
+    INVARIANT(store != NULL && order != NULL && below != NULL && ret_result != NULL && order->limit <= ARCHIVE_BATCH);
     struct write write;
     struct candidates candidates = {.count = 0};
     struct archive_result result = {.moved = 0};
@@ -306,7 +291,7 @@ enum weir_status sqlite_archive(struct store *store, const struct archive_order 
     if (status != WEIR_OK) {
         return status;
     }
-    status = read_candidates(reader, order, &candidates, &result, error);
+    status = read_candidates(reader, order, below, &candidates, &result, error);
     snapshot_end(reader);
     if (status != WEIR_OK || candidates.count == 0) {
         *ret_result = status == WEIR_OK ? result : *ret_result;
@@ -317,7 +302,7 @@ enum weir_status sqlite_archive(struct store *store, const struct archive_order 
         return status;
     }
     candidates.count = 0;
-    status = read_candidates(write.connection, order, &candidates, &result, error);
+    status = read_candidates(write.connection, order, below, &candidates, &result, error);
     if (status == WEIR_OK && candidates.count > 0) {
         status = begin_archive(write.connection, true, write.now_us, error);
     }
