@@ -353,31 +353,38 @@ static enum weir_status give_name(const char *from, const char *to, struct weir_
                             "the backup cannot be named %s: %s", to, strerror(native));
 }
 
-/* Copies the store into a new file, from one read transaction. */
-static enum weir_status copy_to(struct store *store, const char *path, struct weir_error *error)
+/* Copies all pages of a database into a new file, from one read transaction. */
+static enum weir_status copy_to(struct store *store, sqlite3 *source, const char *path, bool has_stream,
+                                struct weir_error *error)
 {
-    struct connection *connection;
     sqlite3 *target = NULL;
-    enum weir_status status = store_reader(store, &connection, error);
-    if (status != WEIR_OK) {
-        return status;
-    }
+    enum weir_status status = WEIR_OK;
     if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL) !=
         SQLITE_OK) {
         status = error_set(error, WEIR_STORE_UNREACHABLE, "cannot write %s: %s", path,
                            target == NULL ? "out of memory" : sqlite3_errmsg(target));
         error_hint(error, "its folder must be there, and this user must be allowed to write to it");
     } else {
-        status = connection_begin(connection, QUERY_BEGIN_READ, error);
-        if (status == WEIR_OK) {
-            status = copy_pages(store, connection->database, target, error);
-            connection_rollback(connection);
-        }
-        if (status == WEIR_OK) {
-            status = end_stream_of_copy(target, error);
-        }
+        status = copy_pages(store, source, target, error);
+    }
+    if (status == WEIR_OK && has_stream) {
+        status = end_stream_of_copy(target, error);
     }
     (void)sqlite3_close(target);
+    return status;
+}
+
+static enum weir_status copy_store(struct store *store, const char *path, struct weir_error *error)
+{
+    struct connection *connection;
+    enum weir_status status = store_reader(store, &connection, error);
+    if (status == WEIR_OK) {
+        status = connection_begin(connection, QUERY_BEGIN_READ, error);
+    }
+    if (status == WEIR_OK) {
+        status = copy_to(store, connection->database, path, true, error);
+        connection_rollback(connection);
+    }
     return status;
 }
 
@@ -400,28 +407,14 @@ static enum weir_status find_backup_name(const char *path, struct backup_name *r
                : status;
 }
 
-/* Copies the archive after the store, so that it has all content that the copy of the store does not have. */
-static enum weir_status copy_archive(struct store *store, sqlite3 *archive, const char *path, struct weir_error *error)
-{
-    sqlite3 *target = NULL;
-    enum weir_status status = WEIR_OK;
-    if (sqlite3_open_v2(path, &target, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL) !=
-        SQLITE_OK) {
-        status = error_set(error, WEIR_STORE_UNREACHABLE, "cannot write %s", path);
-    } else {
-        status = copy_pages(store, archive, target, error);
-    }
-    (void)sqlite3_close(target);
-    return status;
-}
-
-/* The archive gets its name first: a copy of the store is then never without it. */
+/* The archive is copied after the store, so that it has all content that the copy of the store does not have. It gets its
+ * name first: a copy of the store is then never without it. */
 static enum weir_status backup_both(struct store *store, sqlite3 *archive, struct backup_name *of_store,
                                     struct backup_name *of_archive, struct weir_error *error)
 {
-    enum weir_status status = copy_to(store, of_store->partial, error);
+    enum weir_status status = copy_store(store, of_store->partial, error);
     if (status == WEIR_OK && archive != NULL) {
-        status = copy_archive(store, archive, of_archive->partial, error);
+        status = copy_to(store, archive, of_archive->partial, false, error);
     }
     if (status == WEIR_OK && archive != NULL) {
         status = give_name(of_archive->partial, of_archive->path, error);
