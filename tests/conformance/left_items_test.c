@@ -31,23 +31,30 @@ static void lose_node(struct scene *scene, enum loss loss, int64_t node, const s
     }
 }
 
+/* An item that the only node of its group has claimed. */
+static struct claimed_item claim_report(struct scene *scene, int64_t *ret_node)
+{
+    (void)scene_enqueue_request(scene,
+                                &(struct enqueue_request){.workspace = "free-co", .workflow = "hello", .group = "reports"});
+    *ret_node = scene_add_node(scene, "reporter", "reports");
+    return scene_claim_as(scene, *ret_node, "reports", 1).items[0];
+}
+
 /* The group of the item has no other node, so only the act itself can end it. */
 static void a_cancel_of_what_was_given_back_frees_its_slot_without_a_node(void **state)
 {
     struct scene *scene = *state;
     scene_group(scene, "reports");
     for (enum loss loss = LOSS_GIVE_BACK; loss < LOSSES; loss++) {
-        const char *id = scene_enqueue_request(
-            scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "hello", .group = "reports"});
-        int64_t node = scene_add_node(scene, "reporter", "reports");
-        struct claimed_item item = scene_claim_as(scene, node, "reports", 1).items[0];
+        int64_t node = 0;
+        struct claimed_item item = claim_report(scene, &node);
         assert_int_equal(scene_record_full(scene, node, scene_record_of(RECORD_DISPATCHED, &item)), WEIR_OK);
         lose_node(scene, loss, node, &item);
         assert_int_equal(scene_held(scene, "free-co"), 1);
-        struct bulk_result result = cancel(scene, id);
+        struct bulk_result result = cancel(scene, item.id);
         assert_int_equal(result.changed, 1);
         assert_int_equal(result.requested, 0);
-        assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+        assert_string_equal(scene_status_of(scene, item.id), "CANCELLED");
         assert_int_equal(scene_held(scene, "free-co"), 0);
         assert_int_equal(scene_record_full(scene, node, scene_record_of(RECORD_COMPLETED, &item)),
                          WEIR_EXECUTION_NOT_FOUND);
@@ -65,13 +72,11 @@ static void a_cancel_before_its_node_is_lost_ends_it_without_another_node(void *
     struct scene *scene = *state;
     scene_group(scene, "reports");
     for (enum loss loss = LOSS_GIVE_BACK; loss < LOSSES; loss++) {
-        const char *id = scene_enqueue_request(
-            scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "hello", .group = "reports"});
-        int64_t node = scene_add_node(scene, "reporter", "reports");
-        struct claimed_item item = scene_claim_as(scene, node, "reports", 1).items[0];
-        assert_int_equal(cancel(scene, id).requested, 1);
+        int64_t node = 0;
+        struct claimed_item item = claim_report(scene, &node);
+        assert_int_equal(cancel(scene, item.id).requested, 1);
         lose_node(scene, loss, node, &item);
-        assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+        assert_string_equal(scene_status_of(scene, item.id), "CANCELLED");
         assert_int_equal(scene_held(scene, "free-co"), 0);
         scene_check(scene);
     }
