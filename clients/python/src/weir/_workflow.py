@@ -21,7 +21,7 @@ from weir._time import Duration, text
 from weir._trace import current_traceparent
 from weir.errors import DefinitionError, ParamsError, WorkflowNotFound
 from weir.outcome import Cancelled, Fail, Outcome, Retry
-from weir.store import Store, dump_params, encode
+from weir.store import Request, Store, encode
 
 log = logging.getLogger('weir')
 Result = TypeVar('Result')
@@ -210,54 +210,32 @@ class Workflow(Generic[Result]):
         self.check(params)
         if using is None and store is None and _find_transaction is not None:
             using = _find_transaction()
+        request = Request(
+            workspace,
+            self.name,
+            params,
+            key,
+            executor_group,
+            priority,
+            run_at,
+            id,
+            traceparent,
+            business_key,
+            labels,
+            key_mode,
+            debounce,
+            debounce_max,
+        )
         if using is not None:
             from weir import transactions  # with the drivers that it knows it costs programs without transactions 1.3 MiB
 
-            return transactions.enqueue(
-                using,
-                store or default_store(),
-                transactions.values_of(
-                    self.name,
-                    workspace,
-                    dump_params(params),
-                    key,
-                    executor_group,
-                    priority,
-                    run_at,
-                    id,
-                    traceparent,
-                    business_key,
-                    labels,
-                    key_mode,
-                    debounce,
-                    debounce_max,
-                ),
-            )
+            return transactions.enqueue(using, store or default_store(), request)
         used = store or default_store()
-
-        def enqueue() -> str:
-            return used.enqueue(
-                workspace,
-                self.name,
-                params,
-                key=key,
-                key_mode=key_mode,
-                debounce=debounce,
-                debounce_max=debounce_max,
-                executor_group=executor_group,
-                priority=priority,
-                run_at=run_at,
-                id=id,
-                traceparent=traceparent,
-                business_key=business_key,
-                labels=labels,
-            )
-
         try:
-            return enqueue()
+            return used._enqueue(request)
         except WorkflowNotFound:
             self.publish(used)  # no worker has run yet
-            return enqueue()
+            return used._enqueue(request)
 
     async def enqueue_async(
         self,
@@ -283,26 +261,23 @@ class Workflow(Generic[Result]):
         if using is not None:
             from weir import transactions
 
-            return await transactions.enqueue_async(
-                using,
-                store or default_store(),
-                transactions.values_of(
-                    self.name,
-                    workspace,
-                    dump_params(params),
-                    key,
-                    executor_group,
-                    priority,
-                    run_at,
-                    id,
-                    traceparent,
-                    business_key,
-                    labels,
-                    key_mode,
-                    debounce,
-                    debounce_max,
-                ),
+            request = Request(
+                workspace,
+                self.name,
+                params,
+                key,
+                executor_group,
+                priority,
+                run_at,
+                id,
+                traceparent,
+                business_key,
+                labels,
+                key_mode,
+                debounce,
+                debounce_max,
             )
+            return await transactions.enqueue_async(using, store or default_store(), request)
         import asyncio  # at the top it would cost programs without an event loop 7 MiB, and a third of `import weir`
 
         trace = traceparent or current_traceparent()  # here: the thread below has another context

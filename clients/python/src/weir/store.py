@@ -225,7 +225,10 @@ class Store:
             debounce,
             debounce_max,
         )
-        arguments = request._as_arguments()
+        return self._enqueue(request)
+
+    def _enqueue(self, request: Request) -> str:
+        arguments = request._as_arguments()  # before the store is opened: a wrong request needs none
         return self.native().enqueue(*arguments)
 
     def enqueue_many(self, requests: Iterable[Request]) -> list[str]:

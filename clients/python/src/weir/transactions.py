@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable
+from datetime import timedelta, timezone
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,7 +18,7 @@ from weir import _sqlite
 from weir._time import Duration, microseconds, moment
 from weir._trace import current_traceparent
 from weir.errors import Kind, Misuse, StoreUnavailable, make
-from weir.store import Store
+from weir.store import Request, Store, dump_params
 
 _NAMES = (
     'workspace',
@@ -58,44 +58,29 @@ _TYPES = (
 Values = tuple[Any, ...]  # of a request, in the order of _NAMES
 
 
-def values_of(
-    workflow: str,
-    workspace: str,
-    params: str,
-    key: str | None,
-    executor_group: str | None,
-    priority: int,
-    run_at: datetime | None,
-    id: str | None,
-    traceparent: str | None,
-    business_key: str | None = None,
-    labels: Mapping[str, str] | None = None,
-    key_mode: str | None = None,
-    debounce: Duration | None = None,
-    debounce_max: Duration | None = None,
-) -> Values:
-    """Of a request, for enqueue() and enqueue_async()."""
+def _values_of(request: Request) -> Values:
     return (
-        workspace,
-        workflow,
-        params,
-        key,
-        priority,
-        run_at,
-        executor_group,
-        id,
-        traceparent or current_traceparent(),
-        business_key,
-        json.dumps(dict(labels)) if labels else None,
-        key_mode,
-        _span(debounce),
-        _span(debounce_max),
+        request.workspace,
+        request.workflow,
+        dump_params(request.params),
+        request.key,
+        request.priority,
+        request.run_at,
+        request.executor_group,
+        request.id,
+        request.traceparent or current_traceparent(),
+        request.business_key,
+        json.dumps(dict(request.labels)) if request.labels else None,
+        request.key_mode,
+        _span(request.debounce),
+        _span(request.debounce_max),
     )
 
 
-def enqueue(using: Any, store: Store, values: Values) -> str:
+def enqueue(using: Any, store: Store, request: Request) -> str:
     """`using`: a connection or cursor of psycopg, psycopg2, sqlite3 or apsw, of SQLAlchemy (Connection, Session) or Django,
     or Django's alias."""
+    values = _values_of(request)
     if isinstance(using, str):
         from django.db import connections
 
@@ -224,8 +209,9 @@ def _refusal(text: str) -> Exception:
     return make(found[1], kind, found[2], hint)
 
 
-async def enqueue_async(using: Any, store: Store, values: Values) -> str:
+async def enqueue_async(using: Any, store: Store, request: Request) -> str:
     """`using`: a connection of asyncpg, psycopg's AsyncConnection, or SQLAlchemy's AsyncConnection or AsyncSession."""
+    values = _values_of(request)
     module = type(using).__module__
     if module.startswith('asyncpg'):
         return _answer(tuple(await using.fetchrow(_sql(store, '$'), *values)))
