@@ -601,9 +601,10 @@ def the_list_of_points_is_whole(weir):
     block = text[text.index('names[] = {'):text.index('};')]
     known = {part.split('"')[0] for part in block.split('    "')[1:]}
     # Of another engine: temporal_faults_test.py; of long calls by people: cli_test.py; of hooks: webhook_test.py; of
-    # children: children_test.py; of a new store: cli_store_test.py.
+    # children: children_test.py; of a new store: cli_store_test.py; of the archive: archive_test.py.
     elsewhere = {'before_start_call', 'after_start_answer', 'in_progress', 'after_hook_enqueue', 'after_schedule_advance',
-                 'after_schedule_enqueue', 'before_children', 'after_children', 'store_created', 'store_awaited'}
+                 'after_schedule_enqueue', 'before_children', 'after_children', 'store_created', 'store_awaited',
+                 'after_archive_commit'}
     here = set(KILL_POINTS) | set(PARK_POINTS)
     assert known == here | elsewhere, known ^ (here | elsewhere)
 

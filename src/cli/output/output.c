@@ -233,14 +233,16 @@ bool output_object(struct output *output, const json_t *object)
  * hint has its own bound. */
 enum { MESSAGE_MAX = 4096 };
 
-/* Where a command of weir begins in a message: behind a backquote, or behind a colon as in "now: weir resume". */
+/* Where a command of weir begins in a message: behind a backquote, or behind a colon as in "now: weir resume". A command
+ * that starts a server is for the machine of the server, which has a store of its own. */
 static const char *next_command(const char *text, const char *from)
 {
     const char *at = from;
     while ((at = strstr(at, "weir ")) != NULL) {
         bool is_quoted = at > text && at[-1] == '`';
         bool is_named = at > text + 1 && at[-1] == ' ' && at[-2] == ':';
-        if (is_quoted || is_named) {
+        bool starts_server = strncmp(at, "weir serve --listen", strlen("weir serve --listen")) == 0;
+        if ((is_quoted || is_named) && !starts_server) {
             return at;
         }
         at++;
