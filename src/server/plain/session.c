@@ -98,7 +98,8 @@ void answer_plain_session(struct api *api, struct store *store, struct http_requ
  * in a folder for that folder alone, so there the form has no key. Then a browser without Origin gets the form again. */
 static void add_sign_in(struct html *html, struct http_request *request, struct http_answer *answer)
 {
-    const char *key = plain_root(request)[0] == '\0' ? page_key_keep(request, answer) : NULL;
+    bool needs_key = request->fields[FIELD_ORIGIN] == NULL; /* and a page of another origin gets no cookie */
+    const char *key = needs_key && plain_root(request)[0] == '\0' ? page_key_keep(request, answer) : NULL;
     html_markup(html, "<form method=\"post\" action=\"");
     html_markup(html, plain_root(request));
     html_markup(html, "session\"><input type=\"hidden\" name=\"key\" value=\"");
