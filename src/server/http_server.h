@@ -22,7 +22,8 @@
 
 enum {
     HTTP_THREADS = 2,
-    HTTP_WAITING_MAX = 256,
+    /* So that a thousand workers or streams may come back at once. */
+    HTTP_WAITING_MAX = 1024,
     HTTP_SLOW_WAITING_MAX = 16, /* of them, requests that may take seconds */
     /* Of one address, and all together at most a quarter of the descriptors of the process. Further ones are closed. */
     HTTP_CONNECTIONS_MAX = 16384,

@@ -260,8 +260,8 @@ def a_wait_ends_with_the_execution(weir):
     id = _enqueue(listener, 'gate')
     wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
     connections = []
-    for _ in range(3):  # those that wait hold neither a thread nor one of the 256 places of the queue
-        for _ in range(100):
+    for _ in range(3):  # those that wait hold neither a thread nor one of the places of the queue
+        for _ in range(400):
             connections.append(listener.connect())
             connections[-1].sendall(f'GET /v1/executions/{id}?wait=5m HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
         listener.ready()

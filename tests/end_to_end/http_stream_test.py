@@ -22,7 +22,7 @@ POSTGRES = PostgresServer() if '--postgres' in sys.argv else None
 WHOLE = ['enqueue', 'claim', 'dispatch', 'complete']
 RING_EVENTS = 16384  # STREAM_RING_EVENTS
 STREAMS = 1000
-STREAMS_AT_ONCE = 200  # below the number of requests that may wait, HTTP_WAITING_MAX: a busy machine answers none of them at once
+STREAMS_AT_ONCE = 500  # below HTTP_WAITING_MAX: a busy machine answers none of them at once
 KIB = 1024
 
 

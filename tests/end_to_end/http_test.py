@@ -28,6 +28,7 @@ from http_client import SECONDS, Listener, is_closed, problem, read_answer, read
 from postgres_server import PostgresServer
 from waiting import SHORT, wait_for
 
+WAITING_MAX = 1024  # HTTP_WAITING_MAX
 OK_HEAD = b'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'
 
 
@@ -140,10 +141,10 @@ def requests_beyond_the_queue_are_refused_at_once(weir):
         listener = Listener(weir).ready()
         server.signal_all(signal.SIGSTOP)
         refused = None
-        while refused is None and len(connections) < 1000:
+        while refused is None and len(connections) < 2 * WAITING_MAX:
             connections.append(listener.connect())
             connections[-1].sendall(b'GET /v1/executions HTTP/1.1\r\nHost: localhost\r\n\r\n')
-            if len(connections) > 256:
+            if len(connections) > WAITING_MAX:
                 connections[-1].settimeout(1)
                 try:
                     refused = read_answer(connections[-1])
@@ -153,7 +154,7 @@ def requests_beyond_the_queue_are_refused_at_once(weir):
         assert refused.json()['code'] == 'overloaded' and refused.head['retry-after'] == '1', refused
         assert listener.ask('/livez').status == 200
         server.signal_all(signal.SIGCONT)
-        statuses = [read_answer(connection).status for connection in connections[:256]]
+        statuses = [read_answer(connection).status for connection in connections[:WAITING_MAX]]
         assert set(statuses) <= {200, 503} and 200 in statuses, statuses
         listener.ready().stop()
     finally:
