@@ -13,7 +13,7 @@
  *      lane.
  *   5. Learn heads, then facts, in this order (queue/scheduler.h gives the reason).
  *   6. Repeat while the answer leaves work, at most ROUNDS_MOST times in a step. An item that was just enqueued takes
- *      three rounds: news, heads, assignment.
+ *      three rounds: news, heads, assignment. On PostgreSQL a few heads come with the news, so it takes two.
  *   7. Publish the books, at most for a part of the time. They serve `status` and `why`; no assignment depends on them.
  *
  * Any failure of a round is doubt: an assignment may or may not be committed. The memory is cleared, and the role is
