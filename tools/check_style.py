@@ -22,7 +22,7 @@ FILES_LONGER = {
     'tests/conformance/nodes_recover_test.c': 908,
     'tests/conformance/record_test.c': 854,
     'tests/conformance/schedule_news_test.c': 813,
-    'tests/end_to_end/cli_test.py': 905,
+    'tests/end_to_end/cli_test.py': 865,
     'tests/support/fake_temporal.c': 960,
     'tests/support/frontend.c': 872,
     'tests/unit/store/postgres/schedule_test.c': 812,

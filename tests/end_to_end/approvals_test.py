@@ -61,7 +61,9 @@ def an_approval_lets_the_next_step_run(weir):
     _node(weir)
     id = _waiting(weir, 'pay')
     assert [row['id'] for row in weir.items('list', '-s', 'waiting', '--where', 'waiting_for=approval')] == [id]
-    assert 'waits for an approval by anybody who may send signals since ' in weir.good('why', id).out
+    why = weir.good('why', id)
+    assert 'waits for an approval by anybody who may send signals since ' in why.out
+    assert f'now: weir approve {id} ask, or weir reject {id} ask\n' in why.err, why
     assert weir.good('approve', id, '--dry-run', '--json').json()['step'] == 'ask'
     done = weir.good('approve', id, '--comment', 'checked', '--reason', 'ticket 7', '--json').json()
     assert (done['act'], done['step']) == ('approve', 'ask'), done

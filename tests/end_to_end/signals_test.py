@@ -76,8 +76,9 @@ def an_execution_that_waits_for_a_signal_uses_no_slot(weir):
     assert shown['waiting_for'] == 'signal' and shown['due_at'] is None, shown
     assert weir.ended(weir.enqueue('-w', 'tiny', 'hello'))['status'] == 'COMPLETED'
     assert [item['id'] for item in weir.items('list', '--where', 'waiting_for=signal')] == [id]
-    why = weir.good('why', id).out
-    assert 'waits for the signal "approved" since ' in why, why
+    why = weir.good('why', id)
+    assert 'waits for the signal "approved" since ' in why.out, why
+    assert f'now: weir signal {id} approved --data JSON\n' in why.err, why
     sent = _approve(weir, id, 'eve', '--key', 'mail-7')
     assert (sent['signal'], sent['id'], sent['seq'], sent['duplicate']) == ('approved', id, 1, False), sent
     assert _approve(weir, id, 'eve', '--key', 'mail-7')['duplicate']

@@ -161,7 +161,8 @@ def a_person_moves_what_waits_for_one(weir):
     shown = _await(weir, id, lambda row: row['waiting_for'] == 'manual', 'the review')
     assert shown['failure'] == {'state': 'fails', 'code': 'no_money', 'message': 'the account is empty'}, shown
     assert [row['id'] for row in weir.items('list', '--where', 'waiting_for=manual')] == [id]
-    assert 'waits for a person' in weir.good('why', id).out
+    why = weir.good('why', id)
+    assert 'waits for a person' in why.out and f'now: weir update {id} --state STATE\n' in why.err, why
     assert_error(weir.run('update', id, '--state', 'nowhere'), 2, 'invalid_argument', 'its states are: ')
     assert_error(weir.run('update', id, '--var', 'n=x'), 2, 'invalid_argument', 'must be of the type integer')
     weir.good('update', id, '--state', 'count', '--var', 'n=3', '--reason', 'paid by phone', '-q')

@@ -271,14 +271,15 @@ static const struct command commands[] = {
 /* Workflows, workspaces and plans. */
 {
     .name = "workflow apply", .section = "Workflows and workspaces", .run = verb_workflow_apply, .marks = COMMAND_CHANGES,
-    .summary = "Check a definition and publish it",
-    .example = "weir workflow apply onboard-customer.yaml\ncat onboard-customer.json | weir workflow apply - --dry-run\n",
+    .summary = "Check definitions and publish them",
+    .example = "weir workflow apply onboard-customer.yaml\nweir workflow apply workflows/*.yaml\n"
+               "cat onboard-customer.json | weir workflow apply - --dry-run\n",
     .details = "A changed definition becomes a new version; executions that are already enqueued keep their version."
                " The schedules of the definition replace those that it had; a paused one stays paused."
                " The answer names schedules that are new, changed or gone."
                " With --dry-run the definition is only checked, and the store names what would change; without a store the"
-               " check is all.",
-    .arguments = {{.name = "FILE", .help = "YAML or JSON; - reads stdin"}},
+               " check is all. Of several files all are checked before the first one is published.",
+    .arguments = {{.name = "FILE", .help = "YAML or JSON; - reads stdin", .many = true}},
     .flags = {FLAG_REASON},
 },
 {

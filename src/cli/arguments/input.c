@@ -41,9 +41,11 @@ static enum weir_status read_whole_input(int fd, const char *name, struct text *
             continue;
         }
         if (got < 0) {
-            error_set_native(error, errno == EISDIR ? WEIR_INVALID_ARGUMENT : WEIR_SYSTEM, errno, "cannot read %s: %s",
-                             name, strerror(errno));
-            error_hint(error, "give the path of a file that you may read, or - for stdin");
+            bool is_folder = errno == EISDIR;
+            error_set_native(error, is_folder ? WEIR_INVALID_ARGUMENT : WEIR_SYSTEM, errno, "cannot read %s: %s", name,
+                             strerror(errno));
+            error_hint(error, is_folder ? "that is a folder: name a file, or - for stdin"
+                                        : "give the path of a file that you may read, or - for stdin");
             return error->status;
         }
         enum weir_status status = append_input(to, chunk, (size_t)got, name, error);

@@ -1,4 +1,4 @@
-/* The sentences about executions that run longer than expected.
+/* The sentences about steps that have not ended: of executions that run longer than expected, and of those that wait.
  *
  * The store has since when an execution is stuck, its node and the steps that have not ended (store_why(), store_status()).
  * Texts of the store are made safe before they are printed. A long text is cut. It reads nothing itself. One thread.
@@ -10,7 +10,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/shell_quote.h"
 #include "cli/output/json_fields.h"
+#include "queue/item.h"
 #include "queue/signal.h"
 #include "queue/step.h"
 
@@ -114,5 +116,44 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
                                      : "step",
                      state != NULL ? state : field_text(output, step, "step"), state != NULL ? "action" : "attempt",
                      field_number(step, "attempt", 1), status, since, output_ago(output, since, now_us));
+    }
+}
+
+/* The first step that waits for a signal whose name begins with `prefix`; with NULL, for one that a person sends. */
+static const json_t *first_waiting_step(struct output *output, const json_t *why, const char *prefix)
+{
+    size_t i;
+    json_t *step;
+    json_array_foreach(json_object_get(why, "unfinished_steps"), i, step)
+    {
+        const char *signal = field_text(output, step, "signal");
+        bool is_wanted =
+            signal != NULL && (prefix == NULL ? strchr(signal, ':') == NULL : strncmp(signal, prefix, strlen(prefix)) == 0);
+        if (is_wanted) {
+            return step;
+        }
+    }
+    return NULL;
+}
+
+void suggest_end_of_wait(struct output *output, const json_t *why)
+{
+    char word[SHELL_WORD_MAX];
+    const char *id = field_text(output, why, "id");
+    const char *waiting_for = field_text(output, why, "waiting_for");
+    enum wait_kind kind;
+    if (id == NULL || waiting_for == NULL || !wait_kind_parse(waiting_for, &kind)) {
+        return;
+    }
+    const json_t *approval = kind == WAIT_APPROVAL ? first_waiting_step(output, why, APPROVAL_SIGNAL) : NULL;
+    const json_t *signal = kind == WAIT_SIGNAL ? first_waiting_step(output, why, NULL) : NULL;
+    if (approval != NULL) {
+        const char *step = shell_quote(field_text(output, approval, "step"), word);
+        output_report(output, "now: weir approve %s %s, or weir reject %s %s", id, step, id, step);
+    } else if (signal != NULL) {
+        output_report(output, "now: weir signal %s %s --data JSON", id,
+                      shell_quote(field_text(output, signal, "signal"), word));
+    } else if (kind == WAIT_MANUAL) {
+        output_report(output, "now: weir update %s --state STATE", id);
     }
 }

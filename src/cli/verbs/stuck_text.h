@@ -1,4 +1,5 @@
-/* The sentences of `weir why`, `status` and `doctor` about executions that run longer than expected. One thread. */
+/* The sentences of `weir why`, `status` and `doctor` about executions that run longer than expected, or wait. One thread.
+ */
 #ifndef WEIR_CLI_VERBS_STUCK_TEXT_H
 #define WEIR_CLI_VERBS_STUCK_TEXT_H
 
@@ -16,5 +17,8 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
 /* The name of the first step that has not ended, or NULL: its log shows where the execution hangs.
  * In the output's arena. */
 const char *first_unfinished_step(struct output *output, const json_t *why);
+/* The command by which a person ends the wait of a WAITING execution; nothing when it waits for something else. `why`: the
+ * answer of store_why(). */
+void suggest_end_of_wait(struct output *output, const json_t *why);
 
 #endif

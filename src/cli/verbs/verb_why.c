@@ -277,6 +277,8 @@ static void suggest_command(struct output *output, const json_t *why, const stru
             const char *step = first_unfinished_step(output, why);
             output_report(output, "now: weir logs %s%s%s", id != NULL ? id : "ID", step != NULL ? " --step " : "",
                           step != NULL ? shell_quote(step, word) : "");
+        } else {
+            suggest_end_of_wait(output, why);
         }
         return;
     }
