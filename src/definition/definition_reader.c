@@ -24,6 +24,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/yaml_json.h"
+#include "definition/foreign_keys.h"
 #include "definition/graph.h"
 #include "queue/name.h"
 
@@ -378,33 +379,6 @@ static enum weir_status read_tree(struct definition_reader *reader, const char *
     return status;
 }
 
-/* Keys that other systems have in a definition, and their place in weir. Replaces the list of known keys in the hint. */
-static void hint_at_foreign_key(struct definition_reader *reader, const struct yaml_node *root)
-{
-    static const char timer[] = "write schedules: {NAME: {cron: \"30 4 * * *\", workspaces: [acme]}}";
-    static const char plan[] = "the plan of a workspace is the limit: `weir plan set NAME --max-concurrent N`";
-    static const char retry[] = "a step repeats itself: steps: {NAME: {retry: {attempts: 3}, exec: [...]}}";
-    static const char params[] = "params need no declaration: a step reads them as ${.input.NAME}";
-    static const char steps[] = "write steps: {NAME: {exec: [...]}, NEXT: {needs: [NAME], exec: [...]}}";
-    static const struct {
-        const char *key;
-        const char *hint;
-    } foreign[] = {{"schedule", timer}, {"cron", timer},        {"concurrency", plan}, {"max_concurrent", plan},
-                   {"retry", retry},    {"retries", retry},     {"input", params},     {"inputs", params},
-                   {"params", params},  {"parameters", params}, {"jobs", steps},       {"tasks", steps}};
-    /* The error names one key; the others of the file may be foreign as well, and get no hint before their own error. */
-    for (size_t i = 0; root->kind == YAML_MAP && i < root->count; i++) {
-        for (size_t j = 0; j < sizeof foreign / sizeof foreign[0]; j++) {
-            char named[64];
-            (void)snprintf(named, sizeof named, "unknown key \"%s\"", foreign[j].key);
-            if (strcmp(root->keys[i]->text, foreign[j].key) == 0 && reader->error != NULL &&
-                strstr(reader->error->message, named) != NULL) {
-                error_hint(reader->error, "%s", foreign[j].hint);
-            }
-        }
-    }
-}
-
 static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
                                       bool is_from_people, struct definition *definition)
 {
@@ -418,7 +392,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
     if (status == WEIR_OK) {
         status = yaml_check_keys(&reader->source, root, "a definition", keys, sizeof keys / sizeof keys[0], reader->error);
         if (status != WEIR_OK) {
-            hint_at_foreign_key(reader, root);
+            foreign_keys_hint(FOREIGN_IN_DEFINITION, root, reader->error);
         }
     }
     status = status == WEIR_OK ? read_head(reader, root, definition) : status;

@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "definition/code_variable.h"
 #include "definition/definition_internal.h"
+#include "definition/foreign_keys.h"
 #include "definition/shell_rule.h"
 
 /* In the order of the canonical text. `owner` is the kind of step that the key belongs to, NULL for every step. */
@@ -558,7 +559,11 @@ static enum weir_status check_step_keys(struct definition_reader *reader, const 
     for (size_t i = 0; i < STEP_KEYS; i++) {
         keys[i] = step_keys[i].key;
     }
-    return yaml_check_keys(&reader->source, node, "a step", keys, STEP_KEYS, reader->error);
+    enum weir_status status = yaml_check_keys(&reader->source, node, "a step", keys, STEP_KEYS, reader->error);
+    if (status != WEIR_OK) {
+        foreign_keys_hint(FOREIGN_IN_STEP, node, reader->error);
+    }
+    return status;
 }
 
 /* Step 1: exactly one kind, and a message that lists them. */

@@ -4,7 +4,7 @@
  *   2. Each secret is read as the node would read it, and dropped at once. A value is never printed.
  *   3. The variables that `env_from` asks for must be in exec.env_from.
  *
- * The doctor runs in the environment of the person who calls it. Credentials of systemd and variables that only the service
+ * The doctor runs in the environment of its caller. Credentials of systemd and variables that only the service
  * has are missing here, so a missing secret is a warning. The second check asks the store instead: it reports what the
  * nodes themselves have found. One thread.
  */

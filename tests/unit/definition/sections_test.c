@@ -270,6 +270,23 @@ static void wrong_schedules_are_refused_at_their_places(void **state)
     REFUSE_ALL(table);
 }
 
+static void keys_of_other_systems_get_the_words_of_weir(void **state)
+{
+    (void)state;
+    static const struct wrong table[] = {
+        {"name: n\nsteps: {a: {run: 'echo x'}}\n", "f.yaml:2:13: unknown key \"run\" in a step",
+         "write exec: [PROGRAM, ARGUMENT], or for a line of the shell exec: [sh, -c, \"LINE\"]"},
+        {"name: n\nsteps: {a: {exec: [x], depends_on: [b]}}\n", "f.yaml:2:24: unknown key \"depends_on\" in a step",
+         "write needs: [STEP]; steps without needs run at the same time"},
+        {"name: n\nsteps: {a: {start: {workflow: m}, for_each: '${.input.l}'}}\n",
+         "f.yaml:2:35: unknown key \"for_each\" in a step",
+         "write start: {workflow: NAME, params: {...}}, with for_each and max_parallel inside of it"},
+        {"name: n\nsteps: {a: {exek: [x], run: y}}\n", "f.yaml:2:13: unknown key \"exek\" in a step",
+         "did you mean \"exec\"?"},
+    };
+    REFUSE_ALL(table);
+}
+
 /* The store names the schedule first. */
 static void a_refused_schedule_gets_its_place(void **state)
 {
@@ -287,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_definition_with_all_sections_keeps_its_meaning),
+        cmocka_unit_test(keys_of_other_systems_get_the_words_of_weir),
         cmocka_unit_test(steps_of_all_sections_have_one_index),
         cmocka_unit_test(faults_of_sections_are_named),
         cmocka_unit_test(an_id_is_short_enough_for_its_undo),
