@@ -82,14 +82,14 @@ OBJECTS = {
     'LogChunkPage': 'items[]:LogChunk',
     'FailureGroup': 'error_code? workflow? workspace? count first_at last_at sample_id sample_error?',
     'FailurePage': 'items[]:FailureGroup executions_read is_whole',
-    'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending waiting completed failed'
-                 ' cancelled created_at',
-    'WorkspaceChange': 'plan~ max_concurrent~? paused~',
+    'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending_max max_pending? pending waiting'
+                 ' completed failed cancelled created_at',
+    'WorkspaceChange': 'plan~ max_concurrent~? max_pending~? paused~',
     'WorkspaceDeletion': 'name failed erased',
     'WorkspaceErasure': 'name erased',
     'Change': 'name before after',
-    'Plan': 'name max_concurrent weight workspace_count',
-    'PlanChange': 'max_concurrent~ weight~',
+    'Plan': 'name max_concurrent max_pending weight workspace_count',
+    'PlanChange': 'max_concurrent~ max_pending~ weight~',
     'Workflow': 'name workspace? version created_at disabled definition source?',
     'Published': 'name workspace? version unchanged earlier_version definition_id schedules_added[] schedules_changed[]'
                  ' schedules_deleted[]',

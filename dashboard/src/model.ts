@@ -184,6 +184,8 @@ export interface Workspace {
   slots_used: number;
   slots_max: number;
   max_concurrent: number | null;
+  pending_max: number;
+  max_pending: number | null;
   paused: boolean;
   pending: number;
   waiting: number;
@@ -261,6 +263,7 @@ export interface Workflow {
 export interface Plan {
   name: string;
   max_concurrent: number;
+  max_pending: number;
   weight: number;
   workspace_count: number;
 }

@@ -206,6 +206,12 @@ WEIR_MUST_CHECK enum weir_status weir_publish_workflow(struct weir *weir, const 
  * is, -1 = the limit of the plan. Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_set_workspace(struct weir *weir, const char *name, const char *plan,
                                                     int64_t max_concurrent, struct weir_error *error);
+/* `max_pending` of weir_set_max_pending(): the limit of the plan. */
+#define WEIR_PENDING_OF_PLAN (-1)
+/* Changes the limit of PENDING executions of a workspace: beyond it an enqueue is refused with WEIR_QUEUE_FULL. 0 = no
+ * limit. Errors: WEIR_WORKSPACE_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_set_max_pending(struct weir *weir, const char *name, int64_t max_pending,
+                                                      struct weir_error *error);
 /* Nothing more of the workspace is started until it is resumed (`paused` false); running executions go on. Errors:
  * WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused,
@@ -241,6 +247,10 @@ WEIR_MUST_CHECK enum weir_status weir_delete_workflow(struct weir *weir, const c
  * = as it is; a new plan needs max_concurrent. Errors: WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
                                                struct weir_error *error);
+/* Changes the same limit of a plan, for each of its workspaces without a limit of its own; 0 = no limit, as of a new plan.
+ * Errors: WEIR_PLAN_NOT_FOUND, WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status weir_set_plan_max_pending(struct weir *weir, const char *name, int64_t max_pending,
+                                                           struct weir_error *error);
 
 /* --- looking at executions --- */
 

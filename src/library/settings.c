@@ -81,27 +81,53 @@ enum weir_status weir_set_workspace(struct weir *weir, const char *name, const c
     return set_workspace_fields(weir, &change, error);
 }
 
+enum weir_status weir_set_max_pending(struct weir *weir, const char *name, int64_t max_pending, struct weir_error *error)
+{
+    struct workspace_change change = {
+        .name = name, .max_pending = max_pending == 0 ? PENDING_UNLIMITED : max_pending, .paused = -1};
+    if (max_pending < WEIR_PENDING_OF_PLAN) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "max_pending must be 0 to %d, or WEIR_PENDING_OF_PLAN",
+                         MAX_PENDING_MOST);
+    }
+    return set_workspace_fields(weir, &change, error);
+}
+
 enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool paused, struct weir_error *error)
 {
     struct workspace_change change = {.name = name, .paused = paused};
     return set_workspace_fields(weir, &change, error);
 }
 
-enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
-                               struct weir_error *error)
+static enum weir_status set_plan_fields(struct weir *weir, const struct plan_change *change, struct weir_error *error)
 {
     struct store *handle = NULL;
-    struct plan_change change = {.name = name, .max_concurrent = max_concurrent, .weight = weight};
-    if (name == NULL) {
+    if (change->name == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a plan needs a name");
     }
     enum weir_status status = handle_borrow_to_act(weir, NULL, &handle, error);
     if (status == WEIR_OK) {
-        status = store_set_plan(handle, &change, error);
+        status = store_set_plan(handle, change, error);
         handle_give_back(weir, handle);
         library_wake_nodes(weir);
     }
     return status;
+}
+
+enum weir_status weir_set_plan(struct weir *weir, const char *name, int64_t max_concurrent, int weight,
+                               struct weir_error *error)
+{
+    struct plan_change change = {.name = name, .max_concurrent = max_concurrent, .weight = weight};
+    return set_plan_fields(weir, &change, error);
+}
+
+enum weir_status weir_set_plan_max_pending(struct weir *weir, const char *name, int64_t max_pending,
+                                           struct weir_error *error)
+{
+    struct plan_change change = {.name = name, .max_pending = max_pending == 0 ? PENDING_UNLIMITED : max_pending};
+    if (max_pending < 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "max_pending of a plan must be 0 to %d", MAX_PENDING_MOST);
+    }
+    return set_plan_fields(weir, &change, error);
 }
 
 /* --- deletion --- */

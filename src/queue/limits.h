@@ -55,6 +55,7 @@ enum {
     PRIORITY_LEAST = -100,
     PRIORITY_MOST = 100,
     MAX_CONCURRENT_MOST = 1000000, /* slots of one workspace */
+    MAX_PENDING_MOST = 1000000000, /* PENDING executions of one workspace, where a limit is set */
     WEIGHT_MOST = 1000             /* of a plan in the fair share; least is 1 */
 };
 

@@ -123,6 +123,17 @@ enum weir_status refusal_workflow_disabled(const char *name, const char *workspa
     return WEIR_WORKFLOW_DISABLED;
 }
 
+enum weir_status refusal_queue_full(const char *workspace, int64_t most, struct weir_error *error)
+{
+    INVARIANT(workspace != NULL && most > 0);
+    char word[SHELL_WORD_MAX];
+    error_set(error, WEIR_QUEUE_FULL, "workspace \"%s\" has %lld pending executions, as many as it may have", workspace,
+              (long long)most);
+    error_hint(error, "repeat it later, or raise the limit: weir workspace set %s --max-pending N",
+               shell_quote(workspace, word));
+    return WEIR_QUEUE_FULL;
+}
+
 /* --- nodes and locks --- */
 
 enum weir_status refusal_handler_sets_full(struct weir_error *error)

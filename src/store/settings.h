@@ -13,10 +13,14 @@
 
 struct store;
 
+/* max_pending: the most PENDING executions of a workspace, beside 0 = leave as it is. */
+enum { PENDING_OF_PLAN = -1, PENDING_UNLIMITED = -2 };
+
 struct plan_change {
     const char *name;
     int64_t max_concurrent; /* 0 = leave */
     int weight;             /* 0 = leave */
+    int64_t max_pending;    /* 0 = leave, PENDING_UNLIMITED */
 };
 /* Makes the plan when it is new (then max_concurrent must be given). */
 WEIR_MUST_CHECK enum weir_status store_set_plan(struct store *store, const struct plan_change *change,
@@ -26,6 +30,7 @@ struct workspace_change {
     const char *name;
     const char *plan;       /* NULL = leave; a new workspace without one gets "free" */
     int64_t max_concurrent; /* 0 = leave, -1 = that of the plan again */
+    int64_t max_pending;    /* 0 = leave, PENDING_OF_PLAN, PENDING_UNLIMITED */
     int paused;             /* -1 = leave, 0, 1 */
     bool create;            /* false: WEIR_WORKSPACE_NOT_FOUND with the nearest name */
 };

@@ -81,6 +81,16 @@ enum weir_status store_bulk_one(struct store *store, enum bulk_act act, const st
     return status;
 }
 
+static bool is_pending_limit(int64_t most)
+{
+    return most >= 0 && most <= MAX_PENDING_MOST;
+}
+
+static enum weir_status refuse_pending_limit(struct weir_error *error)
+{
+    return error_set(error, WEIR_INVALID_ARGUMENT, "max_pending must be 0 to %d; 0 = no limit", MAX_PENDING_MOST);
+}
+
 enum weir_status store_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
     INVARIANT(change != NULL);
@@ -96,6 +106,9 @@ enum weir_status store_set_plan(struct store *store, const struct plan_change *c
     }
     if (change->weight < 0 || change->weight > WEIGHT_MOST) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "weight must be 1 to %d", WEIGHT_MOST);
+    }
+    if (change->max_pending != PENDING_UNLIMITED && !is_pending_limit(change->max_pending)) {
+        return refuse_pending_limit(error);
     }
     CALL(store, "set_plan", error, store->driver->set_plan(store, change, detail));
 }
@@ -120,6 +133,9 @@ enum weir_status store_set_workspace(struct store *store, const struct workspace
     }
     if (change->max_concurrent < -1 || change->max_concurrent > MAX_CONCURRENT_MOST) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
+    }
+    if (change->max_pending < PENDING_UNLIMITED || change->max_pending > MAX_PENDING_MOST) {
+        return refuse_pending_limit(error);
     }
     if (text_is_blank(change->name)) {
         return change_blank_workspace(store, change, error);

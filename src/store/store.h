@@ -130,6 +130,7 @@ struct enqueue_request {
     enum key_mode key_mode;      /* not KEY_ONCE: needs a key */
     int64_t debounce_us;         /* KEY_DEBOUNCE: the start is so long after the last request of the key */
     int64_t debounce_most_us;    /* but at most so long after the first; 0 = DEBOUNCE_WINDOWS times debounce_us */
+    bool is_unbounded;           /* max_pending of the workspace does not hold: a child of an accepted execution */
     bool is_of_all;              /* the workflow is one without an owner, also if the workspace has its own of this name */
     bool
         has_reserved_key; /* the key begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */

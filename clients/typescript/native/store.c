@@ -501,6 +501,15 @@ static enum weir_status run_set_plan(struct task *task)
                          (int)task->arguments[2].number, &task->error);
 }
 
+/* Of a workspace, or of a plan. */
+static enum weir_status run_set_max_pending(struct task *task)
+{
+    const char *name = task->arguments[0].text;
+    int64_t most = task->arguments[2].number;
+    return task->arguments[1].number != 0 ? weir_set_plan_max_pending(task->store->weir, name, most, &task->error)
+                                          : weir_set_max_pending(task->store->weir, name, most, &task->error);
+}
+
 static enum weir_status run_migrate(struct task *task)
 {
     int applied = 0;
@@ -549,5 +558,6 @@ const struct method store_methods[] = {
     OF_STORE("disableWorkflow", "szi", run_disable_workflow, NULL),
     OF_STORE("deleteWorkflow", "sz", run_delete_workflow, NULL),
     OF_STORE("setPlan", "sii", run_set_plan, NULL),
+    OF_STORE("setMaxPending", "sii", run_set_max_pending, NULL),
 };
 const size_t store_method_count = sizeof store_methods / sizeof *store_methods;

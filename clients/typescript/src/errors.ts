@@ -44,6 +44,13 @@ export class ExecutionNotFound extends NotFound {}
 /** The idempotency key was used for another workflow or other params. */
 export class KeyReused extends WeirError {}
 
+/** The workspace has as many PENDING executions as its plan allows: repeat the call later. */
+export class QueueFull extends WeirError {
+  constructor(message: string, detail: ErrorDetail = {}) {
+    super(message, withStatus(detail, 'queue_full', 'at_capacity'));
+  }
+}
+
 /** The params do not fit the workflow, or are no JSON object. */
 export class ParamsError extends WeirError {
   constructor(message: string, detail: ErrorDetail = {}) {
@@ -102,6 +109,7 @@ const BY_STATUS: Record<string, ErrorClass> = {
   workflow_not_found: WorkflowNotFound,
   execution_not_found: ExecutionNotFound,
   idempotency_key_reused: KeyReused,
+  queue_full: QueueFull,
   params_invalid: ParamsError,
   params_too_large: ParamsError,
   definition_invalid: DefinitionError,

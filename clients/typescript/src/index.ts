@@ -27,6 +27,7 @@ export {
   Misuse,
   NotFound,
   ParamsError,
+  QueueFull,
   StoreUnavailable,
   TimedOut,
   WeirError,

@@ -146,6 +146,7 @@ export interface Native {
   disableWorkflow(store: StoreHandle, name: string, workspace: string | null, disabled: number): Promise<void>;
   deleteWorkflow(store: StoreHandle, name: string, workspace: string | null): Promise<void>;
   setPlan(store: StoreHandle, name: string, maxConcurrent: number, weight: number): Promise<void>;
+  setMaxPending(store: StoreHandle, name: string, isPlan: number, maxPending: number): Promise<void>;
   createNode(store: StoreHandle, names: string[], deliver: DeliverFunction): NodeHandle;
   openNode(
     node: NodeHandle,

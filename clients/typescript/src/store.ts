@@ -495,6 +495,14 @@ export class Store {
     await this.#call((store) => native.setWorkspace(store, name, options.plan ?? null, most));
   }
 
+  /**
+   * Changes how many executions of a workspace may be PENDING; 0 = no limit, null = that of the plan. Beyond it an enqueue is refused
+   * with QueueFull.
+   */
+  async setMaxPending(name: string, maxPending: number | null): Promise<void> {
+    await this.#call((store) => native.setMaxPending(store, name, 0, maxPending ?? -1));
+  }
+
   /** Nothing more of it is started; running executions go on. */
   async pauseWorkspace(name: string): Promise<void> {
     await this.#call((store) => native.pauseWorkspace(store, name, 1));
@@ -533,6 +541,11 @@ export class Store {
   /** Makes or changes a plan; a new one needs `maxConcurrent`. */
   async setPlan(name: string, options: { maxConcurrent?: number; weight?: number } = {}): Promise<void> {
     await this.#call((store) => native.setPlan(store, name, options.maxConcurrent ?? 0, options.weight ?? 0));
+  }
+
+  /** Changes the limit of setMaxPending() for the workspaces of a plan; 0 = no limit, as of a new plan. */
+  async setPlanMaxPending(name: string, maxPending: number): Promise<void> {
+    await this.#call((store) => native.setMaxPending(store, name, 1, maxPending));
   }
 
   // --- inside ---

@@ -138,6 +138,11 @@ export function OneWorkspace({ name }: { name: string }) {
                   <dd>
                     {row.slots_max} {row.max_concurrent === null && <span class="quiet">{texts.workspace.ofPlan}</span>}
                   </dd>
+                  <dt>{texts.workspace.maxPending}</dt>
+                  <dd>
+                    {row.pending_max === 0 ? texts.workspace.noLimit : count(row.pending_max)}{' '}
+                    {row.max_pending === null && <span class="quiet">{texts.workspace.ofPlan}</span>}
+                  </dd>
                   <dt>created_at</dt>
                   <dd>
                     <Time at={row.created_at} />
@@ -159,11 +164,17 @@ function Limits({ row }: { row: Workspace }) {
   if (!isAllowed || session.value === null) return null;
   const readForm = (form: FormData) => {
     const most = String(form.get('max_concurrent')).trim();
-    const asked = { plan: String(form.get('plan')), max_concurrent: most === '' ? null : Number(most) };
+    const pending = String(form.get('max_pending')).trim();
+    const asked = {
+      plan: String(form.get('plan')),
+      max_concurrent: most === '' ? null : Number(most),
+      max_pending: pending === '' ? null : Number(pending),
+    };
     // What the user has not changed may have been changed by another one meanwhile.
     return {
       ...(asked.plan === row.plan ? {} : { plan: asked.plan }),
       ...(asked.max_concurrent === row.max_concurrent ? {} : { max_concurrent: asked.max_concurrent }),
+      ...(asked.max_pending === row.max_pending ? {} : { max_pending: asked.max_pending }),
     };
   };
   return (
@@ -183,6 +194,18 @@ function Limits({ row }: { row: Workspace }) {
           type="number"
           min="0"
           defaultValue={row.max_concurrent === null ? '' : String(row.max_concurrent)}
+          placeholder={texts.workspace.ofPlan}
+        />
+      </label>
+      <label class="field">
+        <span>
+          {texts.workspace.maxPending} <span class="quiet">{texts.workspace.zeroIsNone}</span>
+        </span>
+        <input
+          name="max_pending"
+          type="number"
+          min="0"
+          defaultValue={row.max_pending === null ? '' : String(row.max_pending)}
           placeholder={texts.workspace.ofPlan}
         />
       </label>
@@ -225,6 +248,7 @@ export function Plans() {
   const readForm = (form: FormData) => ({
     max_concurrent: Number(form.get('max_concurrent')),
     weight: Number(form.get('weight')),
+    max_pending: Number(form.get('max_pending')),
   });
   return (
     <Loaded read={read}>
@@ -240,6 +264,12 @@ export function Plans() {
               columns={[
                 { title: texts.column.plan, kind: 'grow', cell: (row) => row.name },
                 { title: texts.column.limit, kind: 'number', cell: (row) => count(row.max_concurrent) },
+                {
+                  title: texts.workspace.maxPending,
+                  kind: 'number',
+                  from: 'medium',
+                  cell: (row) => (row.max_pending === 0 ? texts.workspace.noLimit : count(row.max_pending)),
+                },
                 { title: texts.column.weight, kind: 'number', cell: (row) => count(row.weight) },
                 {
                   title: texts.column.workspaces,
@@ -272,6 +302,12 @@ export function Plans() {
                       <label class="field">
                         <span>{texts.column.weight}</span>
                         <input name="weight" type="number" min="1" required defaultValue={String(row.weight)} />
+                      </label>
+                      <label class="field">
+                        <span>
+                          {texts.workspace.maxPending} <span class="quiet">{texts.workspace.zeroIsNone}</span>
+                        </span>
+                        <input name="max_pending" type="number" min="0" required defaultValue={String(row.max_pending)} />
                       </label>
                     </ActButton>
                   ),

@@ -355,7 +355,8 @@ static const struct command commands[] = {
 {
     .name = "workspace set", .section = "Workflows and workspaces", .run = verb_workspace_set, .marks = COMMAND_CHANGES,
     .summary = "Make a workspace, or change its plan or limit",
-    .example = "weir workspace set acme --plan pro\nweir workspace set acme --max-concurrent 8\n",
+    .example = "weir workspace set acme --plan pro\nweir workspace set acme --max-concurrent 8\n"
+               "weir workspace set acme --max-pending 5000\n",
     .details = "A new workspace gets the plan free unless --plan names another one. Changes take effect at once,"
                " without a restart.",
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
@@ -363,7 +364,9 @@ static const struct command commands[] = {
         {.name = "plan", .type = VALUE_TEXT, .value = "PLAN", .help = "the plan of the workspace"},
         {.name = "max-concurrent", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = MAX_CONCURRENT_MOST,
          .help = "a limit of its own, in place of the plan's"},
-        {.name = "as-plan", .help = "remove its own limit, so that the limit of the plan holds"},
+        {.name = "max-pending", .type = VALUE_INTEGER, .value = "N", .least = 0, .most = MAX_PENDING_MOST,
+         .help = "PENDING executions beyond which an enqueue is refused, in place of the plan's; 0 = no limit"},
+        {.name = "as-plan", .help = "remove its own limits, so that those of the plan hold"},
         FLAG_REASON,
     },
 },
@@ -407,13 +410,16 @@ static const struct command commands[] = {
 {
     .name = "plan set", .section = "Workflows and workspaces", .run = verb_plan_set, .marks = COMMAND_CHANGES,
     .summary = "Make a plan, or change its limits",
-    .example = "weir plan set free --max-concurrent 2\nweir plan set gold --max-concurrent 50 --weight 4\n",
+    .example = "weir plan set free --max-concurrent 2\nweir plan set gold --max-concurrent 50 --weight 4\n"
+               "weir plan set free --max-pending 1000\n",
     .arguments = {{.name = "NAME", .help = "name of the plan"}},
     .flags = {
         {.name = "max-concurrent", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = MAX_CONCURRENT_MOST,
          .help = "slots of each of its workspaces"},
         {.name = "weight", .type = VALUE_INTEGER, .value = "W", .least = 1, .most = WEIGHT_MOST,
          .help = "share of its workspaces when nodes are busy"},
+        {.name = "max-pending", .type = VALUE_INTEGER, .value = "N", .least = 0, .most = MAX_PENDING_MOST,
+         .help = "PENDING executions of a workspace beyond which an enqueue is refused; 0 = no limit, as of a new plan"},
         FLAG_REASON,
     },
 },

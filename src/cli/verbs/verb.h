@@ -52,6 +52,9 @@ struct list_view {
 WEIR_MUST_CHECK enum weir_status verb_print_list(struct invocation *invocation, struct store *store,
                                                  const struct list_view *view, struct weir_error *error);
 
+/* The flag --max-pending as the member of a change, and that member in the output; null = not changed. */
+int64_t verb_pending_change(const struct invocation *invocation);
+json_t *verb_pending_limit(int64_t change);
 /* The change of the command, made or planned, for -o json and jsonl: {"act": its name, FACTS..., "dry_run": bool} on
  * stdout. In a table the verb prints it on stderr, and nothing is printed here. Releases `facts`; NULL = out of memory. */
 WEIR_MUST_CHECK enum weir_status verb_print_act(const struct invocation *invocation, json_t *facts,

@@ -15,6 +15,7 @@ static void print_plans(struct output *output, const json_t *page, int64_t now_u
     static const struct column columns[] = {
         {.title = "PLAN", .least = 8},
         {.title = "MAX CONCURRENT", .align = COLUMN_RIGHT},
+        {.title = "MAX PENDING", .align = COLUMN_RIGHT},
         {.title = "WEIGHT", .align = COLUMN_RIGHT},
         {.title = "WORKSPACES", .align = COLUMN_RIGHT},
     };
@@ -27,6 +28,7 @@ static void print_plans(struct output *output, const json_t *page, int64_t now_u
     {
         table_cell(&table, field_text(output, item, "name"));
         table_cell(&table, field_text(output, item, "max_concurrent"));
+        table_cell(&table, field_number(item, "max_pending", 0) > 0 ? field_text(output, item, "max_pending") : NULL);
         table_cell(&table, field_text(output, item, "weight"));
         table_cell(&table, field_text(output, item, "workspace_count"));
     }
@@ -44,14 +46,33 @@ enum weir_status verb_plan_list(struct invocation *invocation, struct weir_error
     return verb_with_store(invocation, STORE_READ, list_plans, error);
 }
 
+json_t *verb_pending_limit(int64_t change)
+{
+    if (change == 0 || change == PENDING_OF_PLAN) {
+        return json_null();
+    }
+    return json_integer(change == PENDING_UNLIMITED ? 0 : change);
+}
+
 /* A value that the command does not change is null. */
 static enum weir_status print_plan_change(const struct invocation *invocation, const struct plan_change *change,
                                           struct weir_error *error)
 {
     json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
     json_t *weight = change->weight > 0 ? json_integer(change->weight) : json_null();
-    return verb_print_act(
-        invocation, json_pack("{s:s, s:o, s:o}", "name", change->name, "max_concurrent", limit, "weight", weight), error);
+    return verb_print_act(invocation,
+                          json_pack("{s:s, s:o, s:o, s:o}", "name", change->name, "max_concurrent", limit, "weight", weight,
+                                    "max_pending", verb_pending_limit(change->max_pending)),
+                          error);
+}
+
+int64_t verb_pending_change(const struct invocation *invocation)
+{
+    int64_t most = invocation_number(invocation, "max-pending", 0);
+    if (!invocation_has(invocation, "max-pending")) {
+        return 0;
+    }
+    return most == 0 ? PENDING_UNLIMITED : most;
 }
 
 /* Makes or changes the plan, and reports the change. */
@@ -61,6 +82,7 @@ static enum weir_status set_plan(struct invocation *invocation, struct store *st
         .name = invocation_argument(invocation, 0),
         .max_concurrent = invocation_number(invocation, "max-concurrent", 0),
         .weight = (int)invocation_number(invocation, "weight", 0),
+        .max_pending = verb_pending_change(invocation),
     };
     bool is_dry_run = invocation_is_dry_run(invocation);
     enum weir_status status = is_dry_run ? WEIR_OK : store_set_plan(store, &change, error);
@@ -77,8 +99,10 @@ static enum weir_status set_plan(struct invocation *invocation, struct store *st
 
 enum weir_status verb_plan_set(struct invocation *invocation, struct weir_error *error)
 {
-    if (!invocation_has(invocation, "max-concurrent") && !invocation_has(invocation, "weight")) {
-        return invocation_usage_error(invocation, error, "`weir plan set` needs --max-concurrent N or --weight W");
+    if (!invocation_has(invocation, "max-concurrent") && !invocation_has(invocation, "weight") &&
+        !invocation_has(invocation, "max-pending")) {
+        return invocation_usage_error(invocation, error,
+                                      "`weir plan set` needs --max-concurrent N, --weight W or --max-pending N");
     }
     return verb_with_store(invocation, STORE_CHANGE, set_plan, error);
 }

@@ -13,6 +13,18 @@
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 
+/* With the limit, where there is one. */
+static void print_pending(struct table *table, struct output *output, const json_t *item)
+{
+    int64_t most = field_number(item, "pending_max", 0);
+    if (most > 0) {
+        table_cell_format(table, "%" PRId64 "/%" PRId64 "%s", field_number(item, "pending", 0), most,
+                          field_text(output, item, "max_pending") != NULL ? " own" : "");
+    } else {
+        table_cell(table, field_text(output, item, "pending"));
+    }
+}
+
 static void print_workspace_rows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
@@ -35,7 +47,7 @@ static void print_workspace_rows(struct output *output, const json_t *page, int6
         table_cell(&table, field_text(output, item, "plan"));
         table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", used, most,
                           field_text(output, item, "max_concurrent") != NULL ? " own" : "");
-        table_cell(&table, field_text(output, item, "pending"));
+        print_pending(&table, output, item);
         table_cell(&table, field_text(output, item, "waiting"));
         table_cell(&table, field_text(output, item, "completed"));
         table_cell(&table, field_text(output, item, "failed"));
@@ -105,8 +117,9 @@ static enum weir_status print_workspace_change(const struct invocation *invocati
     const char *plan = change->plan == NULL && is_new ? "free" : change->plan;
     json_t *limit = change->max_concurrent > 0 ? json_integer(change->max_concurrent) : json_null();
     return verb_print_act(invocation,
-                          json_pack("{s:s, s:b, s:s?, s:o, s:b}", "name", change->name, "is_new", is_new, "plan", plan,
-                                    "max_concurrent", limit, "as_plan", change->max_concurrent < 0),
+                          json_pack("{s:s, s:b, s:s?, s:o, s:o, s:b}", "name", change->name, "is_new", is_new, "plan", plan,
+                                    "max_concurrent", limit, "max_pending", verb_pending_limit(change->max_pending),
+                                    "as_plan", change->max_concurrent < 0),
                           error);
 }
 
@@ -119,6 +132,7 @@ static enum weir_status set_workspace(struct invocation *invocation, struct stor
         .name = invocation_argument(invocation, 0),
         .plan = invocation_text(invocation, "plan"),
         .max_concurrent = invocation_has(invocation, "as-plan") ? -1 : invocation_number(invocation, "max-concurrent", 0),
+        .max_pending = invocation_has(invocation, "as-plan") ? PENDING_OF_PLAN : verb_pending_change(invocation),
         .paused = -1,
         .create = true,
     };
@@ -126,9 +140,10 @@ static enum weir_status set_workspace(struct invocation *invocation, struct stor
     if (status == WEIR_OK && change.plan != NULL) {
         status = store_require_name(store, LIST_PLANS, change.plan, WEIR_PLAN_NOT_FOUND, error);
     }
-    if (status == WEIR_OK && was_there && change.plan == NULL && change.max_concurrent == 0) {
+    if (status == WEIR_OK && was_there && change.plan == NULL && change.max_concurrent == 0 && change.max_pending == 0) {
         return invocation_usage_error(
-            invocation, error, "workspace %s exists; give --plan, --max-concurrent or --as-plan to change it", change.name);
+            invocation, error, "workspace %s exists; give --plan, --max-concurrent, --max-pending or --as-plan to change it",
+            change.name);
     }
     if (status != WEIR_OK) {
         return status;
@@ -156,8 +171,11 @@ static enum weir_status set_workspace(struct invocation *invocation, struct stor
 
 enum weir_status verb_workspace_set(struct invocation *invocation, struct weir_error *error)
 {
-    if (invocation_has(invocation, "as-plan") && invocation_has(invocation, "max-concurrent")) {
-        return invocation_usage_error(invocation, error, "--as-plan and --max-concurrent contradict each other");
+    const char *own = invocation_has(invocation, "max-concurrent") ? "max-concurrent"
+                      : invocation_has(invocation, "max-pending")  ? "max-pending"
+                                                                   : NULL;
+    if (invocation_has(invocation, "as-plan") && own != NULL) {
+        return invocation_usage_error(invocation, error, "--as-plan and --%s contradict each other", own);
     }
     return verb_with_store(invocation, STORE_CHANGE, set_workspace, error);
 }

@@ -44,6 +44,13 @@ static json_t *changed_thing(const char *name, const char *key, const char *valu
 
 /* --- plans --- */
 
+/* 0 in the body is no limit. null is that of the plan again, and for a plan no change. */
+static int64_t pending_change(const json_t *body, int64_t most)
+{
+    const json_t *value = json_object_get(body, "max_pending");
+    return json_is_integer(value) && most == 0 ? PENDING_UNLIMITED : most;
+}
+
 /* A plan that is new needs max_concurrent; the store refuses it without. */
 void answer_set_plan(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
@@ -57,7 +64,8 @@ void answer_set_plan(struct api *api, struct store *store, struct http_request *
          .to = &change.max_concurrent,
          .least = 1,
          .most = MAX_CONCURRENT_MOST},
-        {.name = "weight", .kind = BODY_NUMBER, .to = &weight, .least = 1, .most = WEIGHT_MOST}};
+        {.name = "weight", .kind = BODY_NUMBER, .to = &weight, .least = 1, .most = WEIGHT_MOST},
+        {.name = "max_pending", .kind = BODY_NUMBER, .to = &change.max_pending, .least = 0, .most = MAX_PENDING_MOST}};
     const char *pointer = NULL;
     json_t *body = NULL;
     if (body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error) != WEIR_OK) {
@@ -65,6 +73,7 @@ void answer_set_plan(struct api *api, struct store *store, struct http_request *
         return;
     }
     change.weight = (int)weight;
+    change.max_pending = pending_change(body, change.max_pending);
     respond_change(request, store, answer, change.name, store_set_plan(store, &change, &error), &error);
     json_decref(body);
 }
@@ -78,7 +87,7 @@ static void refuse_own_workspace(const struct http_request *request, struct http
     respond_problem(request, answer, 403, "not_permitted", detail, "use a token of all workspaces", pointer);
 }
 
-/* A customer's token does not raise the limit of the customer. null for max_concurrent: that of the plan again. */
+/* A customer's token does not raise the limits of the customer. null for a limit: that of the plan again. */
 static void respond_workspace_change(struct store *store, struct http_request *request, struct http_answer *answer,
                                      bool creates)
 {
@@ -90,6 +99,11 @@ static void respond_workspace_change(struct store *store, struct http_request *r
                                            .to = &change.max_concurrent,
                                            .least = 1,
                                            .most = MAX_CONCURRENT_MOST},
+                                          {.name = "max_pending",
+                                           .kind = BODY_NUMBER,
+                                           .to = &change.max_pending,
+                                           .least = 0,
+                                           .most = MAX_PENDING_MOST},
                                           {.name = "paused", .kind = BODY_SWITCH, .to = &change.paused}};
     const char *pointer = NULL;
     json_t *body = NULL;
@@ -101,9 +115,13 @@ static void respond_workspace_change(struct store *store, struct http_request *r
     if (json_is_null(limit)) {
         change.max_concurrent = -1;
     }
-    if (!access_has_all_workspaces(request->principal) && (limit != NULL || change.plan != NULL)) {
-        refuse_own_workspace(request, answer, "plan and limit of a workspace are changed with a token of all workspaces",
-                             limit != NULL ? "/max_concurrent" : "/plan");
+    const json_t *pending = json_object_get(body, "max_pending");
+    change.max_pending = json_is_null(pending) ? PENDING_OF_PLAN : pending_change(body, change.max_pending);
+    if (!access_has_all_workspaces(request->principal) && (limit != NULL || pending != NULL || change.plan != NULL)) {
+        refuse_own_workspace(request, answer, "plan and limits of a workspace are changed with a token of all workspaces",
+                             limit != NULL     ? "/max_concurrent"
+                             : pending != NULL ? "/max_pending"
+                                               : "/plan");
     } else {
         respond_change(request, store, answer, change.name, store_set_workspace(store, &change, &error), &error);
     }

@@ -28,6 +28,12 @@ static enum weir_status change_setting(struct store *store, const char *method, 
     return status;
 }
 
+/* null: that of the plan; 0: no limit. */
+static json_t *pending_limit(int64_t most)
+{
+    return most == PENDING_OF_PLAN ? json_null() : json_integer(most == PENDING_UNLIMITED ? 0 : most);
+}
+
 /* PUT changes a plan as well: the body has what is to change. */
 enum weir_status http_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error)
 {
@@ -40,6 +46,9 @@ enum weir_status http_set_plan(struct store *store, const struct plan_change *ch
     }
     if (is_fine && change->weight > 0) {
         is_fine = json_object_set_new(body, "weight", json_integer(change->weight)) == 0;
+    }
+    if (is_fine && change->max_pending != 0) {
+        is_fine = json_object_set_new(body, "max_pending", pending_limit(change->max_pending)) == 0;
     }
     if (!is_fine) {
         json_decref(body);
@@ -62,6 +71,9 @@ enum weir_status http_set_workspace(struct store *store, const struct workspace_
     if (is_fine && change->max_concurrent != 0) {
         json_t *limit = change->max_concurrent < 0 ? json_null() : json_integer(change->max_concurrent);
         is_fine = json_object_set_new(body, "max_concurrent", limit) == 0;
+    }
+    if (is_fine && change->max_pending != 0) {
+        is_fine = json_object_set_new(body, "max_pending", pending_limit(change->max_pending)) == 0;
     }
     if (is_fine && change->paused >= 0) {
         is_fine = json_object_set_new(body, "paused", json_boolean(change->paused)) == 0;

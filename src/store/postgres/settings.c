@@ -47,8 +47,8 @@ enum weir_status postgres_set_plan(struct store *store, const struct plan_change
     if (status != WEIR_OK) {
         return status;
     }
-    status = link_write(link_of(store), error, &result, QUERY_CHANGE_PLAN, "tidtt", change->name, change->max_concurrent,
-                        change->weight, store_actor(store), store_reason(store));
+    status = link_write(link_of(store), error, &result, QUERY_CHANGE_PLAN, "tiddtt", change->name, change->max_concurrent,
+                        change->weight, (int)change->max_pending, store_actor(store), store_reason(store));
     status = read_change(store, status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
         return refusal_plan_without_limit(change->name, error);
@@ -67,8 +67,9 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
     }
     struct link *link = link_of(store);
     status =
-        link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttidott", change->name, change->plan,
-                   change->max_concurrent, change->paused, (int)change->create, store_actor(store), store_reason(store));
+        link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttidodtt", change->name, change->plan,
+                   change->max_concurrent, change->paused, (int)change->create, (int)change->max_pending, store_actor(store),
+                   store_reason(store));
     status = read_change(store, status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
         return refuse_unknown_name(link, QUERY_PLAN_NAMES, status, "plan", change->plan == NULL ? "free" : change->plan,

@@ -224,6 +224,7 @@ static enum weir_status enqueue_child(struct advance *advance, struct child_step
                                       .params_length = child->params_length,
                                       .group = step->group,
                                       .default_group = step->default_group,
+                                      .is_unbounded = true,
                                       .is_of_all = step->is_elsewhere,
                                       .priority = step->priority};
     enum weir_status status = enqueue_requests_check(&request, 1, &result, &valid, error);

@@ -7,9 +7,10 @@
  *      A key with a mode (docs/design/keys.md) may end the execution that has not started, and goes to the new one.
  *   3. With an id of the caller: if the execution exists in this workspace, answer with it. An id of another workspace
  *      is refused without a hint, because its existence is no business of this one.
- *   4. Insert the row, its params and its key. The rank is fixed here, so that the order of starts does not depend on
+ *   4. Refuse it if the workspace has no room for another pending execution (pending_room.c).
+ *   5. Insert the row, its params and its key. The rank is fixed here, so that the order of starts does not depend on
  *      later changes.
- *   5. Note the row in the news, one row per set.
+ *   6. Note the row in the news, one row per set.
  *
  * store_enqueue() has checked the requests; an invalid one has a status already and is passed over. It never commits:
  * the caller owns the transaction, which may be that of the embedding program. Runs in the caller's thread.
@@ -79,18 +80,24 @@ static enum weir_status find_workspace(struct enqueue_context *context, const ch
         *ret_id = cached->id;
         return WEIR_OK;
     }
-    enum weir_status status = connection_read_integer(context->connection, error, ret_id, QUERY_FIND_WORKSPACE, "t", name);
-    if (status == WEIR_NOT_FOUND) {
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *find = connection_bind(context->connection, error, QUERY_FIND_WORKSPACE, "t", name);
+    if (find == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(context->connection, find, &status, error)) {
+        *ret_id = sqlite3_column_int64(find, 0);
+        text_copy(cached->name, sizeof cached->name, name);
+        cached->id = *ret_id;
+        cached->pending = (struct pending_count){.most = sqlite3_column_int64(find, 2), .left = -1};
+        (void)sqlite3_reset(find);
+    } else if (status == WEIR_OK) {
         error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", name);
         char word[SHELL_WORD_MAX];
         error_hint(error, "make it with: weir workspace set %s --plan free", shell_quote(name, word));
         suggest_name(context->connection, connection_bind(context->connection, NULL, QUERY_WORKSPACE_NAMES, ""), name,
                      error);
         return WEIR_WORKSPACE_NOT_FOUND;
-    }
-    if (status == WEIR_OK) {
-        text_copy(cached->name, sizeof cached->name, name);
-        cached->id = *ret_id;
     }
     return status;
 }
@@ -304,7 +311,8 @@ static enum weir_status keep_refusal(struct enqueue_result *result, enum weir_st
                                      struct weir_error *error)
 {
     enum weir_error_kind kind = weir_status_kind(status);
-    if (kind == WEIR_KIND_PERMANENT && status != WEIR_STORE_CORRUPT && status != WEIR_FAILED) {
+    bool is_own = kind == WEIR_KIND_PERMANENT || status == WEIR_QUEUE_FULL;
+    if (is_own && status != WEIR_STORE_CORRUPT && status != WEIR_FAILED) {
         result->status = status;
         result->error = *own;
         return WEIR_OK;
@@ -551,6 +559,21 @@ static const char *group_of(const struct enqueue_request *request, const struct 
     return request->default_group != NULL ? request->default_group : "default";
 }
 
+/* After find_names(), so the workspace is in the cache. An execution in place of another one takes no room. */
+static enum weir_status take_room(struct enqueue_context *context, const struct enqueue_request *request,
+                                  const struct keyed *keyed, struct weir_error *error)
+{
+    struct cached_workspace *cached = &context->workspaces[text_hash(request->workspace) % ENQUEUE_CACHED];
+    bool replaces =
+        keyed->is_replaceable && (request->key_mode == KEY_REPLACE || request->key_mode == KEY_DEBOUNCE);
+    if (request->is_unbounded || replaces) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        pending_room_take(context->connection, context->rooms, &cached->pending, cached->id, context->now_us, error);
+    return status == WEIR_QUEUE_FULL ? refusal_queue_full(request->workspace, cached->pending.most, error) : status;
+}
+
 enum weir_status enqueue_request(struct enqueue_context *context, const struct enqueue_request *request,
                                  struct enqueue_result *result, struct weir_error *error)
 {
@@ -570,6 +593,10 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     status = answer_known(context, request, given_id, workspace_id, &keyed, result, error);
     if (status != WEIR_NOT_FOUND) {
         return status;
+    }
+    status = take_room(context, request, &keyed, &own);
+    if (status != WEIR_OK) {
+        return keep_refusal(result, status, &own, error);
     }
     if (request->id != NULL) {
         text_copy(result->id, sizeof result->id, given_id);
@@ -638,6 +665,7 @@ enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_reques
                                       .news = &write.news,
                                       .write = &write,
                                       .uuids = store->uuids,
+                                      .rooms = sqlite_of(store)->rooms,
                                       .now_us = write.now_us,
                                       .wall_us = write.now_us};
     status = enqueue_all(&context, requests, count, results, error);

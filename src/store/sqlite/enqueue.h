@@ -11,6 +11,7 @@ enum { ENQUEUE_CACHED = 128 };
 struct cached_workspace {
     char name[WORKSPACE_NAME_MAX + 1];
     int64_t id;
+    struct pending_count pending;
 };
 struct cached_workflow {
     char name[WORKFLOW_NAME_MAX + 1];
@@ -30,6 +31,7 @@ struct enqueue_context {
     struct news *news;
     struct write *write; /* for a mode of a key, which ends an execution; NULL where the requests have none */
     struct uuid_source *uuids;
+    struct pending_room *rooms; /* of the handle */
     int64_t now_us;
     int64_t wall_us;
     struct cached_workspace workspaces[ENQUEUE_CACHED];

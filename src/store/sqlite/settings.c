@@ -63,16 +63,18 @@ static enum weir_status change_plan(struct write *write, const struct plan_chang
     }
     int64_t max_concurrent = change->max_concurrent;
     int weight = change->weight;
+    int64_t max_pending = change->max_pending == PENDING_UNLIMITED ? 0 : change->max_pending;
     if (connection_step(write->connection, statement, &status, error)) {
         max_concurrent = max_concurrent == 0 ? sqlite3_column_int64(statement, 0) : max_concurrent;
         weight = weight == 0 ? sqlite3_column_int(statement, 1) : weight;
+        max_pending = change->max_pending == 0 ? sqlite3_column_int64(statement, 2) : max_pending;
         (void)sqlite3_reset(statement);
     } else if (status == WEIR_OK && max_concurrent == 0) {
         status = refusal_plan_without_limit(change->name, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_UPSERT_PLAN, "tid", change->name, max_concurrent,
-                                weight == 0 ? 1 : weight);
+        status = connection_run(write->connection, error, NULL, QUERY_UPSERT_PLAN, "tidi", change->name, max_concurrent,
+                                weight == 0 ? 1 : weight, max_pending);
     }
     news_act_any(&write->news);
     return status == WEIR_OK ? resolve_plan_limits(write, change->name, error) : status;
@@ -97,6 +99,7 @@ struct workspace_row {
     char plan[PLAN_NAME_MAX + 1];
     int64_t max_concurrent; /* 0 = the plan's */
     int paused;
+    int64_t max_pending; /* -1 = the plan's */
 };
 
 enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement, enum weir_status refusal,
@@ -141,6 +144,7 @@ static enum weir_status read_workspace(struct write *write, const struct workspa
         text_copy(row->plan, sizeof row->plan, column_text(statement, 1));
         row->max_concurrent = sqlite3_column_int64(statement, 2);
         row->paused = sqlite3_column_int(statement, 3);
+        row->max_pending = sqlite3_column_int64(statement, 4);
         (void)sqlite3_reset(statement);
         return WEIR_OK;
     }
@@ -149,11 +153,20 @@ static enum weir_status read_workspace(struct write *write, const struct workspa
                                  WORKSPACE_HOW, error);
     }
     if (status == WEIR_OK) {
-        *row = (struct workspace_row){.plan = "free"};
+        *row = (struct workspace_row){.plan = "free", .max_pending = PENDING_OF_PLAN};
         status = connection_read_integer(write->connection, error, &row->id, QUERY_INSERT_WORKSPACE, "tti", change->name,
                                          change->plan == NULL ? "free" : change->plan, write->now_us);
     }
     return status;
+}
+
+/* The limit of its own that a change leaves; PENDING_OF_PLAN = none. */
+static int64_t own_pending(const struct workspace_change *change, const struct workspace_row *row)
+{
+    if (change->max_pending == 0) {
+        return row->max_pending;
+    }
+    return change->max_pending == PENDING_UNLIMITED ? 0 : change->max_pending;
 }
 
 /* Changes a workspace and resolves its limits. */
@@ -178,8 +191,8 @@ static enum weir_status change_workspace(struct write *write, const struct works
     }
     int64_t own = change->max_concurrent == 0 ? row.max_concurrent : change->max_concurrent;
     sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_UPDATE_WORKSPACE, "itid", row.id, plan == NULL ? row.plan : plan,
-                        own, change->paused < 0 ? row.paused : change->paused);
+        connection_bind(write->connection, error, QUERY_UPDATE_WORKSPACE, "itidi", row.id, plan == NULL ? row.plan : plan,
+                        own, change->paused < 0 ? row.paused : change->paused, own_pending(change, &row));
     if (statement == NULL) {
         return statement_failure(error);
     }

@@ -3,6 +3,7 @@
 #define WEIR_STORE_SQLITE_STORE_H
 
 #include "store/sqlite/news.h"
+#include "store/sqlite/pending_room.h"
 #include "store/sqlite/sqlite_file.h"
 
 extern const struct store_driver sqlite_store_driver;
@@ -18,6 +19,7 @@ struct sqlite_store {
     int64_t news_epoch;
     int64_t news_position;
     int64_t news_cookie; /* of the schema at that load */
+    struct pending_room rooms[PENDING_ROOMS]; /* for the enqueues of this handle */
     char path[];
 };
 

@@ -274,6 +274,23 @@ static PyObject *store_set_workspace(struct store *self, PyObject *args)
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
+/* Of a workspace, or of a plan. */
+static PyObject *store_set_max_pending(struct store *self, PyObject *args)
+{
+    const char *name;
+    int is_plan;
+    long long max_pending;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "spL:set_max_pending", &name, &is_plan, &max_pending)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status,
+               is_plan ? weir_set_plan_max_pending(weir, name, max_pending, &error)
+                       : weir_set_max_pending(weir, name, max_pending, &error));
+    return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
+}
+
 static PyObject *store_set_plan(struct store *self, PyObject *args)
 {
     const char *name;
@@ -661,6 +678,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("publish", store_publish, METH_VARARGS),
                                       METHOD("set_workspace", store_set_workspace, METH_VARARGS),
                                       METHOD("set_plan", store_set_plan, METH_VARARGS),
+                                      METHOD("set_max_pending", store_set_max_pending, METH_VARARGS),
                                       METHOD("pause_workspace", store_pause_workspace, METH_VARARGS),
                                       METHOD("delete_workspace", store_delete_workspace, METH_VARARGS),
                                       METHOD("disable_workflow", store_disable_workflow, METH_VARARGS),

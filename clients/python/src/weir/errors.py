@@ -61,6 +61,13 @@ class KeyReused(Error):
     status = 'idempotency_key_reused'
 
 
+class QueueFull(Error):
+    """The workspace has as many PENDING executions as its plan allows: repeat the call later."""
+
+    status = 'queue_full'
+    kind = Kind.AT_CAPACITY
+
+
 class ParamsError(Error):
     """The params do not fit the function, or are no JSON."""
 
@@ -109,6 +116,7 @@ _BY_STATUS: dict[str, type[Error]] = {
         WorkflowNotFound,
         ExecutionNotFound,
         KeyReused,
+        QueueFull,
         ParamsError,
         DefinitionError,
         StoreUnavailable,

@@ -450,6 +450,13 @@ class Store:
         """Makes or changes a workspace. `max_concurrent`: its own limit; 0 = as it is, None = that of the plan."""
         self.native().set_workspace(name, plan, -1 if max_concurrent is None else max_concurrent)
 
+    def set_max_pending(self, name: str, max_pending: int | None) -> None:
+        """Changes how many executions of a workspace may be PENDING; 0 = no limit, None = that of the plan.
+
+        Beyond it an enqueue raises QueueFull.
+        """
+        self.native().set_max_pending(name, False, -1 if max_pending is None else max_pending)
+
     def pause_workspace(self, name: str) -> None:
         """Nothing more of it is started; what runs goes on."""
         self.native().pause_workspace(name, True)
@@ -480,6 +487,10 @@ class Store:
     def set_plan(self, name: str, *, max_concurrent: int = 0, weight: int = 0) -> None:
         """Makes or changes a plan. 0 = as it is; a new plan needs `max_concurrent`."""
         self.native().set_plan(name, max_concurrent, weight)
+
+    def set_plan_max_pending(self, name: str, max_pending: int) -> None:
+        """Changes the limit of set_max_pending() for the workspaces of a plan; 0 = no limit, as of a new plan."""
+        self.native().set_max_pending(name, True, max_pending)
 
 
 class EnqueueManyError(Error):

@@ -3,11 +3,12 @@
 --   request_id ... idempotency_key  the request
 --   workspace_id, definition_id     NULL: the name is unknown
 --   unknown_group                   the group that the request names and that does not exist, or NULL
+--   is_full                         its workspace had no room for all of the set; NULL = it had
 -- Returns status, id, duplicate, message and hint. To a role that is limited to some workspaces a workflow of another one is missing. A key
 -- that points to an execution without it was inserted by this call; it is deleted.
--- Locks: that row. Caller: enqueue_set().
+-- Locks: that row. Callers: enqueue_set(), enqueue_one().
 CREATE OR REPLACE FUNCTION :schema.enqueue_answer(request_id uuid, workspace text, workflow text, content bytea, idempotency_key text,
-                                       workspace_id integer, definition_id bigint, unknown_group text,
+                                       workspace_id integer, definition_id bigint, unknown_group text, is_full boolean,
                                        OUT status text, OUT id uuid, OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -94,6 +95,11 @@ BEGIN
         status := 'conflict';
         message := format('the id %s cannot be used', request_id);
         hint := 'leave the id out, then a new one is made';
+    ELSIF is_full THEN
+        status := 'queue_full';
+        message := format('workspace "%s" has %s pending executions, as many as it may have', workspace,
+                          (SELECT w.pending_max FROM :schema.workspaces w WHERE w.id = workspace_id));
+        hint := format('repeat it later, or raise the limit: weir workspace set %s --max-pending N', :schema.shell_quote(workspace));
     ELSE
         RAISE serialization_failure USING MESSAGE = 'the execution that made this request a duplicate was removed at this moment',
             HINT = 'repeat the call';

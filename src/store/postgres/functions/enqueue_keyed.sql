@@ -86,7 +86,7 @@ BEGIN
     END IF;
     SELECT o.status, o.id, o.duplicate, o.message, o.hint INTO status, id, duplicate, message, hint
     FROM :schema.enqueue_one(new_id, given, workspace, workflow, content, NULL, executor_group, priority, starts_at, default_group,
-                             traceparent, business_key, labels) o;
+                             traceparent, business_key, labels, NOT replaced) o; -- in place of another one it takes no room
     IF status = 'ok' AND NOT duplicate AND owner IS NULL THEN
         RAISE serialization_failure USING MESSAGE = 'a name of this request was made at this moment', HINT = 'repeat the call';
     ELSIF status <> 'ok' OR duplicate THEN

@@ -5,6 +5,7 @@
 --   run_at                 microseconds; NULL = now
 --   traceparent            NULL = none
 --   business_key, labels   NULL = none; labels: a JSON object of texts
+--   is_bounded             whether max_pending of the workspace holds
 -- Returns status ('ok', or the name of a refusal), id, duplicate, message and hint.
 --
 -- 1. One query resolves the names.
@@ -12,13 +13,14 @@
 -- 3. The item is inserted. With a given id, an execution of this id that has ended meanwhile undoes the insert.
 -- 4. Its params and one row of news follow in the same transaction, and the commit wakes the scheduler.
 -- 5. A request that is not plain (an unknown name, or a key or id that is present) goes to enqueue_set(), which has the refusals and makes
---    missing groups. The row of step 2 is deleted before.
+--    missing groups. The row of step 2 is deleted before. If the workspace has no room,
+--    enqueue_answer() has the refusal, or the execution of a given id.
 -- Locks: those of enqueue_set(). Callers: try_enqueue(), enqueue_keyed(), enqueue_one
 -- (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_one(new_id uuid, given boolean, workspace text, workflow text, content bytea,
                                                idempotency_key text, executor_group text, priority integer, run_at bigint,
                                                default_group text, traceparent text, business_key text DEFAULT NULL,
-                                               labels text DEFAULT NULL,
+                                               labels text DEFAULT NULL, is_bounded boolean DEFAULT true,
                                                OUT status text, OUT id uuid,
                                                OUT duplicate boolean, OUT message text, OUT hint text)
 LANGUAGE plpgsql VOLATILE
@@ -34,7 +36,8 @@ DECLARE
     is_plain  boolean;
     has_key   boolean := false;
 BEGIN
-    SELECT w.id AS workspace_id, d.id AS definition_id, :schema.lane_id(g.id, w.id, d.demand) AS lane_id, d.has_labels INTO wanted
+    SELECT w.id AS workspace_id, w.pending_max, d.id AS definition_id, :schema.lane_id(g.id, w.id, d.demand) AS lane_id, d.has_labels
+    INTO wanted
     FROM :schema.workspaces w
     CROSS JOIN LATERAL (SELECT v.id, v.executor_group, v.demand, v.state, v.labels IS NOT NULL AS has_labels
                         FROM :schema.workflow_definitions v
@@ -48,6 +51,13 @@ BEGIN
         VALUES (wanted.workspace_id, enqueue_one.idempotency_key, new_id) ON CONFLICT DO NOTHING;
         is_plain := FOUND;
         has_key := FOUND;
+    END IF;
+    IF is_plain AND is_bounded AND wanted.pending_max > 0
+       AND :schema.pending_room(wanted.workspace_id, wanted.pending_max, 1) < 1 THEN
+        SELECT a.status, a.id, a.duplicate, a.message, a.hint INTO status, id, duplicate, message, hint
+        FROM :schema.enqueue_answer(new_id, workspace, workflow, content, idempotency_key, wanted.workspace_id, wanted.definition_id,
+                                    NULL, true) a;
+        RETURN;
     END IF;
     IF is_plain THEN
         INSERT INTO :schema.workflow_execution_queue
@@ -93,6 +103,6 @@ BEGIN
     SELECT s.status, s.id, s.duplicate, s.message, s.hint INTO status, id, duplicate, message, hint
     FROM :schema.enqueue_set(ARRAY[new_id], ARRAY[given], ARRAY[workspace], ARRAY[workflow], ARRAY[content], ARRAY[idempotency_key],
                              ARRAY[executor_group], ARRAY[priority], ARRAY[run_at], ARRAY[default_group], ARRAY[traceparent],
-                             ARRAY[business_key], ARRAY[labels]) s;
+                             ARRAY[business_key], ARRAY[labels], is_bounded => enqueue_one.is_bounded) s;
 END
 $$;

@@ -5,12 +5,14 @@
 --   run_ats         microseconds; NULL = now
 --   traceparents, business_keys, labels  NULL = none; may be shorter than the other arrays. labels: JSON objects of texts
 --   only_of_all     the workflows are those without an owner, also if the workspace has its own of the name.
+--   is_bounded      whether max_pending of the workspaces holds
 -- Returns a row per request, by its place (from 1): 'ok', or the refusal of this request alone.
 --
 -- 1. resolve_names() turns names into ids, and makes missing groups that no request named itself.
 -- 2. Given ids that are present already are found, so that a repeated request is a duplicate.
 -- 3. Idempotency keys are inserted in the order of the keys, so that two sets cannot wait for each other. A key that is present keeps its
 --    execution. Of several requests with one key or one id, the first that is not refused is enqueued.
+--    limit_pending() leaves out those for which their workspace has no room.
 -- 4. insert_items() inserts the items in the order of their ids, with their params and one row of news.
 -- 5. A given id may have lived and ended between steps 2 and 4: undo_ended_items() deletes such an item again.
 -- 6. The commit wakes the scheduler. enqueue_answer() answers each request that was not inserted; it reads rows that other transactions
@@ -25,7 +27,8 @@
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
                                                default_groups text[], traceparents text[], business_keys text[] DEFAULT NULL,
-                                               labels text[] DEFAULT NULL, only_of_all boolean DEFAULT false)
+                                               labels text[] DEFAULT NULL, only_of_all boolean DEFAULT false,
+                                               is_bounded boolean DEFAULT true)
 RETURNS TABLE (place integer, status text, id uuid, duplicate boolean, message text, hint text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
@@ -44,6 +47,7 @@ DECLARE
     new_keys       text[]; -- and the key
     wanted_ids     bigint[]; -- definition_ids as they were found; those of requests with an unknown group are NULL from then on
     chosen         integer[]; -- the places that are enqueued; NULL = all that have a definition
+    full_ids       integer[]; -- workspaces without room for all of their requests; NULL = none
     inserted       uuid[];
 BEGIN
     SELECT r.workspace_ids, r.definition_ids, r.group_ids, r.demands INTO workspace_ids, definition_ids, group_ids, demands
@@ -82,6 +86,9 @@ BEGIN
                                OR (u.id, u.workspace_id, u.key) IN (SELECT * FROM unnest(keyed, keyed_in, new_keys)))
                         GROUP BY u.id);
     END IF;
+    IF is_bounded AND EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = ANY (workspace_ids) AND w.pending_max > 0) THEN
+        SELECT l.chosen, l.full_workspaces INTO chosen, full_ids FROM :schema.limit_pending(workspace_ids, definition_ids, chosen) l;
+    END IF;
     inserted := :schema.insert_items(now_us, ids, workspace_ids, definition_ids, group_ids, demands, priorities, contents,
                                      idempotency_keys, run_ats, traceparents, chosen);
     IF any_given AND inserted IS NOT NULL THEN
@@ -110,7 +117,7 @@ BEGIN
                    u (id, workspace, workflow, content, key, workspace_id, definition_id, group_id, executor_group, place)) r
         LEFT JOIN LATERAL (
             SELECT e.* FROM :schema.enqueue_answer(r.id, r.workspace, r.workflow, r.content, r.key, r.workspace_id, r.definition_id,
-                                                   r.unknown_group) e
+                                                   r.unknown_group, r.workspace_id = ANY (full_ids)) e
             WHERE r.is_new IS NOT TRUE OFFSET 0) a ON true -- OFFSET: it is not even called for new ones
         ORDER BY r.place;
 END

@@ -5,7 +5,7 @@ BEGIN
     PERFORM :schema.check_reason(reason);
     PERFORM :schema.require_workspace(workspace);
     PERFORM :schema.refuse_workspace(workspace)
-    WHERE (:schema.change_workspace(workspace, NULL, 0, false, false, :schema.actor(), reason)).status <> 'ok';
+    WHERE (:schema.change_workspace(workspace, NULL, 0, false, false, actor => :schema.actor(), why => reason)).status <> 'ok';
 END
 $$;
 

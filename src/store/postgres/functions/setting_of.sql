@@ -6,9 +6,10 @@ BEGIN
     RETURN CASE kind
     WHEN 'queue' THEN (SELECT jsonb_build_object('paused', s.queue_paused) FROM :schema.store_state s WHERE s.id = 1)
     WHEN 'group' THEN (SELECT jsonb_build_object('paused', g.paused) FROM :schema.executor_groups g WHERE g.name = key)
-    WHEN 'plan' THEN (SELECT jsonb_build_object('max_concurrent', p.max_concurrent, 'weight', p.weight)
+    WHEN 'plan' THEN (SELECT jsonb_build_object('max_concurrent', p.max_concurrent, 'weight', p.weight, 'max_pending', p.max_pending)
                       FROM :schema.plans p WHERE p.name = key)
-    WHEN 'workspace' THEN (SELECT jsonb_build_object('plan', w.plan, 'max_concurrent', w.max_concurrent, 'paused', w.paused)
+    WHEN 'workspace' THEN (SELECT jsonb_build_object('plan', w.plan, 'max_concurrent', w.max_concurrent, 'paused', w.paused,
+                                                     'max_pending', w.max_pending)
                            FROM :schema.workspaces w WHERE w.name = key)
     WHEN 'token' THEN (SELECT jsonb_build_object('id', t.id, 'role', t.role, 'workspaces', :schema.workspace_names(t.workspaces),
                                                  'expires_at', to_char(:schema.time_of(t.expires_at) AT TIME ZONE 'UTC',

@@ -23,7 +23,7 @@ BEGIN
                                  array_fill(held.workflow, ARRAY[items]), contents, array_fill(NULL::text, ARRAY[items]),
                                  array_fill(held.executor_group, ARRAY[items]), array_fill(held.priority, ARRAY[items]),
                                  array_fill(NULL::bigint, ARRAY[items]), array_fill(held.default_group, ARRAY[items]), '{}',
-                                 only_of_all => held.workspace IS NOT NULL) s
+                                 only_of_all => held.workspace IS NOT NULL, is_bounded => false) s
         WHERE items > 0
     ), told AS (
         SELECT a.position,

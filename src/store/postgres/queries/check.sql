@@ -51,6 +51,11 @@ SELECT format('workspace %s: slots_max is %s, its plan and its own limit give %s
               coalesce(w.max_concurrent, p.max_concurrent))
 FROM :schema.workspaces w JOIN :schema.plans p ON p.name = w.plan
 WHERE w.slots_max <> coalesce(w.max_concurrent, p.max_concurrent) OR w.weight <> p.weight
+UNION ALL
+SELECT format('workspace %s: pending_max is %s, its plan and its own limit give %s', w.name, w.pending_max,
+              coalesce(w.max_pending, p.max_pending))
+FROM :schema.workspaces w JOIN :schema.plans p ON p.name = w.plan
+WHERE w.pending_max <> coalesce(w.max_pending, p.max_pending)
 LIMIT 1000;
 
 -- Living executions. A workspace or a definition may have been deleted under them: the scheduler or the node fails them.

@@ -110,14 +110,15 @@ SELECT params FROM :schema.all_params WHERE id = $1;
 -- Lists by name: $1 one name or NULL, $2 behind this cursor, $3 limit.
 -- $4 and $5: from this name on, and below that one.
 -- name: list_workspaces
-SELECT w.name, w.plan, coalesce(b.held, 0) AS slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused,
+SELECT w.name, w.plan, coalesce(b.held, 0) AS slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused, w.pending_max,
+       w.max_pending,
        coalesce(b.runnable + b.waiting, 0) AS pending, coalesce(b.parked, 0) AS waiting, coalesce(b.completed, 0) AS completed,
        coalesce(b.failed, 0) AS failed, coalesce(b.cancelled, 0) AS cancelled, :schema.rfc3339(w.created_at) AS created_at
 FROM :schema.workspaces w LEFT JOIN :schema.workspace_books b ON b.workspace_id = w.id
 WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 AND w.name >= $4 AND w.name < $5 ORDER BY w.name LIMIT $3;
 
 -- name: list_plans
-SELECT p.name, p.max_concurrent, p.weight, (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspace_count
+SELECT p.name, p.max_concurrent, p.max_pending, p.weight, (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspace_count
 FROM :schema.plans p WHERE ($1 IS NULL OR p.name = $1) AND p.name > $2 ORDER BY p.name LIMIT $3;
 
 -- The newest version of each, or all versions of the one that is named, those with the YAML of their authors. Cursor: the definition's id.

@@ -1,15 +1,15 @@
 -- Plans, workspaces, pauses, definitions. The last two parameters of a change are the actor and the reason, NULL = none.
 
 -- name: change_plan
-SELECT c.status, c.before, c.after FROM :schema.change_plan($1, $2, $3, $4, $5) c;
+SELECT c.status, c.before, c.after FROM :schema.change_plan($1, $2, $3, $4, $5, $6) c;
 
 -- name: plan_names
 SELECT name FROM :schema.plans ORDER BY name LIMIT 1000;
 
--- $2 plan or NULL, $3 limit, $4 paused: -1 = leave, $5 make it
+-- $2 plan or NULL, $3 limit, $4 paused: -1 = leave, $5 make it, $6 limit of pending ones
 -- name: change_workspace
 SELECT c.status, c.before, c.after
-FROM :schema.change_workspace($1, $2, $3, CASE $4 WHEN -1 THEN NULL ELSE $4 = 1 END, $5, $6, $7) c;
+FROM :schema.change_workspace($1, $2, $3, CASE $4 WHEN -1 THEN NULL ELSE $4 = 1 END, $5, $6, $7, $8) c;
 
 -- name: change_pause
 SELECT :schema.change_pause($1, $2, $3, $4);

@@ -15,9 +15,10 @@ VALUES (?1, ?2, ?3, ?4, ?5, CASE WHEN ?6 IS NOT NULL THEN json_object('detail', 
 SELECT CASE ?1
 WHEN 'queue' THEN (SELECT json_object('paused', json(iif(s.queue_paused, 'true', 'false'))) FROM store_state s WHERE s.id = 1)
 WHEN 'group' THEN (SELECT json_object('paused', json(iif(g.paused, 'true', 'false'))) FROM executor_groups g WHERE g.name = ?2)
-WHEN 'plan' THEN (SELECT json_object('max_concurrent', p.max_concurrent, 'weight', p.weight) FROM plans p WHERE p.name = ?2)
+WHEN 'plan' THEN (SELECT json_object('max_concurrent', p.max_concurrent, 'weight', p.weight,
+                                     'max_pending', p.max_pending) FROM plans p WHERE p.name = ?2)
 WHEN 'workspace' THEN (SELECT json_object('plan', w.plan, 'max_concurrent', w.max_concurrent, 'paused',
-                                          json(iif(w.paused, 'true', 'false'))) FROM workspaces w WHERE w.name = ?2)
+                                          json(iif(w.paused, 'true', 'false')), 'max_pending', w.max_pending) FROM workspaces w WHERE w.name = ?2)
 WHEN 'workflow' THEN (SELECT json_object('version', d.version, 'state',
                                          CASE d.state WHEN 0 THEN 'published' WHEN 1 THEN 'disabled' ELSE 'deleted' END)
                       FROM workflow_definitions d

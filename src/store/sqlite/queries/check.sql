@@ -22,7 +22,12 @@ GROUP BY l.id HAVING sum(l.ca) < sum(l.a) OR sum(l.cb) < sum(l.b) OR sum(l.cc) <
 SELECT printf('workspace %s: slots_max is %d, its plan and override say %d', w.name, w.slots_max,
               coalesce(w.max_concurrent, p.max_concurrent))
 FROM workspaces w JOIN plans p ON p.name = w.plan
-WHERE w.slots_max <> coalesce(w.max_concurrent, p.max_concurrent) OR w.weight <> p.weight;
+WHERE w.slots_max <> coalesce(w.max_concurrent, p.max_concurrent) OR w.weight <> p.weight
+UNION ALL
+SELECT printf('workspace %s: pending_max is %d, its plan and its own limit give %d', w.name, w.pending_max,
+              coalesce(w.max_pending, p.max_pending))
+FROM workspaces w JOIN plans p ON p.name = w.plan
+WHERE w.pending_max <> coalesce(w.max_pending, p.max_pending);
 
 -- name: check_both
 SELECT printf('execution %s is live and ended at once', q.id) FROM workflow_execution_queue q JOIN workflow_executions h ON h.id = q.id;

@@ -33,6 +33,7 @@ WITH c AS MATERIALIZED (
 )
 SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slots_max AS slots_max,
        w.max_concurrent AS max_concurrent, w.weight AS weight, json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
+       w.pending_max AS pending_max, w.max_pending AS max_pending,
        coalesce(c.pending, 0) AS pending, coalesce(c.parked, 0) AS waiting, coalesce(c.completed, 0) AS completed,
        coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
        strftime('%Y-%m-%dT%H:%M:%S', w.created_at / 1000000, 'unixepoch') || printf('.%06dZ', w.created_at % 1000000) AS created_at
@@ -40,7 +41,7 @@ FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
 WHERE (?1 IS NULL OR w.name = ?1) AND w.name >= max(?2, ?4) AND w.name < ?5 AND +w.name > ?2 ORDER BY w.name LIMIT ?3;
 
 -- name: list_plans
-SELECT name, max_concurrent, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspace_count
+SELECT name, max_concurrent, max_pending, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspace_count
 FROM plans p WHERE (?1 IS NULL OR name = ?1) AND name > ?2 ORDER BY name LIMIT ?3;
 
 -- The newest version of each, or all versions of the one that is named, those with the YAML of their authors. Cursor: the definition's id.

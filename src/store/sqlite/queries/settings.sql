@@ -1,33 +1,35 @@
 -- Plans, workspaces, pauses, definitions: data, changed without restart.
 
 -- name: find_plan
-SELECT max_concurrent, weight FROM plans WHERE name = ?1;
+SELECT max_concurrent, weight, max_pending FROM plans WHERE name = ?1;
 
 -- name: plan_names
 SELECT name FROM plans ORDER BY name LIMIT 1000;
 
 -- name: upsert_plan
-INSERT INTO plans (name, max_concurrent, weight) VALUES (?1, ?2, ?3)
-ON CONFLICT (name) DO UPDATE SET max_concurrent = excluded.max_concurrent, weight = excluded.weight;
+INSERT INTO plans (name, max_concurrent, weight, max_pending) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (name) DO UPDATE
+SET max_concurrent = excluded.max_concurrent, weight = excluded.weight, max_pending = excluded.max_pending;
 
 -- name: workspaces_of_plan
 SELECT id FROM workspaces WHERE plan = ?1;
 
 -- name: read_workspace
-SELECT id, plan, max_concurrent, paused FROM workspaces WHERE name = ?1;
+SELECT id, plan, max_concurrent, paused, coalesce(max_pending, -1) FROM workspaces WHERE name = ?1;
 
 -- name: insert_workspace
 INSERT INTO workspaces (name, plan, slots_max, created_at) VALUES (?1, ?2, 1, ?3) RETURNING id;
 
--- ?2 plan, ?3 own limit or NULL, ?4 paused
+-- ?2 plan, ?3 own limit or NULL, ?4 paused, ?5 own limit of pending ones; -1 = none of its own
 -- name: update_workspace
-UPDATE workspaces SET plan = ?2, max_concurrent = ?3, paused = ?4 WHERE id = ?1;
+UPDATE workspaces SET plan = ?2, max_concurrent = ?3, paused = ?4, max_pending = nullif(?5, -1) WHERE id = ?1;
 
 -- The result of plan and override.
 -- name: resolve_workspace
 UPDATE workspaces
 SET slots_max = coalesce(max_concurrent, (SELECT p.max_concurrent FROM plans p WHERE p.name = workspaces.plan)),
-    weight = (SELECT p.weight FROM plans p WHERE p.name = workspaces.plan)
+    weight = (SELECT p.weight FROM plans p WHERE p.name = workspaces.plan),
+    pending_max = coalesce(max_pending, (SELECT p.max_pending FROM plans p WHERE p.name = workspaces.plan))
 WHERE id = ?1;
 
 -- name: pause_queue

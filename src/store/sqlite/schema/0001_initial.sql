@@ -22,23 +22,27 @@ CREATE TABLE store_state (
 );
 INSERT INTO store_state (id) VALUES (1);
 
+-- max_pending: PENDING executions of a workspace; 0 = no limit.
 CREATE TABLE plans (
     name           TEXT    NOT NULL PRIMARY KEY,
     max_concurrent INTEGER NOT NULL CHECK (max_concurrent BETWEEN 1 AND 1000000),
-    weight         INTEGER NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000)
+    weight         INTEGER NOT NULL DEFAULT 1 CHECK (weight BETWEEN 1 AND 1000),
+    max_pending    INTEGER NOT NULL DEFAULT 0 CHECK (max_pending BETWEEN 0 AND 1000000000)
 ) WITHOUT ROWID;
 -- The plans of a new store.
 INSERT INTO plans (name, max_concurrent) VALUES ('free', 1), ('pro', 5), ('enterprise', 20);
 
--- slots_max and weight are the result of plan and own limit, kept here so that the scheduler reads one row.
+-- slots_max, weight and pending_max are the result of plan and own limits, kept here so that the scheduler and an enqueue read one row.
 -- An id is given out once: the history of a deleted workspace keeps it.
 CREATE TABLE workspaces (
     id             INTEGER PRIMARY KEY AUTOINCREMENT,
     name           TEXT    NOT NULL UNIQUE,
     plan           TEXT    NOT NULL REFERENCES plans (name),
     max_concurrent INTEGER          CHECK (max_concurrent BETWEEN 1 AND 1000000), -- own limit; NULL = the plan's
+    max_pending    INTEGER          CHECK (max_pending BETWEEN 0 AND 1000000000), -- own limit, 0 = none; NULL = the plan's
     slots_max      INTEGER NOT NULL,
     weight         INTEGER NOT NULL DEFAULT 1,
+    pending_max    INTEGER NOT NULL DEFAULT 0, -- 0 = no limit
     paused         INTEGER NOT NULL DEFAULT 0 CHECK (paused IN (0, 1)),
     created_at     INTEGER NOT NULL
 );
@@ -141,8 +145,8 @@ CREATE TABLE workflow_execution_queue (
 CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
 -- The conditions of the next three name no column that an assignment changes, so it need not look at them.
 CREATE INDEX queue_waiting ON workflow_execution_queue (due_at) WHERE due_at IS NOT NULL;
--- The same rows by their workspace, for its deletion.
-CREATE INDEX queue_delayed ON workflow_execution_queue (lane_id) WHERE due_at IS NOT NULL;
+-- The same rows by their workspace, for its deletion, and the pending ones among them for max_pending.
+CREATE INDEX queue_delayed ON workflow_execution_queue (lane_id, waiting_for) WHERE due_at IS NOT NULL;
 -- Of the items that are due later, those with a backoff. A park removes the error of an earlier start, so parked rows are not among them.
 CREATE INDEX queue_backing_off ON workflow_execution_queue (due_at) WHERE error_code IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX queue_requests ON workflow_execution_queue (cancel_at) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;

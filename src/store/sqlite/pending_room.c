@@ -1,0 +1,59 @@
+/* The room of a workspace for PENDING executions: max_pending of its plan or its own.
+ *
+ * A counter that each enqueue writes would be one more row per set, and each claim would have to write it, too. So the rows
+ * are counted by index, at most as many as the limit, and seldom:
+ *
+ *   1. A count holds until the end of its transaction, exactly, because a writer is alone.
+ *   2. It then lets the handle enqueue the 64th part of the free places without another count, for about a second. So
+ *      several handles together may pass the limit by one 64th each.
+ *   3. A count of many rows holds longer, so that counting stays a small part of the work.
+ *
+ * It reads the queue alone, so the limit holds where no node runs. It never writes. Runs in the caller's thread.
+ */
+#include "store/sqlite/pending_room.h"
+
+#include "base/error.h"
+
+enum { ROOM_PARTS = 64 };
+#define ROOM_US (1 * MICROSECONDS_PER_SECOND)
+#define ROOM_ROW_US 10 /* longer, for each row that was counted */
+
+/* Places that the handle has left of an earlier count, or none. */
+static bool take_kept(struct pending_room *room, int64_t workspace_id, int64_t most, int64_t now_us)
+{
+    if (room->workspace_id != workspace_id || room->most != most || room->left <= 0 || now_us >= room->until_us) {
+        return false;
+    }
+    room->left--;
+    return true;
+}
+
+enum weir_status pending_room_take(struct connection *connection, struct pending_room *rooms, struct pending_count *count,
+                                   int64_t workspace_id, int64_t now_us, struct weir_error *error)
+{
+    INVARIANT(connection != NULL && rooms != NULL && count != NULL && workspace_id > 0);
+    struct pending_room *room = &rooms[(uint64_t)workspace_id % PENDING_ROOMS];
+    if (count->most == 0 || (count->left < 0 && take_kept(room, workspace_id, count->most, now_us))) {
+        return WEIR_OK;
+    }
+    if (count->left < 0) {
+        int64_t pending = 0;
+        enum weir_status status = connection_read_integer(connection, error, &pending, QUERY_COUNT_PENDING, "ii",
+                                                          workspace_id, count->most);
+        if (status != WEIR_OK) {
+            return status;
+        }
+        count->left = count->most - pending;
+        *room = (struct pending_room){.workspace_id = workspace_id,
+                                      .most = count->most,
+                                      .until_us = time_add(now_us, ROOM_US + pending * ROOM_ROW_US)};
+    }
+    if (count->left == 0) {
+        return WEIR_QUEUE_FULL;
+    }
+    count->left--;
+    if (room->workspace_id == workspace_id) {
+        room->left = count->left / ROOM_PARTS;
+    }
+    return WEIR_OK;
+}

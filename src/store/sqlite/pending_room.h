@@ -1,0 +1,27 @@
+/* Whether a workspace may have one more PENDING execution (max_pending). */
+#ifndef WEIR_STORE_SQLITE_PENDING_ROOM_H
+#define WEIR_STORE_SQLITE_PENDING_ROOM_H
+
+#include "store/sqlite/connection.h"
+
+/* A count of this transaction is exact until its end, because no other one writes. */
+struct pending_count {
+    int64_t most; /* 0 = no limit */
+    int64_t left; /* places; -1 = not counted by this transaction */
+};
+
+/* What a handle keeps of its counts for its next transactions: one workspace in each place. */
+enum { PENDING_ROOMS = 64 };
+struct pending_room {
+    int64_t workspace_id;
+    int64_t most;
+    int64_t left;
+    int64_t until_us;
+};
+
+/* Takes one place. `rooms`: PENDING_ROOMS of the handle. WEIR_QUEUE_FULL, without a text: there is none. */
+WEIR_MUST_CHECK enum weir_status pending_room_take(struct connection *connection, struct pending_room *rooms,
+                                                   struct pending_count *count, int64_t workspace_id, int64_t now_us,
+                                                   struct weir_error *error);
+
+#endif
