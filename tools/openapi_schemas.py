@@ -115,7 +115,7 @@ OBJECTS = {
     'StuckExecution': 'id workspace? workflow? node? stuck_since unfinished_steps[]:UnfinishedStep',
     'WorkspaceUse': 'name plan slots_used slots_max paused pending completed failed cancelled delayed waiting'
                     ' oldest_pending_age_us?',
-    'GroupUse': 'name paused pending oldest_pending_age_us?',
+    'GroupUse': 'name paused pending oldest_pending_age_us? slots_used nodes_live',
     'Pause': 'executor_group? paused',
     'Group': 'name paused',
     'Node': 'id name executor_group host pid weir_version engine engine_service? engine_namespace? engine_address?'

@@ -360,6 +360,7 @@ static struct node_settings node_settings_of(const struct running_node *running)
         .stop_grace_us = settings_number(settings, SETTING_STOP_GRACE),
         .starts_max = (int)settings_number(settings, SETTING_STARTS_MAX),
         .exclusive = settings_number(settings, SETTING_DISPATCH_EXCLUSIVE) != 0,
+        .starts_paused = settings_number(settings, SETTING_DISPATCH_AUTOSTART) == 0,
         .exports_spans = settings_text(settings, SETTING_OTEL_ENDPOINT)[0] != '\0',
         .spans_ratio = sample_ratio(settings),
     };

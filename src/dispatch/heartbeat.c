@@ -150,6 +150,7 @@ enum weir_status heartbeat_register(struct node *node, struct weir_error *error)
         .engine = engine_name(node->engine),
         .is_outlived = !engine_has(node->engine, ENGINE_DIES_WITH_NODE),
         .not_accepting = not_accepting_of(node),
+        .starts_paused = node->settings.starts_paused,
         .capacity = capacity_total(node),
         .target = has_target ? &heartbeat->target : NULL,
         .lease_us = node->settings.lease_us,

@@ -44,6 +44,7 @@ struct node_settings {
     int64_t stop_grace_us;      /* 0 = STOP_GRACE_US */
     int starts_max;             /* 0 = STARTS_MAX_DEFAULT */
     bool exclusive;             /* dispatch.exclusive: assign only while holding processExecutionQueue (beside Riven) */
+    bool starts_paused;         /* !dispatch.autostart: it takes no executions until an operator resumes it */
     bool exports_spans;         /* a subscriber of the events exports them (observe/spans.h): steps pass on ids of spans */
     double spans_ratio;         /* of the executions without a trace context of their caller that are traced */
     uint64_t seed;              /* of the jitter; 0 = from the system */

@@ -357,7 +357,7 @@ static struct schedule_outcome outcome_of(const struct schedule_firing *firing, 
         outcome.error = "there is no such workflow in the workspace to start in";
     } else if (result == NULL) {
         outcome.error_code = weir_status_name(WEIR_QUEUE_FULL);
-        outcome.error = "10000 executions are pending in the workspace to start in";
+        outcome.error = "the workspace to start in has as many pending executions as it may have, or 10000";
     } else if (result->status != WEIR_OK) {
         outcome.error_code = weir_status_name(result->status);
         outcome.error = result->error.message;

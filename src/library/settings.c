@@ -81,6 +81,8 @@ enum weir_status weir_set_workspace(struct weir *weir, const char *name, const c
     return set_workspace_fields(weir, &change, error);
 }
 
+/* In the struct of the store 0 leaves the limit as it is. Here the call has no other purpose, so 0 is no limit. A workspace
+ * that is missing is not made: its plan would be a guess. */
 enum weir_status weir_set_max_pending(struct weir *weir, const char *name, int64_t max_pending, struct weir_error *error)
 {
     struct workspace_change change = {
@@ -98,6 +100,7 @@ enum weir_status weir_pause_workspace(struct weir *weir, const char *name, bool 
     return set_workspace_fields(weir, &change, error);
 }
 
+/* A plan is read by the next round of a scheduler, also one of this process. */
 static enum weir_status set_plan_fields(struct weir *weir, const struct plan_change *change, struct weir_error *error)
 {
     struct store *handle = NULL;

@@ -445,6 +445,7 @@ struct node_options {
     const char *engine;
     bool is_outlived; /* its executions live on without it (no ENGINE_DIES_WITH_NODE) */
     enum not_accepting not_accepting;
+    bool starts_paused;                 /* unless an operator has ordered something else of it before a lost lease */
     size_t capacity;                    /* node_beat.capacity */
     const struct engine_target *target; /* NULL = not known yet: see store_node_target() */
     int64_t lease_us;

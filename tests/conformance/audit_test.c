@@ -76,16 +76,16 @@ static void a_plan_is_on_record_from_what_to_what(void **state)
     json_t *after = NULL;
     struct plan_change change = {.name = "pro", .max_concurrent = 7};
     scene_ok(scene, store_set_plan(scene->store, &change, &scene->error));
-    assert_newest(scene, "plan set", "pro", "{\"max_concurrent\": 5, \"weight\": 1}",
-                  "{\"max_concurrent\": 7, \"weight\": 1}", 0);
+    assert_newest(scene, "plan set", "pro", "{\"max_concurrent\": 5, \"weight\": 1, \"max_pending\": 0}",
+                  "{\"max_concurrent\": 7, \"weight\": 1, \"max_pending\": 0}", 0);
     store_last_change(scene->store, &before, &after);
-    assert_json(before, "{\"max_concurrent\": 5, \"weight\": 1}");
-    assert_json(after, "{\"max_concurrent\": 7, \"weight\": 1}");
+    assert_json(before, "{\"max_concurrent\": 5, \"weight\": 1, \"max_pending\": 0}");
+    assert_json(after, "{\"max_concurrent\": 7, \"weight\": 1, \"max_pending\": 0}");
     json_decref(before);
     json_decref(after);
     change = (struct plan_change){.name = "gold", .max_concurrent = 9, .weight = 3};
     scene_ok(scene, store_set_plan(scene->store, &change, &scene->error));
-    assert_newest(scene, "plan set", "gold", NULL, "{\"max_concurrent\": 9, \"weight\": 3}", 0);
+    assert_newest(scene, "plan set", "gold", NULL, "{\"max_concurrent\": 9, \"weight\": 3, \"max_pending\": 0}", 0);
 }
 
 static void a_workspace_is_on_record_from_what_to_what(void **state)
@@ -93,18 +93,21 @@ static void a_workspace_is_on_record_from_what_to_what(void **state)
     struct scene *scene = *state;
     struct workspace_change change = {.name = "free-co", .plan = "pro", .max_concurrent = 3, .paused = -1};
     scene_ok(scene, store_set_workspace(scene->store, &change, &scene->error));
-    assert_newest(scene, "workspace set", "free-co", "{\"plan\": \"free\", \"max_concurrent\": null, \"paused\": false}",
-                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": false}", 0);
+    assert_newest(scene, "workspace set", "free-co",
+                  "{\"plan\": \"free\", \"max_concurrent\": null, \"paused\": false, \"max_pending\": null}",
+                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": false, \"max_pending\": null}", 0);
     scene_pause_workspace(scene, "free-co", true);
-    assert_newest(scene, "workspace pause", "free-co", "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": false}",
-                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": true}", 0);
+    assert_newest(scene, "workspace pause", "free-co",
+                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": false, \"max_pending\": null}",
+                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": true, \"max_pending\": null}", 0);
     scene_pause_workspace(scene, "free-co", false);
-    assert_newest(scene, "workspace resume", "free-co", "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": true}",
-                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": false}", 0);
+    assert_newest(scene, "workspace resume", "free-co",
+                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": true, \"max_pending\": null}",
+                  "{\"plan\": \"pro\", \"max_concurrent\": 3, \"paused\": false, \"max_pending\": null}", 0);
     change = (struct workspace_change){.name = "new-co", .paused = -1, .create = true};
     scene_ok(scene, store_set_workspace(scene->store, &change, &scene->error));
     assert_newest(scene, "workspace set", "new-co", NULL,
-                  "{\"plan\": \"free\", \"max_concurrent\": null, \"paused\": false}", 0);
+                  "{\"plan\": \"free\", \"max_concurrent\": null, \"paused\": false, \"max_pending\": null}", 0);
 }
 
 static void the_deletion_of_a_workspace_is_on_record(void **state)
@@ -118,7 +121,8 @@ static void the_deletion_of_a_workspace_is_on_record(void **state)
     json_t *page = acts_of(scene, &(struct list_options){.act = "workspace delete"});
     const json_t *row = json_array_get(json_object_get(page, "items"), 0);
     assert_int_equal(json_number_at(row, "affected"), 3);
-    assert_json(json_object_get(row, "before"), "{\"plan\": \"pro\", \"max_concurrent\": null, \"paused\": false}");
+    assert_json(json_object_get(row, "before"),
+                "{\"plan\": \"pro\", \"max_concurrent\": null, \"paused\": false, \"max_pending\": null}");
     assert_json(json_object_get(row, "after"), NULL);
     json_decref(page);
     page = acts_of(scene, &(struct list_options){.act = "workspace erase"});

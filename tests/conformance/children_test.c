@@ -707,9 +707,24 @@ static void a_fault_of_one_step_stops_no_other(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals WHERE data LIKE '%%COMPLETED%%'"), 2);
 }
 
+/* The work of an accepted execution is not refused, and takes the room of later requests. */
+static void children_pass_the_limit_of_pending_executions(void **state)
+{
+    struct scene *scene = *state;
+    struct workspace_change limit = {.name = "free-co", .max_pending = 2, .paused = -1};
+    struct enqueue_request request = {.workspace = "free-co", .workflow = "hello"};
+    struct planned planned = {.count = 5, .wanted = -1};
+    scene_ok(scene, store_set_workspace(scene->store, &limit, &scene->error));
+    (void)begin(scene, &planned);
+    assert_int_equal(advance(scene).started, 5);
+    assert_int_equal(pending(scene), 5);
+    assert_int_equal(scene_try(scene, &request).status, WEIR_QUEUE_FULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(children_pass_the_limit_of_pending_executions),
         SCENE_TEST(a_plan_starts_its_children_once),
         SCENE_TEST(a_lost_claim_plans_nothing),
         SCENE_TEST(a_filter_chooses_the_children_of_a_parent),

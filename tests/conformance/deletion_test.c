@@ -382,9 +382,23 @@ static void a_workflow_is_named_with_its_owner(void **state)
     assert_int_equal(set_state(scene, "", NULL, WORKFLOW_DISABLED), WEIR_INVALID_ARGUMENT);
 }
 
+static void a_refused_purge_names_the_state(void **state)
+{
+    struct scene *scene = *state;
+    char expected[128];
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.id = id};
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filter, "", 1, &result, &scene->error));
+    assert_int_equal(result.first_refusal, WEIR_ILLEGAL_STATE);
+    (void)snprintf(expected, sizeof expected, "execution %s is PENDING: only ended executions can be purged", id);
+    assert_string_equal(result.refusal.message, expected);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_refused_purge_names_the_state),
         SCENE_TEST(a_workspace_without_executions_is_deleted),
         SCENE_TEST(an_unknown_workspace_is_not_deleted),
         SCENE_TEST(a_workspace_with_waiting_executions_is_not_deleted_by_mistake),

@@ -118,7 +118,8 @@ static void another_plan_brings_its_limit(void **state)
     tiny = (struct plan_change){.name = "tiny", .weight = 3};
     scene_ok(scene, store_set_plan(scene->store, &tiny, &scene->error));
     assert_int_equal(usage_of(scene, "tiny-co", "pending_max"), 6);
-    struct plan_change wrong[] = {{.name = "tiny", .max_pending = -1}, {.name = "tiny", .max_pending = -3},
+    struct plan_change wrong[] = {{.name = "tiny", .max_pending = -1},
+                                  {.name = "tiny", .max_pending = -3},
                                   {.name = "tiny", .max_pending = (int64_t)MAX_PENDING_MOST + 1}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(store_set_plan(scene->store, &wrong[i], &scene->error), WEIR_INVALID_ARGUMENT);
@@ -138,7 +139,8 @@ static void of_a_set_the_first_ones_are_taken(void **state)
     }
     requests[1].workflow = "unknown"; /* takes no place */
     scene_ok(scene, store_enqueue(scene->store, requests, 6, results, &scene->error));
-    static const enum weir_status expected[] = {WEIR_OK, WEIR_WORKFLOW_NOT_FOUND, WEIR_OK, WEIR_OK, WEIR_OK, WEIR_QUEUE_FULL};
+    static const enum weir_status expected[] = {WEIR_OK, WEIR_WORKFLOW_NOT_FOUND, WEIR_OK, WEIR_OK,
+                                                WEIR_OK, WEIR_QUEUE_FULL};
     for (size_t i = 0; i < 6; i++) {
         assert_int_equal(results[i].status, expected[i]);
     }

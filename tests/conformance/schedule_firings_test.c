@@ -586,6 +586,13 @@ static void a_backlog_is_reported(void **state)
     json_decref(scene_rows(scene, "INSERT INTO books (lane_id, workspace_id, group_id, runnable)"
                                   " SELECT 99, id, 1, 10000 FROM workspaces WHERE name = 'pro-co'"));
     assert_true(read_firings(scene).firings[0].is_backlogged);
+    struct workspace_change limit = {.name = "pro-co", .max_pending = 20, .paused = -1};
+    json_decref(scene_rows(scene, "UPDATE books SET runnable = 20 WHERE lane_id = 99"));
+    assert_false(read_firings(scene).firings[0].is_backlogged);
+    scene_ok(scene, store_set_workspace(scene->store, &limit, &scene->error));
+    assert_true(read_firings(scene).firings[0].is_backlogged);
+    json_decref(scene_rows(scene, "UPDATE books SET runnable = 19 WHERE lane_id = 99"));
+    assert_false(read_firings(scene).firings[0].is_backlogged);
     json_decref(scene_rows(scene, "DELETE FROM books WHERE lane_id = 99"));
 }
 

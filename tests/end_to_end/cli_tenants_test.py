@@ -55,5 +55,36 @@ def a_workflow_is_disabled_enabled_and_deleted(weir):
     weir.enqueue()
 
 
+def a_full_workspace_refuses_an_enqueue(weir):
+    weir.make_store()  # no node runs
+    assert_error(weir.run('plan', 'set', 'free', '-q'), 2, 'invalid_argument', '--max-pending N')
+    changed = weir.good('plan', 'set', 'free', '--max-pending', '2', '--json')
+    assert changed.json()['max_pending'] == 2 and weir.items('plan', 'list')[1]['max_pending'] == 2
+    weir.good('workspace', 'set', 'small', '--plan', 'free', '-q')
+    weir.enqueue('-w', 'small', 'hello', '--run-at', '+1h')
+    lines = '\n'.join(['{"workspace": "small", "workflow": "hello"}', '{"workspace": "small", "workflow": "hello"}',
+                       '{"workspace": "acme", "workflow": "hello"}'])
+    set_of_three = weir.run('enqueue', '-', '--json', stdin=lines, code=1)
+    assert (set_of_three.json()['enqueued'], set_of_three.json()['refused']) == (2, 1), set_of_three
+    assert '"line":2,"error":{"code":"queue_full"' in set_of_three.err, set_of_three
+    assert_error(weir.run('enqueue', '-w', 'small', 'hello'), 4, 'queue_full', 'weir workspace set small --max-pending N')
+    row = weir.good('workspace', 'show', 'small', '--json').json()
+    assert (row['pending'], row['pending_max'], row['max_pending']) == (2, 2, None), row
+    assert '2/2' in weir.good('workspace', 'list').out
+    weir.good('workspace', 'set', 'small', '--max-pending', '3', '-q')
+    assert '2/3 own' in weir.good('workspace', 'show', 'small').out
+    weir.enqueue('-w', 'small', 'hello')
+    assert_error(weir.run('enqueue', '-w', 'small', 'hello'), 4, 'queue_full')
+    both = weir.run('workspace', 'set', 'small', '--max-pending', '3', '--as-plan')
+    assert_error(both, 2, 'invalid_argument', 'contradict')
+    weir.good('workspace', 'set', 'small', '--max-pending', '0', '-q')
+    weir.enqueue('-w', 'small', 'hello')
+    weir.good('workspace', 'set', 'small', '--as-plan', '-q')
+    assert_error(weir.run('enqueue', '-w', 'small', 'hello'), 4, 'queue_full')
+    weir.good('plan', 'set', 'free', '--max-pending', '0', '-q')
+    weir.enqueue('-w', 'small', 'hello')
+    weir.good('store', 'check')
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

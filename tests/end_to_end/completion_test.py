@@ -21,7 +21,7 @@ from waiting import SECONDS_MOST, wait_for
 
 COMPLETIONS = (('weir enq', {'enqueue'}),
                ('weir workflow ', {'apply', 'delete', 'disable', 'enable', 'list', 'migrate', 'show'}),
-               ('weir workspace set x --max', {'--max-concurrent'}), ('weir enqueue --idem', {'--idempotency-key'}),
+               ('weir workspace set x --max-c', {'--max-concurrent'}), ('weir enqueue --idem', {'--idempotency-key'}),
                ('weir list -o js', {'json', 'jsonl'}), ('weir --js', {'--json'}), ('weir completion z', {'zsh'}))
 
 

@@ -132,8 +132,13 @@ def plans_are_made_and_changed(weir):
     listener = _start(weir)
     made = listener.change('/v1/plans/gold', 'PUT', body={'max_concurrent': 9, 'weight': 2})
     assert made['before'] is None and made['after']['weight'] == 2, made
-    assert listener.get('/v1/plans/gold') == {'name': 'gold', 'max_concurrent': 9, 'weight': 2, 'workspace_count': 0}
+    assert listener.get('/v1/plans/gold') == {'name': 'gold', 'max_concurrent': 9, 'max_pending': 0, 'weight': 2,
+                                             'workspace_count': 0}
     assert [row['name'] for row in listener.get('/v1/plans?name=gold')['items']] == ['gold']
+    assert listener.change('/v1/plans/gold', 'PUT', body={'max_pending': 7})['after']['max_pending'] == 7
+    assert listener.change('/v1/plans/gold', 'PUT', body={'weight': 3})['after']['max_pending'] == 7
+    assert listener.change('/v1/plans/gold', 'PUT', body={'max_pending': 0})['after']['max_pending'] == 0
+    listener.refuse('/v1/plans/gold', 'PUT', body={'max_pending': -1})
     listener.refuse('/v1/plans/gold', 'PUT', body={'weight': 'two'})
     listener.refuse('/v1/plans/golt', status=404, code='plan_not_found')
     listener.refuse('/v1/plans?nmae=gold')
@@ -178,6 +183,27 @@ def workflows_are_published_disabled_and_deleted(weir):
     for act in ('enable', 'disable'):
         listener.refuse(f'/v1/workflows/greet/{act}', 'POST', **missing)
     listener.end('/v1/workflows', '/v1/definitions')
+
+
+def a_full_workspace_refuses_requests(weir):
+    listener = _start(weir)
+    place = '/v1/workspaces/new'
+    listener.change(place, 'PUT', body={'plan': 'pro', 'max_pending': 2, 'paused': True})
+    row = listener.get(place)
+    assert (row['pending_max'], row['max_pending']) == (2, 2), row
+    listener.change(place + '/executions', status=202, body={'workflow': 'hello'})
+    items = [{'workspace': 'new', 'workflow': 'hello'}] * 2
+    results = listener.change('/v1/executions:batch', status=202, body={'items': items})['items']
+    assert 'id' in results[0] and (results[1]['status'], results[1]['code']) == (429, 'queue_full'), results
+    answer = listener.ask(place + '/executions', 'POST', body={'workflow': 'hello'})
+    assert answer.head['retry-after'] == '5', answer
+    assert 'max_pending' not in problem(answer, 429, 'queue_full')['detail']
+    changed = listener.change(place, 'PATCH', body={'max_pending': None})
+    assert (changed['before']['max_pending'], changed['after']['max_pending']) == (2, None), changed
+    listener.change(place + '/executions', status=202, body={'workflow': 'hello'})
+    assert listener.change(place, 'PATCH', body={'max_pending': 0})['after']['max_pending'] == 0
+    listener.refuse(place, 'PATCH', body={'max_pending': -1})
+    listener.stop()
 
 
 # --- the queue ---

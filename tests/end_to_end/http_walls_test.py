@@ -276,7 +276,7 @@ def a_tenant_does_not_raise_its_own_limit(weir):
         before = weir.items('workspace', 'list')
         for method in ('PUT', 'PATCH'):
             for body in ({'plan': 'enterprise'}, {'plan': 'enterprize'}, {'max_concurrent': 1000},
-                         {'max_concurrent': None}):
+                         {'max_concurrent': None}, {'max_pending': 0}, {'max_pending': None}):
                 answer = tenant.ask('/v1/workspaces/acme', method, body)
                 found = problem(answer, 403, 'not_permitted')
                 assert found['errors'][0]['pointer'] == '/' + next(iter(body)), answer

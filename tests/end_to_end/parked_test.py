@@ -95,6 +95,7 @@ def an_execution_that_wakes_goes_on_where_it_was(weir):
     assert _events(shown) == ['enqueue', 'claim', 'dispatch', 'park', 'wake', 'claim', 'dispatch', 'complete'], shown
     assert {(step['step'], step['attempt'], step['status']) for step in shown['steps']} == \
         {(name, 1, 'COMPLETED') for name in ('before', 'sleep', 'after')}, shown['steps']
+    assert 'claimed again' in weir.good('show', shown['id']).out
     assert [len(_times(weir, name)) for name in ('before', 'after')] == [1, 1]
     assert _times(weir, 'after')[0] - _times(weir, 'before')[0] >= 1_500_000_000
 

@@ -550,6 +550,9 @@ def a_slot_that_a_stopped_group_has_left_is_named_and_freed(weir):
     why = weir.good('why', left)
     assert 'gave it back' in why.out and '0 live in group reports' in why.out and 'INTERRUPTED' in why.out, why
     assert 'now: weir serve --executor-group reports' in why.err, why
+    status = weir.good('status').out
+    assert '! group     reports has no live node: 0 pending, 1 held (`weir serve --executor-group reports`)\n' in status
+    assert 'group     default' not in status, status
     doctor = weir.run('doctor').out
     assert f'group reports has no live node, so {left} keeps its slot' in doctor, doctor
     assert '`weir serve --executor-group reports`' in doctor and f'`weir cancel {left}`' in doctor, doctor
@@ -577,6 +580,18 @@ def a_node_whose_store_is_destroyed_ends_with_a_message(weir):
             file.write(b'\0' * os.path.getsize(weir.path(name)))
     assert process.wait(SECONDS_MOST) == 1
     assert b'weir: ' in process.stderr.read()
+
+
+def a_node_without_autostart_enqueues_and_takes_nothing(weir):
+    weir.make_store()
+    weir.write('weir.yaml', 'dispatch.autostart: false\n')
+    process = _start(weir, '--node', 'front')
+    _read_until(process.stdout, b'node.paused')
+    id = weir.enqueue()
+    assert 'weir node resume front' in weir.good('why', id).err
+    assert weir.items('node', 'list')[0]['desired_state'] == 'pause'
+    weir.good('node', 'resume', 'front')
+    weir.good('wait', id)
 
 
 def why_names_the_node_whose_pause_holds_all_back(weir):

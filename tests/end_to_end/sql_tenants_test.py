@@ -66,5 +66,29 @@ def an_enqueue_that_commits_behind_the_deletion_ends_failed(weir):
     late.close()
 
 
+def a_full_workspace_refuses_enqueues_in_sql(weir):
+    name = _use(weir)
+    weir.good('workspace', 'set', 'acme', '--max-pending', '3', '-q')
+    session, other = Session(name), Session(name)  # no node runs
+    session.good('BEGIN')
+    session.good("SELECT weir.enqueue('acme', 'hello') FROM generate_series(1, 3)")
+    refusal = ('WR016', 'workspace "acme" has 3 pending executions, as many as it may have', 'queue_full',
+               'repeat it later, or raise the limit: weir workspace set acme --max-pending N')
+    assert session.refused("SELECT weir.enqueue('acme', 'hello')") == refusal
+    session.good('ROLLBACK')
+    session.good("SELECT weir.enqueue('acme', 'hello', idempotency_key => 'k')")  # the undone ones take no room
+    rows = session.good('''SELECT place, code FROM weir.enqueue_many('[{"workspace": "acme", "workflow": "hello"},
+        {"workspace": "tiny", "workflow": "hello"}, {"workspace": "acme", "workflow": "hello", "idempotency_key": "k"},
+        {"workspace": "acme", "workflow": "hello"}, {"workspace": "acme", "workflow": "hello"}]')''')
+    assert rows.split() == ['1|ok', '2|ok', '3|ok', '4|ok', '5|queue_full'], rows
+    assert other.refused("SELECT weir.enqueue('acme', 'hello')") == refusal
+    assert other.good("SELECT code FROM weir.try_enqueue('acme', 'hello')") == 'queue_full'
+    assert other.good("SELECT duplicate FROM weir.try_enqueue('acme', 'hello', idempotency_key => 'k')") == 't'
+    assert session.good("SELECT pending, pending_max, max_pending FROM weir.usage('acme')") == '3|3|3'
+    assert weir.good('store', 'check')
+    session.close()
+    other.close()
+
+
 if __name__ == '__main__':
     sys.exit(run_tests(sys.modules[__name__], sys.argv[1]))

@@ -52,6 +52,9 @@ static const struct setting table[SETTING_COUNT] = {
 [SETTING_DISPATCH_EXCLUSIVE] = {
     .key = "dispatch.exclusive", .type = SETTING_BOOLEAN, .default_text = "false", .environment = "WEIR_DISPATCH_EXCLUSIVE",
     .of_process = true, .help = "assign only while holding the lock processExecutionQueue"},
+[SETTING_DISPATCH_AUTOSTART] = {
+    .key = "dispatch.autostart", .type = SETTING_BOOLEAN, .default_text = "true", .environment = "WEIR_DISPATCH_AUTOSTART",
+    .help = "false: the node starts paused, answers requests, and takes executions after `weir node resume`"},
 /* Recovery, and the starts of an execution. */
 [SETTING_CLAIM_TIMEOUT] = {
     .key = "claim.timeout", .type = SETTING_DURATION, .default_text = "5m", .environment = "WEIR_CLAIM_TIMEOUT",

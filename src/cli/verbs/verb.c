@@ -106,3 +106,22 @@ enum weir_status verb_print_list(struct invocation *invocation, struct store *st
     json_decref(page);
     return status;
 }
+
+/* --- limits --- */
+
+int64_t verb_pending_change(const struct invocation *invocation)
+{
+    int64_t most = invocation_number(invocation, "max-pending", 0);
+    if (!invocation_has(invocation, "max-pending")) {
+        return 0;
+    }
+    return most == 0 ? PENDING_UNLIMITED : most;
+}
+
+json_t *verb_pending_limit(int64_t change)
+{
+    if (change == 0 || change == PENDING_OF_PLAN) {
+        return json_null();
+    }
+    return json_integer(change == PENDING_UNLIMITED ? 0 : change);
+}

@@ -412,12 +412,16 @@ static enum weir_status choose_request(const struct invocation *invocation, stru
     return WEIR_OK;
 }
 
-/* The workspace and the workflow, before the hook that starts it. A workspace that is there keeps its plan and limit. */
+/* The workspace and the workflow, before the hook that starts it. A workspace that is there keeps its plan and limits. A
+ * new one takes each delivery, whatever limit of pending executions the plan of its customers has. */
 static enum weir_status publish_delivery(struct store *store, const struct webhook *webhook, struct weir_error *error)
 {
     struct published published;
-    struct workspace_change change = {
-        .name = webhook->workspace, .max_concurrent = WEBHOOK_SLOTS, .paused = -1, .create = true};
+    struct workspace_change change = {.name = webhook->workspace,
+                                      .max_concurrent = WEBHOOK_SLOTS,
+                                      .max_pending = PENDING_UNLIMITED,
+                                      .paused = -1,
+                                      .create = true};
     enum weir_status status = webhook->has_workspace ? WEIR_OK : store_set_workspace(store, &change, error);
     return status == WEIR_OK ? store_publish(store, WEBHOOK_WORKFLOW, webhook->workspace, webhook->canonical.data, NULL,
                                              &published, error)

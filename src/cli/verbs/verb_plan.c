@@ -46,14 +46,6 @@ enum weir_status verb_plan_list(struct invocation *invocation, struct weir_error
     return verb_with_store(invocation, STORE_READ, list_plans, error);
 }
 
-json_t *verb_pending_limit(int64_t change)
-{
-    if (change == 0 || change == PENDING_OF_PLAN) {
-        return json_null();
-    }
-    return json_integer(change == PENDING_UNLIMITED ? 0 : change);
-}
-
 /* A value that the command does not change is null. */
 static enum weir_status print_plan_change(const struct invocation *invocation, const struct plan_change *change,
                                           struct weir_error *error)
@@ -64,15 +56,6 @@ static enum weir_status print_plan_change(const struct invocation *invocation, c
                           json_pack("{s:s, s:o, s:o, s:o}", "name", change->name, "max_concurrent", limit, "weight", weight,
                                     "max_pending", verb_pending_limit(change->max_pending)),
                           error);
-}
-
-int64_t verb_pending_change(const struct invocation *invocation)
-{
-    int64_t most = invocation_number(invocation, "max-pending", 0);
-    if (!invocation_has(invocation, "max-pending")) {
-        return 0;
-    }
-    return most == 0 ? PENDING_UNLIMITED : most;
 }
 
 /* Makes or changes the plan, and reports the change. */

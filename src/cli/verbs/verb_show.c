@@ -22,10 +22,22 @@ static void print_fact(struct output *output, const json_t *object, const char *
     }
 }
 
+/* The time of the last claim, and that of the first dispatch. A claim after a wait or a handover is later than that. */
+static const char *claim_label(const json_t *execution)
+{
+    int64_t claimed_us = 0;
+    int64_t dispatched_us = 0;
+    const char *claimed = json_string_value(json_object_get(execution, "claimed_at"));
+    const char *dispatched = json_string_value(json_object_get(execution, "dispatched_at"));
+    bool is_again = claimed != NULL && dispatched != NULL && time_parse(claimed, 0, &claimed_us, NULL) == WEIR_OK &&
+                    time_parse(dispatched, 0, &dispatched_us, NULL) == WEIR_OK && claimed_us > dispatched_us;
+    return is_again ? "claimed again" : "claimed";
+}
+
 /* Prints state, reason, ids and times. */
 static void print_execution_facts(struct output *output, const json_t *execution)
 {
-    static const char *const lines[][2] = {
+    const char *const lines[][2] = {
         {"version", "version"},
         {"priority", "priority"},
         {"executor group", "executor_group"},
@@ -33,7 +45,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
         {"waits for", "waiting_for"},
         {"due", "due_at"},
         {"created", "created_at"},
-        {"claimed", "claimed_at"},
+        {claim_label(execution), "claimed_at"},
         {"dispatched", "dispatched_at"},
         {"finished", "finished_at"},
         {"starts refused", "starts_refused"},

@@ -38,6 +38,27 @@ static void print_paused_groups(struct output *output, const json_t *answer, int
     }
 }
 
+/* Groups with executions and without a node that lives. What a dead node held keeps its slots until a node of the group
+ * takes it over. */
+static void print_left_groups(struct output *output, const json_t *answer)
+{
+    size_t i;
+    json_t *group;
+    json_array_foreach(json_object_get(answer, "executor_groups"), i, group)
+    {
+        int64_t held = field_number(group, "slots_used", 0);
+        int64_t pending = field_number(group, "pending", 0);
+        const char *name = field_text(output, group, "name");
+        char word[SHELL_WORD_MAX];
+        if (field_number(group, "nodes_live", 1) == 0 && held + pending > 0) {
+            output_print(output,
+                         "%s group     %s has no live node: %" PRId64 " pending, %" PRId64
+                         " held (`weir serve --executor-group %s`)\n",
+                         output_sign_coloured(output, SIGN_WARN), name, pending, held, shell_quote(name, word));
+        }
+    }
+}
+
 /* Workspaces that are not in the table of the status are not named. */
 static void print_paused_workspaces(struct output *output, const json_t *answer, int64_t now_us)
 {
@@ -132,6 +153,7 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
                  : field_text(output, answer, "engine_impaired_since") != NULL ? "up, ends are detected late"
                                                                                : "up");
     print_role_line(output, answer, now_us);
+    print_left_groups(output, answer);
     int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
     if (nodes > 0 && unserved > 0) {
         output_print(output, "%s unserved  %" PRId64 ": no node of their group accepts work (`weir why ID`)\n",

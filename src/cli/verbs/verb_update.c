@@ -21,6 +21,36 @@ static json_t *value_of(const char *text)
     return json_read(text, strlen(text), &value, NULL) == WEIR_OK ? value : json_string(text);
 }
 
+/* A text that is a number of JSON, and that the reader has refused: it fits no number. As a text of the same digits it
+ * would be refused for its type, or be stored as what it was not meant to be. */
+static bool is_number_text(const char *text)
+{
+    const char *at = text + (text[0] == '-');
+    size_t digits = strspn(at, "0123456789");
+    if (digits == 0 || (at[0] == '0' && digits > 1)) {
+        return false;
+    }
+    at += digits;
+    if (at[0] == '.') {
+        digits = strspn(at + 1, "0123456789");
+        at += digits == 0 ? 0 : digits + 1;
+    }
+    if (at[0] == 'e' || at[0] == 'E') {
+        const char *exponent = at + 1 + (at[1] == '-' || at[1] == '+');
+        digits = strspn(exponent, "0123456789");
+        at = digits == 0 ? at : exponent + digits;
+    }
+    return at[0] == '\0';
+}
+
+static enum weir_status refuse_number(const char *pair, struct weir_error *error)
+{
+    error_set(error, WEIR_INVALID_ARGUMENT, "--var \"%.80s\" is a number that is too large", pair);
+    error_hint(error, "an integer has at most 64 bits; as a text it stands in quotes: --var 'NAME=\"%.60s\"'",
+               strchr(pair, '=') + 1);
+    return WEIR_INVALID_ARGUMENT;
+}
+
 /* --var NAME=VALUE as the members of one object, whose text is in `to`. */
 static enum weir_status read_variable_flags(const struct invocation *invocation, struct text *to, struct weir_error *error)
 {
@@ -41,6 +71,8 @@ static enum weir_status read_variable_flags(const struct invocation *invocation,
             status = error_set(error, WEIR_INVALID_ARGUMENT, "the variable %s is given twice", name);
         } else if (json_object_set_new(object, name, value_of(equals + 1)) != 0) {
             status = error_set(error, WEIR_INVALID_ARGUMENT, "--var \"%.80s\" is not UTF-8", pairs[i]);
+        } else if (json_is_string(json_object_get(object, name)) && is_number_text(equals + 1)) {
+            status = refuse_number(pairs[i], error);
         }
     }
     if (status == WEIR_OK && count > 0) {

@@ -142,8 +142,8 @@ static enum weir_status set_workspace(struct invocation *invocation, struct stor
     }
     if (status == WEIR_OK && was_there && change.plan == NULL && change.max_concurrent == 0 && change.max_pending == 0) {
         return invocation_usage_error(
-            invocation, error, "workspace %s exists; give --plan, --max-concurrent, --max-pending or --as-plan to change it",
-            change.name);
+            invocation, error,
+            "workspace %s exists; give --plan, --max-concurrent, --max-pending or --as-plan to change it", change.name);
     }
     if (status != WEIR_OK) {
         return status;

@@ -15,6 +15,9 @@
 
 /* --- enqueue --- */
 
+/* A full queue becomes shorter by executions that start, so a client need not ask each second. */
+enum { QUEUE_FULL_RETRY_S = 5 };
+
 /* The key may be a field of the head or of the body, for clients that can set only one of them. */
 static enum weir_status read_enqueue(struct http_request *request, int64_t now_us, struct enqueue_request *enqueue,
                                      struct weir_error *error)
@@ -51,6 +54,7 @@ static void answer_enqueued(struct http_request *request, struct http_answer *an
 {
     if (result->status != WEIR_OK) {
         respond_error(request, answer, &result->error, NULL);
+        answer->retry_after_s = result->status == WEIR_QUEUE_FULL ? QUEUE_FULL_RETRY_S : 0;
         return;
     }
     char location[sizeof "/v1/executions/" + UUID_TEXT_MAX] = "/v1/executions/";

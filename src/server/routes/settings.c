@@ -93,18 +93,15 @@ static void respond_workspace_change(struct store *store, struct http_request *r
 {
     struct weir_error error = {.status = WEIR_OK};
     struct workspace_change change = {.name = request_value(request, "workspace"), .paused = -1, .create = creates};
-    const struct body_member members[] = {{.name = "plan", .kind = BODY_TEXT, .to = &change.plan},
-                                          {.name = "max_concurrent",
-                                           .kind = BODY_NUMBER,
-                                           .to = &change.max_concurrent,
-                                           .least = 1,
-                                           .most = MAX_CONCURRENT_MOST},
-                                          {.name = "max_pending",
-                                           .kind = BODY_NUMBER,
-                                           .to = &change.max_pending,
-                                           .least = 0,
-                                           .most = MAX_PENDING_MOST},
-                                          {.name = "paused", .kind = BODY_SWITCH, .to = &change.paused}};
+    const struct body_member members[] = {
+        {.name = "plan", .kind = BODY_TEXT, .to = &change.plan},
+        {.name = "max_concurrent",
+         .kind = BODY_NUMBER,
+         .to = &change.max_concurrent,
+         .least = 1,
+         .most = MAX_CONCURRENT_MOST},
+        {.name = "max_pending", .kind = BODY_NUMBER, .to = &change.max_pending, .least = 0, .most = MAX_PENDING_MOST},
+        {.name = "paused", .kind = BODY_SWITCH, .to = &change.paused}};
     const char *pointer = NULL;
     json_t *body = NULL;
     if (body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error) != WEIR_OK) {

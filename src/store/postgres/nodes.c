@@ -24,13 +24,14 @@ enum weir_status postgres_node_start(struct store *store, const struct node_opti
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiotittttt", options->name,
-                            options->group, options->host, options->boot_id, (int64_t)options->pid,
-                            (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
-                            NODE_ROW_KEPT_US, options->is_outlived, not_accepting_name(options->not_accepting),
-                            (int64_t)options->capacity, options->life == NULL ? "" : options->life,
-                            target == NULL ? NULL : target->engine, target == NULL ? NULL : target->service,
-                            target == NULL ? NULL : target->namespace_name, target == NULL ? NULL : target->address);
+        status =
+            link_write(link_of(store), error, &result, QUERY_START_NODE, "ttttiittiiotittttto", options->name,
+                       options->group, options->host, options->boot_id, (int64_t)options->pid, (int64_t)options->keeper_pid,
+                       options->version, options->engine, options->lease_us, NODE_ROW_KEPT_US, options->is_outlived,
+                       not_accepting_name(options->not_accepting), (int64_t)options->capacity,
+                       options->life == NULL ? "" : options->life, target == NULL ? NULL : target->engine,
+                       target == NULL ? NULL : target->service, target == NULL ? NULL : target->namespace_name,
+                       target == NULL ? NULL : target->address, (int)options->starts_paused);
     }
     if (status == WEIR_OK) {
         *ret_node_id = result_int(result, 0, 0);

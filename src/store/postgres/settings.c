@@ -66,10 +66,9 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
         return status;
     }
     struct link *link = link_of(store);
-    status =
-        link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttidodtt", change->name, change->plan,
-                   change->max_concurrent, change->paused, (int)change->create, (int)change->max_pending, store_actor(store),
-                   store_reason(store));
+    status = link_write(link, error, &result, QUERY_CHANGE_WORKSPACE, "ttidodtt", change->name, change->plan,
+                        change->max_concurrent, change->paused, (int)change->create, (int)change->max_pending,
+                        store_actor(store), store_reason(store));
     status = read_change(store, status, result);
     if (status == WEIR_PLAN_NOT_FOUND) {
         return refuse_unknown_name(link, QUERY_PLAN_NAMES, status, "plan", change->plan == NULL ? "free" : change->plan,

@@ -377,7 +377,12 @@ static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir
     bool purged = false;
     enum weir_status status = purge_execution(bulk->write.connection, id, &purged, error);
     if (status == WEIR_OK && !purged) {
-        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, "live", REFUSAL_PURGE_LIVE);
+        struct ending item;
+        status = read_living(bulk, id, &item, error);
+        const char *state = status == WEIR_OK ? item_state_name(item.state) : "gone";
+        return status == WEIR_OK || status == WEIR_NOT_FOUND
+                   ? refuse_item(bulk, WEIR_ILLEGAL_STATE, id, state, REFUSAL_PURGE_LIVE)
+                   : status;
     }
     bulk->result->changed += status == WEIR_OK;
     return status;

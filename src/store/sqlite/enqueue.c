@@ -564,8 +564,7 @@ static enum weir_status take_room(struct enqueue_context *context, const struct 
                                   const struct keyed *keyed, struct weir_error *error)
 {
     struct cached_workspace *cached = &context->workspaces[text_hash(request->workspace) % ENQUEUE_CACHED];
-    bool replaces =
-        keyed->is_replaceable && (request->key_mode == KEY_REPLACE || request->key_mode == KEY_DEBOUNCE);
+    bool replaces = keyed->is_replaceable && (request->key_mode == KEY_REPLACE || request->key_mode == KEY_DEBOUNCE);
     if (request->is_unbounded || replaces) {
         return WEIR_OK;
     }

@@ -158,12 +158,12 @@ enum weir_status sqlite_node_start(struct store *store, const struct node_option
         status = connection_run(write.connection, error, NULL, QUERY_INSERT_GROUP, "t", options->group);
     }
     if (status == WEIR_OK) {
-        status =
-            connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidtit", options->name,
-                                    options->group, options->host, options->boot_id, (int64_t)options->pid,
-                                    (int64_t)options->keeper_pid, options->version, options->engine, options->lease_us,
-                                    write.now_us, options->is_outlived ? 1 : 0, not_accepting_name(options->not_accepting),
-                                    (int64_t)options->capacity, options->life == NULL ? "" : options->life);
+        status = connection_read_integer(write.connection, error, &node_id, QUERY_INSERT_NODE, "ttttiittiidtitd",
+                                         options->name, options->group, options->host, options->boot_id,
+                                         (int64_t)options->pid, (int64_t)options->keeper_pid, options->version,
+                                         options->engine, options->lease_us, write.now_us, options->is_outlived ? 1 : 0,
+                                         not_accepting_name(options->not_accepting), (int64_t)options->capacity,
+                                         options->life == NULL ? "" : options->life, options->starts_paused ? 1 : 0);
     }
     if (status == WEIR_OK && options->target != NULL) {
         status = set_target(&write, node_id, options->target, error);

@@ -38,8 +38,8 @@ enum weir_status pending_room_take(struct connection *connection, struct pending
     }
     if (count->left < 0) {
         int64_t pending = 0;
-        enum weir_status status = connection_read_integer(connection, error, &pending, QUERY_COUNT_PENDING, "ii",
-                                                          workspace_id, count->most);
+        enum weir_status status =
+            connection_read_integer(connection, error, &pending, QUERY_COUNT_PENDING, "ii", workspace_id, count->most);
         if (status != WEIR_OK) {
             return status;
         }

@@ -10,7 +10,7 @@ struct pending_count {
     int64_t left; /* places; -1 = not counted by this transaction */
 };
 
-/* What a handle keeps of its counts for its next transactions: one workspace in each place. */
+/* The part of its counts that a handle keeps for its next transactions: one workspace in each place. */
 enum { PENDING_ROOMS = 64 };
 struct pending_room {
     int64_t workspace_id;

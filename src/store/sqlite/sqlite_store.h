@@ -18,7 +18,7 @@ struct sqlite_store {
     /* Of the scheduler: the epoch that this handle has loaded, and the last row of the news that it has read. */
     int64_t news_epoch;
     int64_t news_position;
-    int64_t news_cookie; /* of the schema at that load */
+    int64_t news_cookie;                      /* of the schema at that load */
     struct pending_room rooms[PENDING_ROOMS]; /* for the enqueues of this handle */
     char path[];
 };

@@ -333,6 +333,22 @@ static void a_deleted_workspace_and_a_backlog_refuse_a_time(void **state)
     assert_int_equal(count_executions(bench, "many"), 1);
 }
 
+static void a_full_workspace_refuses_a_time(void **state)
+{
+    struct bench *bench = *state;
+    struct workspace_change limit = {.name = "many", .max_pending = 1, .paused = 1};
+    struct schedule_request request = schedule_named("full", 10 * MINUTE);
+    set_schedule(bench, &request);
+    request = schedule_named("other", 10 * MINUTE);
+    set_schedule(bench, &request);
+    assert_int_equal(store_set_workspace(bench->store, &limit, NULL), WEIR_OK);
+    start_node(bench);
+    pass(bench, 11 * MINUTE);
+    assert_int_equal(count_executions(bench, "many"), 1);
+    assert_int_equal(number_of(bench, "full", "refused") + number_of(bench, "other", "refused"), 1);
+    assert_refused(bench, number_of(bench, "full", "refused") == 1 ? "full" : "other", "queue_full");
+}
+
 /* One that was inserted while another transaction deleted its workspace: it is no loss. */
 static void a_firing_of_a_plan_in_a_deleted_workspace_is_removed(void **state)
 {
@@ -636,6 +652,7 @@ int main(void)
         TEST(jitter_moves_the_time_of_the_execution),
         TEST(without_its_time_zone_a_schedule_waits_and_others_go_on),
         TEST(a_deleted_workspace_and_a_backlog_refuse_a_time),
+        TEST(a_full_workspace_refuses_a_time),
         TEST(a_firing_of_a_plan_in_a_deleted_workspace_is_removed),
         TEST(a_time_that_a_backlog_refuses_cancels_nothing),
         TEST(a_time_that_the_workflow_refuses_cancels_nothing),

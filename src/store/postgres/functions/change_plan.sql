@@ -1,8 +1,9 @@
--- Makes or changes a plan, and the limits of its workspaces. new_limit 0, new_weight 0, new_pending 0 = leave as it is; new_pending -2 = no limit. Returns the plan before
--- and after, and 'ok' or 'plan_not_found':
--- a new plan needs its limit. Locks: the plan, then its workspaces by ascending id. Caller: change_plan (queries/settings.sql).
+-- Makes or changes a plan, and the limits of its workspaces. new_limit 0, new_weight 0, new_pending 0 = leave as it is; new_pending -2 = no
+-- limit. Returns the plan before and after, and 'ok' or 'plan_not_found': a new plan needs its limit.
+-- Locks: the plan, then its workspaces by ascending id. Caller: change_plan (queries/settings.sql).
 CREATE OR REPLACE FUNCTION :schema.change_plan(plan_name text, new_limit bigint, new_weight integer, new_pending integer DEFAULT 0,
-                                               actor text DEFAULT NULL, why text DEFAULT NULL, OUT status text, OUT before jsonb, OUT after jsonb)
+                                               actor text DEFAULT NULL, why text DEFAULT NULL,
+                                               OUT status text, OUT before jsonb, OUT after jsonb)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     workspace_ids integer[];

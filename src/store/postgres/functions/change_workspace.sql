@@ -1,5 +1,6 @@
 -- Makes or changes a workspace. new_plan NULL = leave (free for a new one); new_limit, new_pending 0 = leave, -1 = that of the
--- plan, and of new_pending -2 = no limit; new_paused NULL = leave. Returns the workspace before and after, and 'ok', 'plan_not_found' or 'workspace_not_found'.
+-- plan, and of new_pending -2 = no limit; new_paused NULL = leave. Returns the workspace before and after, and 'ok',
+-- 'plan_not_found' or 'workspace_not_found'.
 -- Once a change is committed, every assignment follows it: the scheduler's assignment is refused while the scheduler
 -- has not read this news (kind 7).
 -- Locks: the plan FOR SHARE, then the workspace. Callers: pause_workspace(), resume_workspace(), change_workspace (queries/settings.sql).

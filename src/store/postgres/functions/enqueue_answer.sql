@@ -71,9 +71,7 @@ BEGIN
         WHERE k.workspace_id = enqueue_answer.workspace_id AND k.key = idempotency_key;
         IF FOUND AND first.name = workflow
            AND :schema.kept_params(first.execution_id, first.archived, first.params) IS NOT DISTINCT FROM content THEN
-            status := 'ok';
-            duplicate := true;
-            id := first.execution_id;
+            status := 'ok'; duplicate := true; id := first.execution_id;
             RETURN;
         ELSIF FOUND THEN
             status := 'idempotency_key_reused';
@@ -88,9 +86,7 @@ BEGIN
     FROM (SELECT q.workspace_id AS owner FROM :schema.workflow_execution_queue q WHERE q.id = request_id
           UNION ALL SELECT h.workspace_id FROM :schema.workflow_executions h WHERE h.id = request_id) o LIMIT 1;
     IF FOUND AND first.owner = workspace_id THEN
-        status := 'ok';
-        duplicate := true;
-        id := request_id;
+        status := 'ok'; duplicate := true; id := request_id;
     ELSIF FOUND THEN
         status := 'conflict';
         message := format('the id %s cannot be used', request_id);

@@ -87,7 +87,7 @@ BEGIN
                         GROUP BY u.id);
     END IF;
     IF is_bounded AND EXISTS (SELECT 1 FROM :schema.workspaces w WHERE w.id = ANY (workspace_ids) AND w.pending_max > 0) THEN
-        SELECT l.chosen, l.full_workspaces INTO chosen, full_ids FROM :schema.limit_pending(workspace_ids, definition_ids, chosen) l;
+        SELECT l.chosen, l.full_ids INTO chosen, full_ids FROM :schema.limit_pending(workspace_ids, definition_ids, chosen) l;
     END IF;
     inserted := :schema.insert_items(now_us, ids, workspace_ids, definition_ids, group_ids, demands, priorities, contents,
                                      idempotency_keys, run_ats, traceparents, chosen);
@@ -97,13 +97,10 @@ BEGIN
     IF inserted IS NOT NULL THEN
         PERFORM :schema.add_labels(inserted, chosen, ids, workspace_ids, definition_ids, business_keys, labels);
         PERFORM :schema.notify_news();
-        IF :schema.stream_is_read(now_us) THEN
-            PERFORM :schema.write_stream(now_us, '{enqueue}', inserted);
-        END IF;
+        PERFORM :schema.write_stream(now_us, '{enqueue}', inserted) WHERE :schema.stream_is_read(now_us);
     END IF;
     IF cardinality(inserted) = cardinality(ids) THEN
-        RETURN QUERY SELECT u.place::integer, 'ok', u.id, false, NULL::text, NULL::text
-                     FROM unnest(ids) WITH ORDINALITY u (id, place) ORDER BY u.place;
+        RETURN QUERY SELECT u.place::integer, 'ok', u.id, false, NULL, NULL FROM unnest(ids) WITH ORDINALITY u (id, place) ORDER BY u.place;
         RETURN;
     END IF;
     RETURN QUERY

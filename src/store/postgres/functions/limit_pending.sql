@@ -1,7 +1,7 @@
 -- Of the places that a set is going to insert (NULL = all with a definition), those that fit into their workspaces: the first ones of
--- each. full_workspaces: those with places that were left out; NULL = none. Locks: none. Caller: enqueue_set().
+-- each. full_ids: those with places that were left out; NULL = none. Locks: none. Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.limit_pending(workspace_ids integer[], definition_ids bigint[], places integer[],
-                                                 OUT chosen integer[], OUT full_workspaces integer[])
+                                                 OUT chosen integer[], OUT full_ids integer[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     wanted record;
@@ -18,16 +18,16 @@ BEGIN
                   WHERE w.pending_max > 0 LOOP
         room := :schema.pending_room(wanted.id, wanted.most, wanted.items);
         IF room < wanted.items THEN
-            full_workspaces := full_workspaces || wanted.id;
+            full_ids := full_ids || wanted.id;
             rooms := rooms || room;
         END IF;
     END LOOP;
-    IF full_workspaces IS NOT NULL THEN
+    IF full_ids IS NOT NULL THEN
         chosen := ARRAY(SELECT n.place
                         FROM (SELECT r.place, r.workspace_id, row_number() OVER (PARTITION BY r.workspace_id ORDER BY r.place) AS nth
                               FROM unnest(workspace_ids, definition_ids) WITH ORDINALITY r (workspace_id, definition_id, place)
                               WHERE r.definition_id IS NOT NULL AND (places IS NULL OR r.place IN (SELECT unnest(places)))) n
-                        WHERE n.nth <= coalesce(rooms[array_position(full_workspaces, n.workspace_id)], n.nth)
+                        WHERE n.nth <= coalesce(rooms[array_position(full_ids, n.workspace_id)], n.nth)
                         ORDER BY n.place);
     END IF;
 END

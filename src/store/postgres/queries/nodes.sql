@@ -3,7 +3,7 @@
 -- A process that starts its node again after a lost lease keeps the orders of an operator. Rows of nodes that were recovered long ago
 -- are deleted. $1 name, $2 group, $3 host, $4 boot id, $5 pid, $6 keeper's pid, $7 version, $8 engine, $9 lease, $10 the time for which
 -- rows of recovered nodes are kept, $11 is outlived, $12 not_accepting, $13 capacity, $14 life, $15 engine of its target or NULL = its
--- target is not known yet, $16 service, $17 namespace, $18 address
+-- target is not known yet, $16 service, $17 namespace, $18 address, $19 starts paused
 -- name: start_node
 WITH deleted AS (
     DELETE FROM :schema.nodes n WHERE n.recovered_at IS NOT NULL AND n.recovered_at < :schema.store_time() - $10
@@ -18,7 +18,8 @@ WITH deleted AS (
            $1, $2, $3, $4, $5, $6, $14, $7, $8, $11, $9, :schema.server_identity(), t.now_us, t.now_us, t.now_us + $9, $12, $13,
            CASE WHEN $15::text IS NULL THEN 0 ELSE :schema.keep_target($15, $16, $17, $18) END,
            coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.desired_state END FROM :schema.nodes n
-                     WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1), 'run')
+                     WHERE n.name = $1 AND n.executor_group = $2 AND n.boot_id = $4 AND n.pid = $5 ORDER BY n.id DESC LIMIT 1),
+                    CASE WHEN $19 THEN 'pause' ELSE 'run' END)
     FROM (SELECT :schema.store_time() AS now_us) t
     RETURNING id, started_at
 ), feed AS (

@@ -118,7 +118,8 @@ FROM :schema.workspaces w LEFT JOIN :schema.workspace_books b ON b.workspace_id 
 WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 AND w.name >= $4 AND w.name < $5 ORDER BY w.name LIMIT $3;
 
 -- name: list_plans
-SELECT p.name, p.max_concurrent, p.max_pending, p.weight, (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspace_count
+SELECT p.name, p.max_concurrent, p.max_pending, p.weight,
+       (SELECT count(*) FROM :schema.workspaces w WHERE w.plan = p.name) AS workspace_count
 FROM :schema.plans p WHERE ($1 IS NULL OR p.name = $1) AND p.name > $2 ORDER BY p.name LIMIT $3;
 
 -- The newest version of each, or all versions of the one that is named, those with the YAML of their authors. Cursor: the definition's id.
@@ -334,10 +335,15 @@ SELECT json_build_object(
         FROM pressed p),
     'executor_groups', (
         SELECT coalesce(json_agg(json_build_object(
-            'name', g.name, 'paused', g.paused, 'pending', coalesce(b.pending, 0), 'oldest_pending_age_us', o.oldest)
+            'name', g.name, 'paused', g.paused, 'pending', coalesce(b.pending, 0), 'oldest_pending_age_us', o.oldest,
+            'slots_used', coalesce(b.held, 0), 'nodes_live', coalesce(s.nodes, 0))
             ORDER BY g.name), '[]')
         FROM (SELECT e.id, e.name, e.paused FROM :schema.executor_groups e ORDER BY e.name LIMIT $3) g
-        LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending FROM books k GROUP BY k.group_id) b ON b.group_id = g.id
+        LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending, sum(k.held) AS held FROM books k GROUP BY k.group_id) b
+             ON b.group_id = g.id
+        LEFT JOIN (SELECT n.executor_group, count(*) AS nodes FROM :schema.nodes n
+                   WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > (SELECT us FROM now)
+                   GROUP BY n.executor_group) s ON s.executor_group = g.name
         LEFT JOIN (SELECT l.group_id, max((SELECT us FROM now) - h.since) AS oldest
                    FROM (SELECT k.lane_id, k.group_id,
                                 row_number() OVER (PARTITION BY k.group_id ORDER BY k.runnable DESC, k.lane_id) AS place

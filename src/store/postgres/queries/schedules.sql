@@ -53,11 +53,13 @@ SELECT a.is_done, a.firings, a.skipped, a.rest FROM :schema.advance_schedule($1,
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. Its age
 -- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the
--- other. $1 limit of those that may start, $2 executions that may wait in a workspace, $3 limit of those that need a cancel
+-- other. $1 limit of those that may start, $2 executions that may wait in a workspace, if its own limit is not less, $3 limit of those
+-- that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM :schema.workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, CASE WHEN f.is_triggered THEN 0 ELSE s.jitter END,
-       coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = f.workspace_id), 0) >= $2, f.running,
+       coalesce((SELECT sum(b.runnable + b.waiting) FROM :schema.books b WHERE b.workspace_id = f.workspace_id), 0)
+       >= least($2, (SELECT nullif(w.pending_max, 0) FROM :schema.workspaces w WHERE w.id = f.workspace_id)), f.running,
        f.planned_id,
        f.running IS NULL AND NOT f.is_triggered
        AND greatest(f.created_at, (SELECT max(h.finished_at)

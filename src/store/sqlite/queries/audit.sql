@@ -18,7 +18,8 @@ WHEN 'group' THEN (SELECT json_object('paused', json(iif(g.paused, 'true', 'fals
 WHEN 'plan' THEN (SELECT json_object('max_concurrent', p.max_concurrent, 'weight', p.weight,
                                      'max_pending', p.max_pending) FROM plans p WHERE p.name = ?2)
 WHEN 'workspace' THEN (SELECT json_object('plan', w.plan, 'max_concurrent', w.max_concurrent, 'paused',
-                                          json(iif(w.paused, 'true', 'false')), 'max_pending', w.max_pending) FROM workspaces w WHERE w.name = ?2)
+                                          json(iif(w.paused, 'true', 'false')), 'max_pending', w.max_pending)
+                       FROM workspaces w WHERE w.name = ?2)
 WHEN 'workflow' THEN (SELECT json_object('version', d.version, 'state',
                                          CASE d.state WHEN 0 THEN 'published' WHEN 1 THEN 'disabled' ELSE 'deleted' END)
                       FROM workflow_definitions d

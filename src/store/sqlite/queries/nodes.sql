@@ -8,7 +8,8 @@ INSERT INTO nodes (id, name, executor_group, host, boot_id, pid, keeper_pid, lif
 VALUES (max((SELECT coalesce(max(id), 0) + 1 FROM nodes), ?10 / 1000000 * 10000),
         ?1, ?2, ?3, ?4, ?5, ?6, ?14, ?7, ?8, ?11, ?9, ?10, ?10, ?10 + ?9, ?12, ?13,
         coalesce((SELECT CASE WHEN n.stopped_at IS NULL THEN n.desired_state END FROM nodes n
-                  WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1), 'run'))
+                  WHERE n.name = ?1 AND n.executor_group = ?2 AND n.boot_id = ?4 AND n.pid = ?5 ORDER BY n.id DESC LIMIT 1),
+                 iif(?15, 'pause', 'run')))
 RETURNING id;
 
 -- ?1 engine, ?2 service, ?3 namespace, ?4 address

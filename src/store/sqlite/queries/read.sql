@@ -265,7 +265,10 @@ SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) A
        (SELECT max(?2 - (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
                          WHERE h.lane_id = l.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
         FROM (SELECT c.lane_id FROM lane_counters c WHERE c.group_id = g.id AND c.runnable > 0
-              ORDER BY c.runnable DESC, c.lane_id LIMIT ?3) l) AS oldest_pending_age_us
+              ORDER BY c.runnable DESC, c.lane_id LIMIT ?3) l) AS oldest_pending_age_us,
+       (SELECT coalesce(sum(c.held), 0) FROM lane_counters c WHERE c.group_id = g.id) AS slots_used,
+       (SELECT count(*) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
+        AND n.stopped_at IS NULL AND n.expires_at > ?2) AS nodes_live
 FROM executor_groups g ORDER BY g.name LIMIT ?1;
 
 -- The time of the oldest row of the news that is not in the books yet.

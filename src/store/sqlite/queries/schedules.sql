@@ -232,11 +232,13 @@ WHERE schedule_id = ?1 AND workspace_id > ?2 AND workspace_id <= ?3 AND executio
 
 -- The oldest waiting firing of each schedule and workspace that may start, or that needs the cancel of the execution before it. Its age
 -- counts from its insertion, or from the end of the execution that it waited for. Each kind has a limit of its own, so that none hides the
--- other. ?1 limit of those that may start, ?2 executions that may wait in a workspace, ?3 now, ?4 limit of those that need a cancel
+-- other. ?1 limit of those that may start, ?2 executions that may wait in a workspace, if its own limit is not less, ?3 now,
+-- ?4 limit of those that need a cancel
 -- name: read_schedule_firings
 SELECT f.schedule_id, f.workspace_id, s.name, (SELECT w.name FROM workspaces w WHERE w.id = f.workspace_id), s.workflow, s.params,
        f.due_at, iif(f.is_triggered, 0, s.jitter),
-       coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = f.workspace_id), 0) >= ?2, f.running,
+       coalesce((SELECT sum(b.runnable + b.waiting) FROM books b WHERE b.workspace_id = f.workspace_id), 0)
+       >= min(?2, coalesce((SELECT nullif(w.pending_max, 0) FROM workspaces w WHERE w.id = f.workspace_id), ?2)), f.running,
        f.planned_id,
        f.running IS NULL AND f.is_triggered = 0
        AND max(f.created_at, coalesce((SELECT max(h.finished_at) FROM schedule_firings r JOIN workflow_executions h ON h.id = r.execution_id
