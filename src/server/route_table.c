@@ -178,8 +178,9 @@ static const struct http_route routes[] = {
 {
     .method = "GET", .path = "/v1/executions", .operation = "listExecutions",
     .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER, .command = "list",
-    .summary = "List executions, newest first", .takes_filter = true,
+    .summary = "List executions, newest first or in the order of the queue", .takes_filter = true,
     .arguments = {{"where", "a filter: KEY=VALUE ..., all must match"},
+                  {"order", "newest; queue: as the pending ones of a workspace start"},
                   {"count", "true: count near matches, too; all: count all"}, ARGUMENTS_PAGE},
     .answer_schema = "ExecutionPage",
     .handle = answer_list_executions,

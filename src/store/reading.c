@@ -232,9 +232,10 @@ static enum weir_status fill_execution_page(const struct execution_rows *rows, c
 }
 
 /* Counts window by window. Reasons are slow to compute, so with bounded windows few of them are computed. */
-static enum weir_status count_executions(const struct execution_rows *rows, const struct list_options *options,
-                                         json_int_t *ret_count, bool *ret_exact, struct weir_error *error)
+enum weir_status reading_count_executions(const struct execution_rows *rows, const struct list_options *options,
+                                          json_int_t *ret_count, bool *ret_exact, struct weir_error *error)
 {
+    INVARIANT(rows != NULL && options != NULL && ret_count != NULL && ret_exact != NULL);
     const struct execution_filter *filter = &options->filter;
     bool is_bounded = options->windows_most > 0 && !options->counts_all;
     size_t most = is_bounded && filter->reason != NULL ? REASONS_MOST : LIST_COUNT_MOST;
@@ -288,7 +289,7 @@ enum weir_status reading_list_executions(const struct execution_rows *rows, cons
         status = fill_execution_page(rows, options, items, cursor, &more, error);
     }
     if (status == WEIR_OK && options->count) {
-        status = count_executions(rows, options, &count, &exact, error);
+        status = reading_count_executions(rows, options, &count, &exact, error);
     }
     if (status != WEIR_OK) {
         json_decref(items);

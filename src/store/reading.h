@@ -95,6 +95,11 @@ WEIR_MUST_CHECK enum weir_status reading_list_executions(const struct execution_
                                                          const struct list_options *options, json_t **ret_page,
                                                          struct weir_error *error);
 
+/* How many executions match the filter of the options, window by window. *ret_exact: no match is left out. */
+WEIR_MUST_CHECK enum weir_status reading_count_executions(const struct execution_rows *rows,
+                                                          const struct list_options *options, json_int_t *ret_count,
+                                                          bool *ret_exact, struct weir_error *error);
+
 /* --- other lists --- */
 
 /* A page of a list that is sorted by `name`, or by a column `cursor_key`, which the page does not show. `rows`: one row

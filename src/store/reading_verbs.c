@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "store/call.h"
+#include "store/queue_order.h"
 #include "store/reading.h"
 
 /* The verb has run in the server: a text that it has opened must not be opened again. */
@@ -94,6 +95,12 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
     if (prefix_length > WORKSPACE_NAME_MAX || !text_is_utf8(options->prefix, prefix_length)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the prefix of a name has at most %d bytes of UTF-8",
                          WORKSPACE_NAME_MAX);
+    }
+    if (options->order == ORDER_QUEUE) {
+        enum weir_status refusal = queue_order_check(options, error);
+        if (refusal != WEIR_OK) {
+            return refusal;
+        }
     }
     struct list_options checked = *options;
     checked.limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;

@@ -653,9 +653,13 @@ enum store_list_kind {
     LIST_TOKENS, /* also the revoked ones, never a hash */
     LIST_AUDIT   /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
 };
+/* Of executions. ORDER_QUEUE: those that are pending in one workspace, in the order in which they start. Their rows have
+ * "place", the place in their lane (store/queue_order.h). */
+enum list_order { ORDER_NEWEST, ORDER_QUEUE };
 struct list_options {
     enum store_list_kind kind;
     struct execution_filter filter; /* executions; events, steps, actions: `id`; workflows: those for `workspace` */
+    enum list_order order;          /* executions */
     const char *name;               /* one plan, workspace, workflow, node or lock; these four: NULL = all */
     const char *prefix;             /* of LIST_WORKSPACES: the names begin with it */
     const char *actor;              /* of LIST_AUDIT: a part of the actor */

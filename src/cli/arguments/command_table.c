@@ -210,11 +210,15 @@ static const struct command commands[] = {
 {
     .name = "list", .section = "Executions", .run = verb_list,
     .summary = "List executions, newest first",
-    .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n",
+    .example = "weir list --status failed -w acme\nweir list --where 'error_code=timeout since=1h' --count --json\n"
+               "weir list -w acme -s pending --order queue\n",
     .details = "Keys of a filter: id, workspace, workflow, executor_group, status, pending_reason, waiting_for, parent,"
                " error_code, idempotency_key, retried, dismissed and stuck (yes or no), since, until, finished_before,"
                " business_key, business_key_prefix, label.NAME, node, version, longer_than, shorter_than, error_text. For"
-               " the next page, give --cursor with the cursor that the last page printed.",
+               " the next page, give --cursor with the cursor that the last page printed."
+               " With --order queue the pending executions of a workspace are listed in the order in which they start:"
+               " first the runnable ones, with their places, then those that are due later, by their due time. The"
+               " order holds within a lane: one executor group, and workflows with the same handlers.",
     .flags = {
         FLAG_WHERE, FLAG_WORKSPACE,
         {.name = "status", .letter = 's', .type = VALUE_TEXT, .value = "STATUS,...",
@@ -223,6 +227,8 @@ static const struct command commands[] = {
          .help = "rows of one page; 50 by default"},
         {.name = "cursor", .type = VALUE_TEXT, .value = "CURSOR", .help = "start after an earlier page"},
         {.name = "count", .help = "count the matching executions, up to 100000"},
+        {.name = "order", .type = VALUE_CHOICE, .value = "ORDER", .choices = "newest queue",
+         .help = "newest, or queue: the pending ones of a workspace as they start"},
     },
 },
 {

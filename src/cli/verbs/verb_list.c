@@ -1,10 +1,11 @@
-/* `weir list`: executions, newest first, one page for each call.
+/* `weir list`: executions, newest first or in the order of the queue, one page for each call.
  *
  * The filter is made of --where, --workspace and --status, and its names are checked first: an empty list never hides a
  * misspelt name. The rows are data on stdout; the cursor of the next page and the count are messages on stderr. One
  * thread.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "cli/output/json_fields.h"
@@ -12,7 +13,9 @@
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/verb.h"
 
+/* The first one is that of the order of the queue alone. */
 static const struct column columns[] = {
+    {.title = "PLACE", .align = COLUMN_RIGHT},
     {.title = "ID", .least = ID_COLUMNS_LEAST, .is_id = true},
     {.title = "STATUS"},
     {.title = "WORKSPACE", .least = 9},
@@ -32,15 +35,21 @@ static const char *reason_of_item(struct output *output, const json_t *item)
     return reason;
 }
 
-static void print_executions(struct output *output, const json_t *page, int64_t now_us)
+static void print_executions(struct output *output, const json_t *page, enum list_order order, int64_t now_us)
 {
     struct table table;
     size_t i;
     json_t *item;
-    table_open(&table, output, columns, sizeof columns / sizeof columns[0]);
+    bool is_queue = order == ORDER_QUEUE;
+    table_open(&table, output, is_queue ? columns : columns + 1, sizeof columns / sizeof columns[0] - !is_queue);
     json_array_foreach(json_object_get(page, "items"), i, item)
     {
         const char *state = field_text(output, item, "status");
+        if (is_queue && json_is_null(json_object_get(item, "place"))) {
+            table_cell(&table, NULL);
+        } else if (is_queue) {
+            table_cell_format(&table, "%" PRId64, field_number(item, "place", 0));
+        }
         table_cell(&table, field_text(output, item, "id"));
         table_cell_sign(&table, output_state_sign(state), state);
         table_cell(&table, field_text(output, item, "workspace"));
@@ -76,11 +85,13 @@ enum weir_status verb_list(struct invocation *invocation, struct weir_error *err
     struct store *store = NULL;
     json_t *page = NULL;
     int64_t now_us = 0;
+    const char *order = invocation_text(invocation, "order");
     struct list_options options = {
         .kind = LIST_EXECUTIONS,
         .cursor = invocation_text(invocation, "cursor"),
         .limit = (size_t)invocation_number(invocation, "limit", LIST_LIMIT_DEFAULT),
         .count = invocation_has(invocation, "count"),
+        .order = order != NULL && strcmp(order, "queue") == 0 ? ORDER_QUEUE : ORDER_NEWEST,
     };
     enum weir_status status = verb_open_store(invocation, STORE_READ, &store, error);
     if (status == WEIR_OK) {
@@ -94,7 +105,7 @@ enum weir_status verb_list(struct invocation *invocation, struct weir_error *err
     }
     if (status == WEIR_OK && !output_page(invocation->output, page)) {
         if (page_size(page) > 0) {
-            print_executions(invocation->output, page, now_us);
+            print_executions(invocation->output, page, options.order, now_us);
         }
         print_list_notes(invocation, page, options.count);
     }

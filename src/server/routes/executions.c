@@ -186,6 +186,17 @@ enum weir_status request_filter(struct http_request *request, struct store *stor
     return status;
 }
 
+static enum weir_status read_order(const struct http_request *request, enum list_order *ret_order, struct weir_error *error)
+{
+    const char *order = request_argument(request, "order");
+    bool is_queue = order != NULL && strcmp(order, "queue") == 0;
+    if (order != NULL && !is_queue && strcmp(order, "newest") != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "order is newest or queue, not \"%.64s\"", order);
+    }
+    *ret_order = is_queue ? ORDER_QUEUE : ORDER_NEWEST;
+    return WEIR_OK;
+}
+
 /* One page. A count is made only when it is asked for, because it reads the matches. */
 void answer_list_executions(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
@@ -209,7 +220,11 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
         status = options.counts_all ? WEIR_OK : request_switch(request, "count", &options.count, &error);
     }
     if (status == WEIR_OK) {
-        at_fault = NULL;
+        at_fault = "order";
+        status = read_order(request, &options.order, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = options.order == ORDER_QUEUE ? "order" : NULL;
         options.limit = (size_t)limit;
         /* A program that asks for its key expects the execution, however old it is. */
         options.windows_most = options.filter.idempotency_key != NULL ? 0 : options.windows_most;

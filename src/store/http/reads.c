@@ -168,6 +168,7 @@ static void target_list(struct remote_client *client, const struct list_options 
     if (options->kind == LIST_EXECUTIONS) {
         http_add_filter(client, &options->filter);
         remote_client_argument(client, "count", options->count ? "all" : NULL);
+        remote_client_argument(client, "order", options->order == ORDER_QUEUE ? "queue" : NULL);
     } else if (options->kind == LIST_WORKSPACES) {
         remote_client_argument(client, "workspace", options->name);
         remote_client_argument(client, "prefix", options->prefix);

@@ -13,6 +13,7 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/link/result_json.h"
 #include "store/postgres/postgres_store.h"
+#include "store/postgres/queue_order.h"
 #include "store/postgres/read.h"
 #include "store/reading.h"
 
@@ -218,7 +219,9 @@ static enum weir_status page_executions(struct link *link, const void *request, 
 {
     const struct execution_rows rows = {
         .read = read_chosen_executions, .count = count_chosen_executions, .context = link, .newest_bound = UUID_LAST};
-    return reading_list_executions(&rows, request, ret_page, error);
+    const struct list_options *options = request;
+    return options->order == ORDER_QUEUE ? postgres_list_queue(link, &rows, options, ret_page, error)
+                                         : reading_list_executions(&rows, options, ret_page, error);
 }
 
 /* --- other lists --- */

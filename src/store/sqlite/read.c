@@ -17,6 +17,7 @@
 #include "store/reading.h"
 #include "store/sqlite/archive.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/queue_order.h"
 #include "store/sqlite/row_json.h"
 
 #define NEWEST_BOUND "~" /* sorts behind every hex digit and dash */
@@ -103,7 +104,8 @@ static enum weir_status list_executions(struct connection *connection, const str
 {
     const struct execution_rows rows = {
         .read = read_execution_rows, .count = count_execution_rows, .context = connection, .newest_bound = NEWEST_BOUND};
-    return reading_list_executions(&rows, options, ret_page, error);
+    return options->order == ORDER_QUEUE ? sqlite_list_queue(connection, &rows, options, ret_page, error)
+                                         : reading_list_executions(&rows, options, ret_page, error);
 }
 
 /* --- other lists --- */

@@ -145,8 +145,9 @@ CREATE TABLE workflow_execution_queue (
 CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
 -- The conditions of the next three name no column that an assignment changes, so it need not look at them.
 CREATE INDEX queue_waiting ON workflow_execution_queue (due_at) WHERE due_at IS NOT NULL;
--- The same rows by their workspace, for its deletion, and the pending ones among them for max_pending.
-CREATE INDEX queue_delayed ON workflow_execution_queue (lane_id, waiting_for) WHERE due_at IS NOT NULL;
+-- The same rows by their workspace: for its deletion, for max_pending, and for its list in the order of the queue. Pending ones have
+-- no waiting_for.
+CREATE INDEX queue_delayed ON workflow_execution_queue (lane_id, waiting_for, due_at) WHERE due_at IS NOT NULL;
 -- Of the items that are due later, those with a backoff. A park removes the error of an earlier start, so parked rows are not among them.
 CREATE INDEX queue_backing_off ON workflow_execution_queue (due_at) WHERE error_code IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX queue_requests ON workflow_execution_queue (cancel_at) WHERE cancel_at IS NOT NULL AND cancel_sent = 0;
