@@ -18,7 +18,7 @@ OBJECTS = {
     'ExecutionRow': 'id workspace? workflow? version? status pending_reason? waiting_for? due_at? priority'
                     ' run_at starts_refused deferrals handovers node? fence error_code? error? created_at'
                     ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
-                    ' retry_of? traceparent? business_key? labels?',
+                    ' retry_of? traceparent? business_key? labels? place~?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step signals[]:Signal'
                  ' children[]:ChildStep parent?:Parent'
                  ' events[]:Event earlier_events state~ variables~ failure~?:StateFailure actions[]~:Action'

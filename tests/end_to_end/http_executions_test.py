@@ -254,6 +254,42 @@ def a_list_is_walked_by_its_links(weir):
     listener.stop()
 
 
+def the_order_of_the_queue_is_listed_by_both_surfaces(weir):
+    """By its links over HTTP, and by the command on the store and through the server."""
+    listener = _start(weir)
+    weir.good('pause', '-q')
+    late = weir.enqueue('-w', 'acme', 'hello', '--priority', '-1')
+    next_ = weir.enqueue('-w', 'acme', 'hello')
+    first = weir.enqueue('-w', 'acme', 'hello', '--priority', '1')
+    delayed = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h', '--priority', '100')
+    weir.enqueue('-w', 'tiny', 'hello')
+    expected = [(first, 1), (next_, 2), (late, 3), (delayed, None)]
+    pending = '/v1/executions?workspace=acme&status=PENDING'
+    target, seen = pending + '&order=queue&limit=1&count=true', []
+    while target:
+        answer = listener.ask(target)
+        assert answer.json()['count'] == 4, answer
+        seen += [(row['id'], row['place']) for row in answer.json()['items']]
+        target = answer.head.get('link', '').removeprefix('<').partition('>; rel="next"')[0]
+    assert seen == expected, (seen, expected)
+    assert 'place' not in listener.ask(pending + '&order=newest').json()['items'][0]
+    words = ('list', '-w', 'acme', '-s', 'pending', '--order', 'queue')
+    for store in ((), ('--store', f'http://127.0.0.1:{listener.port}')):
+        assert [(row['id'], row['place']) for row in weir.items(*words, *store)] == expected
+        page = weir.good(*words, *store, '--limit', '3')
+        assert [line.split()[:2] for line in page.out.splitlines()] == [
+            ['PLACE', 'ID'], ['1', first], ['2', next_], ['3', late]], page.out
+        cursor = page.err.split('--cursor ')[1].split()[0]
+        rest = weir.good(*words, *store, '--cursor', cursor)
+        assert [line.split()[:2] for line in rest.out.splitlines()] == [['PLACE', 'ID'], ['-', delayed]], rest.out
+        assert 'workspace and status' in weir.run('list', '-w', 'acme', '--order', 'queue', *store).err
+    for wrong in ('&order=oldest', '&order=queue&workflow=hello', '&order=queue&cursor=' + first):
+        refused = problem(listener.ask(pending + wrong), 400, 'invalid_argument')
+        assert refused['errors'][0]['pointer'] == 'order' or 'cursor' in refused['detail'], refused
+    problem(listener.ask('/v1/executions?order=queue'), 400, 'invalid_argument')
+    listener.stop()
+
+
 def a_wait_ends_with_the_execution(weir):
     listener = _start(weir)
     _gate(weir)

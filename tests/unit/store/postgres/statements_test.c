@@ -225,6 +225,8 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
         {"a choice of ended ones",
          EXPLAIN "EXECUTE chosen_by_state (" ID_NONE ", NULL, 112, NULL, NULL, NULL, NULL, 0,"
                  " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST NO_LABELS ")"},
+        {"the order of the queue", EXPLAIN "EXECUTE runnable_in_order ('sleepers', 0, " ID_NONE ", 100)"},
+        {"those that are due later", EXPLAIN "EXECUTE delayed_in_order ('sleepers', 0, " ID_NONE ", 100)"},
         {"the deletion of another workspace",
          EXPLAIN "SELECT * FROM weir.remove_workspace('other', true, 1000, NULL, NULL, true)"},
     };
@@ -239,6 +241,12 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
                    address->texts[QUERY_STATUS]);
     run(sql);
     (void)snprintf(sql, sizeof sql, "PREPARE chosen_by_state (" TYPES_OF_CHOICE ") AS %s", address->texts[QUERY_BULK_IDS]);
+    run(sql);
+    (void)snprintf(sql, sizeof sql, "PREPARE runnable_in_order (text, bigint, uuid, bigint) AS %s",
+                   address->texts[QUERY_QUEUE_ORDER_RUNNABLE]);
+    run(sql);
+    (void)snprintf(sql, sizeof sql, "PREPARE delayed_in_order (text, bigint, uuid, bigint) AS %s",
+                   address->texts[QUERY_QUEUE_ORDER_DELAYED]);
     run(sql);
     run("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"); /* those of schedule() */
     for (size_t i = 0; i < 2 * (size_t)COUNT; i++) { /* the second time, with all of the catalogue in memory */
