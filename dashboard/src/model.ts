@@ -33,6 +33,8 @@ export interface Execution {
   retry_of: string | null;
   business_key: string | null;
   labels: Record<string, string> | null;
+  /** In the order of the queue alone: the place in the lane. */
+  place?: number | null;
 }
 
 export interface Step {

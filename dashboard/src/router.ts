@@ -82,8 +82,11 @@ export function word(value: string): string {
   return value.includes('"') ? `'${value}'` : `"${value}"`;
 }
 
-/** The list of executions that match. A workspace that the filter cannot name stands beside it. */
-export function where({ workspace, ...others }: Record<string, string>): string {
+/** The list of executions that match. A workspace that the filter cannot name stands beside it. `more`: beside the filter. */
+export function where(
+  { workspace, ...others }: Record<string, string>,
+  more: Record<string, string | undefined> = {},
+): string {
   const isBeside = workspace !== undefined && !canQuote(workspace);
   const conditions = workspace === undefined || isBeside ? others : { workspace, ...others };
   return to('executions', null, {
@@ -91,5 +94,6 @@ export function where({ workspace, ...others }: Record<string, string>): string 
       .map(([key, value]) => `${key}=${word(value)}`)
       .join(' '),
     workspace: isBeside ? workspace : null,
+    ...more,
   });
 }

@@ -147,6 +147,7 @@ export const texts = {
     failed: 'Failed',
     execution: 'Execution',
     workflow: 'Workflow',
+    place: 'Place',
     created: 'Created',
     took: 'Took',
     reason: 'Reason',
@@ -231,6 +232,10 @@ export const texts = {
   },
 
   executions: {
+    newest: 'Newest first',
+    queue: 'In the order of their start',
+    queueLead:
+      'The place is that in the lane: one executor group, and workflows with the same handlers. Those that are due later have none.',
     filter: 'Filter',
     filterHint: 'workspace=acme status=FAILED since=1h',
     apply: 'Apply',
@@ -450,7 +455,7 @@ export const texts = {
     ofPlan: 'as the plan has it',
     running: 'Runs now',
     noneRun: 'Nothing runs.',
-    next: 'Waits, newest first',
+    next: 'Starts next',
     noneWait: 'Nothing waits.',
     failed: 'Failed last',
     noneFailed: 'Nothing failed.',

@@ -71,9 +71,9 @@ static enum weir_status read_start(const struct queue_order_rows *rows, const ch
 }
 
 /* The entries of a page and one more, if the list goes on. *ret_runnable: so many of them are runnable. */
-static enum weir_status read_entries(const struct queue_order_rows *rows, const char *workspace, const struct start *start,
-                                     size_t most, struct queue_entry *entries, size_t *ret_runnable, size_t *ret_count,
-                                     struct weir_error *error)
+static enum weir_status read_page_entries(const struct queue_order_rows *rows, const char *workspace,
+                                          const struct start *start, size_t most, struct queue_entry *entries,
+                                          size_t *ret_runnable, size_t *ret_count, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     size_t runnable = 0;
@@ -82,9 +82,9 @@ static enum weir_status read_entries(const struct queue_order_rows *rows, const 
         status = rows->read(rows->context, workspace, false, start->key, start->tie, most, entries, &runnable, error);
     }
     if (status == WEIR_OK && runnable < most) {
-        status = rows->read(rows->context, workspace, true, start->delayed ? start->key : INT64_MIN,
-                            start->delayed ? start->tie : rows->first_tie, most - runnable, entries + runnable, &delayed,
-                            error);
+        status =
+            rows->read(rows->context, workspace, true, start->delayed ? start->key : INT64_MIN,
+                       start->delayed ? start->tie : rows->first_tie, most - runnable, entries + runnable, &delayed, error);
     }
     *ret_runnable = runnable;
     *ret_count = runnable + delayed;
@@ -93,8 +93,8 @@ static enum weir_status read_entries(const struct queue_order_rows *rows, const 
 }
 
 /* The place of entry `at`; 0: behind more than are counted. */
-static enum weir_status find_place(const struct queue_order_rows *rows, const struct queue_entry *entries,
-                                   const int64_t *places, size_t at, int64_t *ret_place, struct weir_error *error)
+static enum weir_status queue_order_place(const struct queue_order_rows *rows, const struct queue_entry *entries,
+                                          const int64_t *places, size_t at, int64_t *ret_place, struct weir_error *error)
 {
     int64_t ahead = 0;
     for (size_t i = at; i-- > 0;) {
@@ -123,7 +123,7 @@ static enum weir_status show_entries(const struct queue_order_rows *rows, const 
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         if (i < runnable) {
-            status = find_place(rows, entries, places, i, &places[i], error);
+            status = queue_order_place(rows, entries, places, i, &places[i], error);
         }
         json_t *place = places[i] > 0 ? json_integer((json_int_t)places[i]) : json_null();
         if (status == WEIR_OK && json_object_set_new(json_array_get(items, i), "place", place) != 0) {
@@ -160,8 +160,7 @@ enum weir_status queue_order_list(const struct queue_order_rows *rows, const str
     enum weir_status status =
         entries == NULL ? error_out_of_memory(error) : read_start(rows, options->cursor, &start, error);
     if (status == WEIR_OK) {
-        status =
-            read_entries(rows, options->filter.workspace, &start, limit + 1, entries, &runnable, &count, error);
+        status = read_page_entries(rows, options->filter.workspace, &start, limit + 1, entries, &runnable, &count, error);
     }
     bool more = count > limit;
     count = more ? limit : count;

@@ -6,9 +6,9 @@
  * A lane is the queue of one workspace in one executor group for one demand. The order holds within a lane: lanes of one
  * workspace are merged by rank here, but each is started by nodes of its own, at their own pace.
  *
- * The cursor names the last row of a page by its part, its key (the rank or the due time) and its tie, so no row is
- * missed or repeated when others start, end or come. The tie is the number of the row on SQLite and its id on PostgreSQL,
- * because these are what the indexes of the two end with.
+ * The cursor names the last row of a page by its part, its key (the rank or the due time) and its tie. So no row is missed
+ * or repeated when others start, end or come. The tie is the number of the row on SQLite and its id on PostgreSQL, because
+ * the indexes end with these.
  *
  * This header has the part that does not depend on the database. It holds no state; any thread may call it.
  */

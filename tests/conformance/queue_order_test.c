@@ -166,8 +166,8 @@ static void the_lanes_of_a_workspace_are_merged_with_their_own_places(void **sta
     scene_group(scene, "batch");
     const char *ids[6];
     for (size_t i = 0; i < 6; i++) {
-        ids[i] = enqueue_as(scene, (struct enqueue_request){.group = i % 3 == 0 ? "batch" : NULL,
-                                                            .run_at_us = now_us - 1000 + (int64_t)i});
+        ids[i] = enqueue_as(
+            scene, (struct enqueue_request){.group = i % 3 == 0 ? "batch" : NULL, .run_at_us = now_us - 1000 + (int64_t)i});
     }
     static const json_int_t own_places[] = {1, 1, 2, 2, 3, 4};
     for (size_t limit = 1; limit <= 7; limit++) {

@@ -1,7 +1,7 @@
 // The list of executions: the filter is that of `weir list --where`, and is a part of the address.
 import { useEffect, useRef } from 'preact/hooks';
 import { may, withQuery } from '../api.ts';
-import { duration, seconds } from '../format.ts';
+import { count, duration, seconds } from '../format.ts';
 import { type Read, useRead } from '../live.ts';
 import type { Execution, Page } from '../model.ts';
 import { Empty, Id, Loaded, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
@@ -148,13 +148,24 @@ function FilterBar({ text, workspace, rows }: { text: string; workspace: string 
   );
 }
 
-export function ExecutionTable({ rows, label, isShort }: { rows: Execution[]; label: string; isShort?: boolean }) {
+const placeOf = (row: Execution) => (row.place ? count(row.place) : <span class="quiet">{texts.none}</span>);
+
+interface TableProps {
+  rows: Execution[];
+  label: string;
+  isShort?: boolean;
+  /** The rows are in the order of the queue. */
+  hasPlaces?: boolean;
+}
+
+export function ExecutionTable({ rows, label, isShort, hasPlaces }: TableProps) {
   return (
     <Table
       label={label}
       rows={rows}
       id={(row) => row.id}
       columns={[
+        ...(hasPlaces ? [{ title: texts.column.place, kind: 'number' as const, cell: placeOf }] : []),
         { title: texts.column.execution, cell: (row) => <Id id={row.id} /> },
         { title: texts.column.state, cell: (row) => <State state={row.status} /> },
         ...(isShort
@@ -198,11 +209,11 @@ function useCount(read: Read<Page<Execution>>, text: string, workspace: string |
   const isCounted =
     read.data !== null && !read.isLoading && !isWhole && !conditionsOf(text).some(({ key }) => key === 'pending_reason');
   const path = withQuery('v1/executions', { where: text || null, workspace, limit: '1', count: 'true' });
-  const count = useRead<Page<Execution>>(isCounted ? path : null);
+  const answer = useRead<Page<Execution>>(isCounted ? path : null);
   if (read.isLoading) return texts.executions.counting;
   if (isWhole) return texts.executions.count(read.data?.items.length ?? 0, true);
-  if (isCounted && count.isLoading) return texts.executions.counting;
-  return count.data === null ? '' : texts.executions.count(count.data.count ?? 0, count.data.count_is_exact);
+  if (isCounted && answer.isLoading) return texts.executions.counting;
+  return answer.data === null ? '' : texts.executions.count(answer.data.count ?? 0, answer.data.count_is_exact);
 }
 
 /** What the node is asked for: a token of some workspaces names one of them beside the filter, and not in both. So does a link to
@@ -216,17 +227,44 @@ function requestOf(text: string): { workspace: string | null; condition: string 
     : { workspace: named.value, condition: without(text, ['workspace']) };
 }
 
+/** The pending executions of one workspace can be listed in the order in which they start. */
+function hasQueueOrder(condition: string, workspace: string | null): boolean {
+  const conditions = conditionsOf(condition);
+  const values = (key: string) => conditions.filter((one) => one.key === key).map(({ value }) => value);
+  const named = [...values('workspace'), ...(workspace === null ? [] : [workspace])];
+  const isPlain = conditions.every(({ key }) => key === 'workspace' || key === 'status');
+  return isPlain && named.length === 1 && values('status').join().toUpperCase() === 'PENDING';
+}
+
+const orderOf = (query: URLSearchParams): 'queue' | null => (query.get('order') === 'queue' ? 'queue' : null);
+
+function OrderChoice({ isQueue }: { isQueue: boolean }) {
+  const { cursor: _, order: __, ...kept } = Object.fromEntries(place.value.query);
+  const link = (text: string, isOn: boolean, query: Record<string, string>) => (
+    <a href={to('executions', null, { ...kept, ...query })} aria-current={isOn ? 'true' : undefined}>
+      {text}
+    </a>
+  );
+  return (
+    <p class="spans small">
+      {link(texts.executions.newest, !isQueue, {})} {link(texts.executions.queue, isQueue, { order: 'queue' })}
+    </p>
+  );
+}
+
 export function Executions() {
   const query = place.value.query;
   const text = query.get('where') ?? '';
   const cursor = query.get('cursor');
   const { workspace, condition } = requestOf(text);
+  const canOrder = hasQueueOrder(condition, workspace);
   const [read, pager] = useList<Execution>(
     'v1/executions',
-    { where: condition || null, workspace, limit: LIMIT },
+    { where: condition || null, workspace, limit: LIMIT, order: canOrder ? orderOf(query) : null },
     searchExecutions,
   );
   const counted = useCount(read, condition, workspace);
+  const order = canOrder ? orderOf(query) : null;
   const conditions = conditionsOf(text);
   const status = conditions.find(({ key }) => key === 'status')?.value ?? null;
   const address = (filter: string) => to('executions', null, { where: filter, workspace: query.get('workspace') });
@@ -246,6 +284,8 @@ export function Executions() {
           </a>
         ))}
       </nav>
+      {canOrder && <OrderChoice isQueue={order !== null} />}
+      {order !== null && <p class="quiet small">{texts.executions.queueLead}</p>}
       <Loaded read={read}>
         {(page) => (
           <>
@@ -275,7 +315,7 @@ export function Executions() {
             ) : page.items.length === 0 ? (
               <Empty text={texts.executions.empty} command={texts.executions.emptyCommand} />
             ) : (
-              <ExecutionTable rows={page.items} label={texts.pages.executions} />
+              <ExecutionTable rows={page.items} label={texts.pages.executions} hasPlaces={order !== null} />
             )}
             {pager}
           </>

@@ -45,17 +45,24 @@ function AllWorkspaces() {
   );
 }
 
-function Some({ workspace, status, title, none }: { workspace: string; status: string; title: string; none: string }) {
-  const filter = { workspace, status };
-  const read = useExecutions({ workspace, status, limit: '10' });
+interface SomeProps {
+  workspace: string;
+  status: string;
+  title: string;
+  none: string;
+  order?: 'queue';
+}
+
+function Some({ workspace, status, title, none, order }: SomeProps) {
+  const read = useExecutions({ workspace, status, limit: '10', order: order ?? null });
   return (
-    <Panel title={title} aside={<a href={where(filter)}>{texts.workspace.all}</a>}>
+    <Panel title={title} aside={<a href={where({ workspace, status }, { order })}>{texts.workspace.all}</a>}>
       <Loaded read={read}>
         {(page) =>
           page.items.length === 0 ? (
             <p class="quiet">{page.next_cursor === null ? none : texts.executions.noneYet}</p>
           ) : (
-            <ExecutionTable rows={page.items} label={title} isShort />
+            <ExecutionTable rows={page.items} label={title} isShort hasPlaces={order === 'queue'} />
           )
         }
       </Loaded>
@@ -124,7 +131,13 @@ export function OneWorkspace({ name }: { name: string }) {
                   },
                 ]}
               />
-              <Some workspace={name} status="PENDING" title={texts.workspace.next} none={texts.workspace.noneWait} />
+              <Some
+                workspace={name}
+                status="PENDING"
+                order="queue"
+                title={texts.workspace.next}
+                none={texts.workspace.noneWait}
+              />
               <Some workspace={name} status="FAILED" title={texts.workspace.failed} none={texts.workspace.noneFailed} />
             </div>
             <div>

@@ -186,7 +186,8 @@ enum weir_status request_filter(struct http_request *request, struct store *stor
     return status;
 }
 
-static enum weir_status read_order(const struct http_request *request, enum list_order *ret_order, struct weir_error *error)
+static enum weir_status read_list_order(const struct http_request *request, enum list_order *ret_order,
+                                        struct weir_error *error)
 {
     const char *order = request_argument(request, "order");
     bool is_queue = order != NULL && strcmp(order, "queue") == 0;
@@ -221,7 +222,7 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
     }
     if (status == WEIR_OK) {
         at_fault = "order";
-        status = read_order(request, &options.order, &error);
+        status = read_list_order(request, &options.order, &error);
     }
     if (status == WEIR_OK) {
         at_fault = options.order == ORDER_QUEUE ? "order" : NULL;

@@ -15,9 +15,9 @@
 #include "store/queue_order.h"
 
 /* struct queue_order_rows, read. */
-static enum weir_status read_entries(void *context, const char *workspace, bool delayed, int64_t key, const char *tie,
-                                     size_t limit, struct queue_entry *ret_entries, size_t *ret_count,
-                                     struct weir_error *error)
+static enum weir_status postgres_queue_entries(void *context, const char *workspace, bool delayed, int64_t key,
+                                               const char *tie, size_t limit, struct queue_entry *ret_entries,
+                                               size_t *ret_count, struct weir_error *error)
 {
     PGresult *result = NULL;
     enum weir_status status =
@@ -41,16 +41,16 @@ static enum weir_status read_entries(void *context, const char *workspace, bool 
 }
 
 /* struct queue_order_rows, count_ahead. */
-static enum weir_status count_ahead(void *context, const struct queue_entry *entry, int64_t *ret_ahead,
-                                    struct weir_error *error)
+static enum weir_status postgres_queue_ahead(void *context, const struct queue_entry *entry, int64_t *ret_ahead,
+                                             struct weir_error *error)
 {
     return link_read_integer(context, error, ret_ahead, QUERY_QUEUE_ORDER_AHEAD, "iiui", entry->lane_id, entry->key,
                              entry->id, (int64_t)QUEUE_PLACE_MOST);
 }
 
 /* struct queue_order_rows, show. */
-static enum weir_status show_rows(void *context, const struct queue_entry *entries, size_t count, json_t **ret_rows,
-                                  struct weir_error *error)
+static enum weir_status postgres_queue_rows(void *context, const struct queue_entry *entries, size_t count,
+                                            json_t **ret_rows, struct weir_error *error)
 {
     PGresult *result = NULL;
     const char **ids = calloc(count, sizeof *ids);
@@ -69,9 +69,9 @@ enum weir_status postgres_list_queue(struct link *link, const struct execution_r
                                      const struct list_options *options, json_t **ret_page, struct weir_error *error)
 {
     INVARIANT(link != NULL && counted != NULL && options->order == ORDER_QUEUE && ret_page != NULL);
-    const struct queue_order_rows rows = {.read = read_entries,
-                                          .count_ahead = count_ahead,
-                                          .show = show_rows,
+    const struct queue_order_rows rows = {.read = postgres_queue_entries,
+                                          .count_ahead = postgres_queue_ahead,
+                                          .show = postgres_queue_rows,
                                           .context = link,
                                           .first_tie = UUID_FIRST,
                                           .tie_is_valid = uuid_is_valid};

@@ -16,9 +16,9 @@
 #include "store/sqlite/row_json.h"
 
 /* struct queue_order_rows, read. */
-static enum weir_status read_entries(void *context, const char *workspace, bool delayed, int64_t key, const char *tie,
-                                     size_t limit, struct queue_entry *ret_entries, size_t *ret_count,
-                                     struct weir_error *error)
+static enum weir_status sqlite_queue_entries(void *context, const char *workspace, bool delayed, int64_t key,
+                                             const char *tie, size_t limit, struct queue_entry *ret_entries,
+                                             size_t *ret_count, struct weir_error *error)
 {
     struct connection *connection = context;
     enum weir_status status = WEIR_OK;
@@ -43,16 +43,16 @@ static enum weir_status read_entries(void *context, const char *workspace, bool 
 }
 
 /* struct queue_order_rows, count_ahead. */
-static enum weir_status count_ahead(void *context, const struct queue_entry *entry, int64_t *ret_ahead,
-                                    struct weir_error *error)
+static enum weir_status sqlite_queue_ahead(void *context, const struct queue_entry *entry, int64_t *ret_ahead,
+                                           struct weir_error *error)
 {
     return connection_read_integer(context, error, ret_ahead, QUERY_PLACE_IN_LANE, "iiti", entry->lane_id, entry->key,
                                    entry->id, (int64_t)QUEUE_PLACE_MOST);
 }
 
 /* struct queue_order_rows, show. */
-static enum weir_status show_rows(void *context, const struct queue_entry *entries, size_t count, json_t **ret_rows,
-                                  struct weir_error *error)
+static enum weir_status sqlite_queue_rows(void *context, const struct queue_entry *entries, size_t count, json_t **ret_rows,
+                                          struct weir_error *error)
 {
     struct connection *connection = context;
     json_t *rows = json_array();
@@ -85,9 +85,9 @@ enum weir_status sqlite_list_queue(struct connection *connection, const struct e
                                    const struct list_options *options, json_t **ret_page, struct weir_error *error)
 {
     INVARIANT(connection != NULL && counted != NULL && options->order == ORDER_QUEUE && ret_page != NULL);
-    const struct queue_order_rows rows = {.read = read_entries,
-                                          .count_ahead = count_ahead,
-                                          .show = show_rows,
+    const struct queue_order_rows rows = {.read = sqlite_queue_entries,
+                                          .count_ahead = sqlite_queue_ahead,
+                                          .show = sqlite_queue_rows,
                                           .context = connection,
                                           .first_tie = "0",
                                           .tie_is_valid = tie_is_number};

@@ -10,8 +10,8 @@ CROSS JOIN LATERAL (SELECT q.id, q.lane_id, q.rank FROM :schema.workflow_executi
                     ORDER BY q.rank, q.id LIMIT $4) h
 WHERE w.name = $1 ORDER BY h.rank, h.id LIMIT $4;
 
--- $1 workspace; behind $2 due time, $3 id; $4 limit. Index: queue_delayed. All rows of the order have no waiting_for, so it only names
--- the index.
+-- $1 workspace; behind $2 due time, $3 id; $4 limit. Index: queue_delayed. The order begins with waiting_for, which is NULL in
+-- each row, because the index does.
 -- name: queue_order_delayed
 SELECT h.id, h.lane_id, h.due_at
 FROM :schema.workspaces w CROSS JOIN :schema.group_lanes a

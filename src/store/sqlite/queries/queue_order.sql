@@ -1,6 +1,6 @@
 -- Pending executions of a workspace in the order in which they start (store/queue_order.h). A lane is read along its index, no further
--- than a page needs; the entries of all lanes are then merged. As in lane_heads, a whole set that was enqueued at once has one rank, so
--- the rest of that rank and the ranks above it are two parts, each along the index.
+-- than a page needs; the entries of all lanes are then merged. A whole set that was enqueued at once has one
+-- rank. So the rest of that rank and the ranks above it are two parts, each along the index, as in lane_heads.
 
 -- ?1 workspace; behind ?2 rank, ?3 number; ?4 limit. Index: queue_runnable.
 -- name: queue_order_runnable
