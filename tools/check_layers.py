@@ -16,7 +16,7 @@ import tempfile
 PUBLIC = 'weir/'
 RULES = ('base/', 'queue/', 'calendar/', 'definition/', PUBLIC)  # what everything but base and the public headers may use
 STORE_DRIVER = RULES + ('observe/', 'store/store.h', 'store/driver.h', 'store/reading.h', 'store/refusal.h',
-                        'store/complete.h', 'store/queue_order.h', 'store/import_source.h')
+                        'store/complete.h', 'store/queue_order.h', 'store/slot_timeline.h', 'store/import_source.h')
 ENGINE_DRIVER = RULES + ('observe/', 'engine/engine.h')
 
 # (where, what it may include beside its own folder). The first row that fits a file counts. A name that ends with '/' is

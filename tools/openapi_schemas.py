@@ -105,6 +105,9 @@ OBJECTS = {
     'HistoryPoint': 'at span_us starts completed failed cancelled slots_used pending wait_p50_us? wait_p95_us?'
                     ' capacity_wait_p50_us? capacity_wait_p95_us? pause_wait_p50_us? pause_wait_p95_us?'
                     ' dispatch_wait_p50_us? dispatch_wait_p95_us?',
+    'SlotTimeline': 'items[]:SlotUse next_cursor? count count_is_exact examined_since?',
+    'SlotUse': 'id workflow? status waiting_for? node? created_at claimed_at? finished_at? spans[]:SlotSpan',
+    'SlotSpan': 'uses_slot started_at finished_at?',
     'WorkspaceHistory': 'items[]:WorkspaceHistoryPoint',
     'WorkspaceHistoryPoint': 'at span_us slots_used slots_max? pending',
     'Scheduler': 'node? node_id? epoch taken_at? expires_at? lag_us takeovers_hour is_free why? lock_awaited_since?',

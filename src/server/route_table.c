@@ -420,6 +420,15 @@ static const struct http_route routes[] = {
     .handle = answer_show_workspace_history,
 },
 {
+    .method = "GET", .path = "/v1/workspaces/{workspace}/slot_timeline", .operation = "showSlotTimeline",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_PATH,
+    .summary = "Show when executions of a workspace had a slot, and when they waited",
+    .arguments = {{"since", "what lasted to this time, or to so long ago; 1h by default"},
+                  {"limit", "executions, 200 by default"}},
+    .answer_schema = "SlotTimeline",
+    .handle = answer_show_slot_timeline,
+},
+{
     .method = "PUT", .path = "/v1/workspaces/{workspace}", .operation = "putWorkspace",
     .scope = SCOPE_ADMIN, .workspace = WORKSPACE_OF_PATH, .command = "workspace set",
     .summary = "Make a workspace, or change it", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,

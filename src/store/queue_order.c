@@ -114,9 +114,16 @@ static enum weir_status show_entries(const struct queue_order_rows *rows, const 
 {
     json_t *items = NULL;
     int64_t *places = calloc(count + 1, sizeof *places);
-    enum weir_status status = places == NULL ? error_out_of_memory(error)
-                              : count == 0   ? reading_return_json(json_array(), &items, error)
-                                             : rows->show(rows->context, entries, count, &items, error);
+    const char **ids = calloc(count + 1, sizeof *ids);
+    enum weir_status status = places == NULL || ids == NULL ? error_out_of_memory(error) : WEIR_OK;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        ids[i] = entries[i].id;
+    }
+    if (status == WEIR_OK) {
+        status = count == 0 ? reading_return_json(json_array(), &items, error)
+                            : rows->show(rows->context, ids, count, &items, error);
+    }
+    free(ids);
     if (status == WEIR_OK && json_array_size(items) != count) {
         status = error_set(error, WEIR_STORE_CORRUPT, "the view \"executions\" has not every pending execution");
         error_hint(error, "run `weir store check`");

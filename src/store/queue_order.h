@@ -36,8 +36,8 @@ struct queue_order_rows {
     /* How many of its lane go before it, counted up to QUEUE_PLACE_MOST. */
     enum weir_status (*count_ahead)(void *context, const struct queue_entry *entry, int64_t *ret_ahead,
                                     struct weir_error *error);
-    /* Their rows of the view `executions`, in the same order. */
-    enum weir_status (*show)(void *context, const struct queue_entry *entries, size_t count, json_t **ret_rows,
+    /* The rows of the view `executions`, in the order of the ids. */
+    enum weir_status (*show)(void *context, const char *const *ids, size_t count, json_t **ret_rows,
                              struct weir_error *error);
     void *context;
     const char *first_tie;                 /* sorts before every tie */

@@ -102,6 +102,9 @@ enum weir_status store_list(struct store *store, const struct list_options *opti
             return refusal;
         }
     }
+    if (options->kind == LIST_SLOT_TIMELINE && options->name == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "slots are those of one workspace: give its name");
+    }
     struct list_options checked = *options;
     checked.limit = options->limit == 0 ? LIST_LIMIT_DEFAULT : options->limit;
     struct call call = call_begin(store, "list", error);

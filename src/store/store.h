@@ -650,8 +650,9 @@ enum store_list_kind {
     LIST_GROUPS,
     LIST_HOOKS,
     LIST_SCHEDULES,
-    LIST_TOKENS, /* also the revoked ones, never a hash */
-    LIST_AUDIT   /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
+    LIST_TOKENS,        /* also the revoked ones, never a hash */
+    LIST_SLOT_TIMELINE, /* of the workspace `name`, since filter.created_since_us (store/slot_timeline.h); one page */
+    LIST_AUDIT          /* the acts, newest first; `name` is the subject, filter.created_since_us the earliest time */
 };
 /* Of executions. ORDER_QUEUE: those that are pending in one workspace, in the order in which they start. Their rows have
  * "place", the place in their lane (store/queue_order.h). */

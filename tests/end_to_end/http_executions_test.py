@@ -290,6 +290,31 @@ def the_order_of_the_queue_is_listed_by_both_surfaces(weir):
     listener.stop()
 
 
+def the_timeline_of_slots_has_slots_and_waits(weir):
+    listener = _start(weir)
+    weir.write('nap.yaml', 'name: nap\nsteps:\n  first:\n    exec: ["true"]\n  nap:\n    needs: [first]\n    sleep: 1h\n')
+    weir.good('workflow', 'apply', 'nap.yaml', '-q')
+    done, parked = _enqueue(listener), _enqueue(listener, 'nap')
+    ended = _await_status(listener, done, 'COMPLETED')
+    _await_status(listener, parked, 'WAITING')
+    path = '/v1/workspaces/acme/slot_timeline'
+    page = listener.ask(path).json()
+    assert (page['count'], page['count_is_exact'], page['examined_since']) == (2, True, None), page
+    waits, has_ended = page['items']
+    assert (waits['id'], has_ended['id']) == (parked, done), page
+    assert has_ended['spans'] == [{'uses_slot': True, 'started_at': ended['claimed_at'],
+                                   'finished_at': ended['finished_at']}], page
+    assert [span['uses_slot'] for span in waits['spans']] == [True, False], page
+    assert waits['spans'][0]['finished_at'] == waits['spans'][1]['started_at'], page
+    assert waits['spans'][1]['finished_at'] is None and waits['waiting_for'] == 'sleep', page
+    assert listener.ask(f'{path}?limit=1').json()['count_is_exact'] is False
+    assert listener.ask('/v1/workspaces/tiny/slot_timeline').json()['items'] == []
+    problem(listener.ask('/v1/workspaces/none/slot_timeline'), 404, 'workspace_not_found')
+    for wrong in ('since=yesterday', 'limit=0', 'limit=1001', 'order=queue'):
+        problem(listener.ask(f'{path}?{wrong}'), 400, 'invalid_argument')
+    listener.stop()
+
+
 def a_wait_ends_with_the_execution(weir):
     listener = _start(weir)
     _gate(weir)

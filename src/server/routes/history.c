@@ -1,4 +1,4 @@
-/* The history: the points of charts, for the whole queue or for one workspace.
+/* The history: the points of charts, for the whole queue or for one workspace, and the timeline of a workspace's slots.
  *
  * A point is a row of the store. Percentiles are computed from its buckets. A workspace that a point does not list was idle
  * then. Rows with damaged facts are left out. Memory: at most RESPONSE_ARENA_BYTES for each request. */
@@ -8,7 +8,7 @@
 #include "server/routes/routes.h"
 #include "store/filter.h"
 
-enum { RESPONSE_ARENA_BYTES = 128 * 1024 * 1024 };
+enum { RESPONSE_ARENA_BYTES = 128 * 1024 * 1024, SLOT_TIMELINE_LIMIT = 200 };
 
 /* The median and the 95th percentile of each phase, null without a start. */
 static int add_percentiles(json_t *object, const struct history_point *point)
@@ -124,4 +124,41 @@ void answer_show_workspace_history(struct api *api, struct store *store, struct 
 {
     (void)api;
     respond_history(request, store, answer, request_value(request, "workspace"));
+}
+
+/* `since` as above; without it the last hour. */
+void answer_show_slot_timeline(struct api *api, struct store *store, struct http_request *request,
+                               struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    const char *since = request_argument(request, "since");
+    struct list_options options = {.kind = LIST_SLOT_TIMELINE, .name = request_value(request, "workspace")};
+    const char *at_fault = "since";
+    int64_t limit = SLOT_TIMELINE_LIMIT;
+    int64_t now_us = 0;
+    json_t *page = NULL;
+    json_t *usage = NULL;
+    enum weir_status status = store_time(store, &now_us, &error);
+    if (status == WEIR_OK) {
+        status = filter_parse_time("since", since == NULL ? "1h" : since, now_us, &options.filter.created_since_us, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = "limit";
+        status = request_number(request, "limit", 1, LIST_LIMIT_MOST, SLOT_TIMELINE_LIMIT, &limit, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = NULL;
+        options.limit = (size_t)limit;
+        status = store_usage(store, options.name, &usage, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_list(store, &options, &page, &error);
+    }
+    json_decref(usage);
+    if (status == WEIR_OK) {
+        respond_json(answer, 200, page);
+    } else {
+        respond_error(request, answer, &error, at_fault);
+    }
 }

@@ -24,7 +24,7 @@
     X(release_lock) X(status) X(list_audit) X(note_act) X(show_store) X(check_store) X(list_migrations) \
     X(show_definition) X(stream_changes) X(list_hooks) X(set_hook) X(pause_hook) X(resume_hook) X(delete_hook) \
     X(list_schedules) X(show_schedule) X(set_schedule) X(pause_schedule) X(resume_schedule) X(trigger_schedule) \
-    X(delete_schedule) X(show_history) X(show_workspace_history) \
+    X(delete_schedule) X(show_history) X(show_workspace_history) X(show_slot_timeline) \
     X(dashboard_page) X(dashboard_asset) X(embedded_box) X(plain_overview) X(plain_executions) X(plain_execution) \
     X(plain_session) X(plain_sign_in)                                                                                      \
     X(show_oidc) X(begin_oidc) X(end_oidc) X(show_session) X(begin_session) X(end_session) \

@@ -163,8 +163,11 @@ static void target_list(struct remote_client *client, const struct list_options 
                                         [LIST_GROUPS] = "/v1/groups",
                                         [LIST_HOOKS] = "/v1/hooks",
                                         [LIST_SCHEDULES] = "/v1/schedules",
+                                        [LIST_SLOT_TIMELINE] = "/v1/workspaces/{}/slot_timeline",
                                         [LIST_AUDIT] = "/v1/audit"};
-    remote_client_target(client, paths[options->kind], (const char *const[]){options->filter.id});
+    bool is_timeline = options->kind == LIST_SLOT_TIMELINE;
+    remote_client_target(client, paths[options->kind],
+                         (const char *const[]){is_timeline ? options->name : options->filter.id});
     if (options->kind == LIST_EXECUTIONS) {
         http_add_filter(client, &options->filter);
         remote_client_argument(client, "count", options->count ? "all" : NULL);
@@ -172,6 +175,9 @@ static void target_list(struct remote_client *client, const struct list_options 
     } else if (options->kind == LIST_WORKSPACES) {
         remote_client_argument(client, "workspace", options->name);
         remote_client_argument(client, "prefix", options->prefix);
+    } else if (is_timeline) {
+        const struct execution_filter since = {.created_since_us = options->filter.created_since_us};
+        http_add_filter(client, &since);
     } else if (options->kind == LIST_AUDIT) {
         const struct execution_filter since = {.created_since_us = options->filter.created_since_us};
         remote_client_argument(client, "subject", options->name);
@@ -183,7 +189,7 @@ static void target_list(struct remote_client *client, const struct list_options 
         remote_client_argument(client, "workspace", options->kind == LIST_WORKFLOWS ? options->filter.workspace : NULL);
     }
     if (options->kind != LIST_STEPS) {
-        remote_client_argument(client, "cursor", options->cursor);
+        remote_client_argument(client, "cursor", is_timeline ? NULL : options->cursor);
         remote_client_number(client, "limit", (int64_t)options->limit);
     }
 }

@@ -6,12 +6,10 @@
  * Never writes; each statement walks along an index of the queue. */
 #include "store/postgres/queue_order.h"
 
-#include <stdlib.h>
-
 #include "base/error.h"
 #include "base/uuid.h"
 #include "store/postgres/link/libpq.h"
-#include "store/postgres/link/result_json.h"
+#include "store/postgres/read.h"
 #include "store/queue_order.h"
 
 /* struct queue_order_rows, read. */
@@ -48,30 +46,13 @@ static enum weir_status postgres_queue_ahead(void *context, const struct queue_e
                              entry->id, (int64_t)QUEUE_PLACE_MOST);
 }
 
-/* struct queue_order_rows, show. */
-static enum weir_status postgres_queue_rows(void *context, const struct queue_entry *entries, size_t count,
-                                            json_t **ret_rows, struct weir_error *error)
-{
-    PGresult *result = NULL;
-    const char **ids = calloc(count, sizeof *ids);
-    if (ids == NULL) {
-        return error_out_of_memory(error);
-    }
-    for (size_t i = 0; i < count; i++) {
-        ids[i] = entries[i].id;
-    }
-    enum weir_status status = link_read(context, error, &result, QUERY_QUEUE_ORDER_ROWS, "U", ids, count);
-    free(ids);
-    return status == WEIR_OK ? result_rows_json(result, ret_rows, error) : status;
-}
-
 enum weir_status postgres_list_queue(struct link *link, const struct execution_rows *counted,
                                      const struct list_options *options, json_t **ret_page, struct weir_error *error)
 {
     INVARIANT(link != NULL && counted != NULL && options->order == ORDER_QUEUE && ret_page != NULL);
     const struct queue_order_rows rows = {.read = postgres_queue_entries,
                                           .count_ahead = postgres_queue_ahead,
-                                          .show = postgres_queue_rows,
+                                          .show = postgres_show_executions,
                                           .context = link,
                                           .first_tie = UUID_FIRST,
                                           .tie_is_valid = uuid_is_valid};

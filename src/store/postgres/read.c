@@ -15,6 +15,7 @@
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/queue_order.h"
 #include "store/postgres/read.h"
+#include "store/postgres/slot_timeline.h"
 #include "store/reading.h"
 
 enum weir_status snapshot_read(struct link *link, snapshot_body body, const void *request, json_t **ret_value,
@@ -214,6 +215,15 @@ static enum weir_status count_chosen_executions(void *context, const struct exec
     return status;
 }
 
+enum weir_status postgres_show_executions(void *context, const char *const *ids, size_t count, json_t **ret_rows,
+                                          struct weir_error *error)
+{
+    INVARIANT(context != NULL && ids != NULL && count > 0 && ret_rows != NULL);
+    PGresult *result = NULL;
+    enum weir_status status = link_read(context, error, &result, QUERY_EXECUTIONS_OF_IDS, "U", ids, count);
+    return status == WEIR_OK ? result_rows_json(result, ret_rows, error) : status;
+}
+
 /* One page of executions, and their number if the caller asked for it, in one snapshot. */
 static enum weir_status page_executions(struct link *link, const void *request, json_t **ret_page, struct weir_error *error)
 {
@@ -380,6 +390,8 @@ enum weir_status postgres_list(struct store *store, const struct list_options *o
     switch (options->kind) {
     case LIST_EXECUTIONS:
         return snapshot_read(link, page_executions, options, ret_page, error);
+    case LIST_SLOT_TIMELINE:
+        return snapshot_read(link, postgres_list_slot_timeline, options, ret_page, error);
     case LIST_EVENTS:
     case LIST_STEPS:
     case LIST_ACTIONS:

@@ -25,4 +25,9 @@ WEIR_MUST_CHECK enum weir_status postgres_find_window_end(struct link *link, enu
 WEIR_MUST_CHECK enum weir_status postgres_read_execution(struct link *link, const char *id, json_t **ret_execution,
                                                          struct weir_error *error);
 
+/* The rows of the view `executions` of these ids, in their order; a driver hands it to the shared lists. `context`: the
+ * struct link. */
+WEIR_MUST_CHECK enum weir_status postgres_show_executions(void *context, const char *const *ids, size_t count,
+                                                          json_t **ret_rows, struct weir_error *error);
+
 #endif

@@ -50,30 +50,6 @@ static enum weir_status sqlite_queue_ahead(void *context, const struct queue_ent
                                    entry->id, (int64_t)QUEUE_PLACE_MOST);
 }
 
-/* struct queue_order_rows, show. */
-static enum weir_status sqlite_queue_rows(void *context, const struct queue_entry *entries, size_t count, json_t **ret_rows,
-                                          struct weir_error *error)
-{
-    struct connection *connection = context;
-    json_t *rows = json_array();
-    enum weir_status status = rows == NULL ? error_out_of_memory(error) : WEIR_OK;
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        json_t *row = NULL;
-        status = statement_rows_json(
-            connection, connection_bind(connection, error, QUERY_READ_EXECUTION, "t", entries[i].id), &row, error);
-        if (status == WEIR_OK && json_array_extend(rows, row) != 0) {
-            status = error_out_of_memory(error);
-        }
-        json_decref(row);
-    }
-    if (status != WEIR_OK) {
-        json_decref(rows);
-        return status;
-    }
-    *ret_rows = rows;
-    return WEIR_OK;
-}
-
 /* A number of a row, in decimal. */
 static bool tie_is_number(const char *tie)
 {
@@ -87,7 +63,7 @@ enum weir_status sqlite_list_queue(struct connection *connection, const struct e
     INVARIANT(connection != NULL && counted != NULL && options->order == ORDER_QUEUE && ret_page != NULL);
     const struct queue_order_rows rows = {.read = sqlite_queue_entries,
                                           .count_ahead = sqlite_queue_ahead,
-                                          .show = sqlite_queue_rows,
+                                          .show = row_json_executions,
                                           .context = connection,
                                           .first_tie = "0",
                                           .tie_is_valid = tie_is_number};

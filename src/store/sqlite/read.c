@@ -19,6 +19,7 @@
 #include "store/sqlite/filter_query.h"
 #include "store/sqlite/queue_order.h"
 #include "store/sqlite/row_json.h"
+#include "store/sqlite/slot_timeline.h"
 
 #define NEWEST_BOUND "~" /* sorts behind every hex digit and dash */
 
@@ -264,6 +265,8 @@ static enum weir_status list_kind(struct connection *connection, const struct li
     switch (options->kind) {
     case LIST_EXECUTIONS:
         return list_executions(connection, options, ret_page, error);
+    case LIST_SLOT_TIMELINE:
+        return sqlite_list_slot_timeline(connection, options, ret_page, error);
     case LIST_EVENTS:
     case LIST_STEPS:
     case LIST_ACTIONS:

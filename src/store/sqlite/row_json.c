@@ -105,3 +105,27 @@ enum weir_status statement_rows_json(struct connection *connection, sqlite3_stmt
     *ret_rows = rows;
     return WEIR_OK;
 }
+
+enum weir_status row_json_executions(void *context, const char *const *ids, size_t count, json_t **ret_rows,
+                                     struct weir_error *error)
+{
+    INVARIANT(context != NULL && (ids != NULL || count == 0) && ret_rows != NULL);
+    struct connection *connection = context;
+    json_t *rows = json_array();
+    enum weir_status status = rows == NULL ? error_out_of_memory(error) : WEIR_OK;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        json_t *row = NULL;
+        status = statement_rows_json(connection, connection_bind(connection, error, QUERY_READ_EXECUTION, "t", ids[i]),
+                                     &row, error);
+        if (status == WEIR_OK && json_array_extend(rows, row) != 0) {
+            status = error_out_of_memory(error);
+        }
+        json_decref(row);
+    }
+    if (status != WEIR_OK) {
+        json_decref(rows);
+        return status;
+    }
+    *ret_rows = rows;
+    return WEIR_OK;
+}

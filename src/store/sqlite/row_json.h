@@ -13,5 +13,9 @@ json_t *column_time_json(sqlite3_stmt *statement, int column);
  * then returned. The statement is reset. */
 enum weir_status statement_rows_json(struct connection *connection, sqlite3_stmt *statement, json_t **ret_rows,
                                      struct weir_error *error);
+/* The rows of the view `executions` of these ids, in their order; a driver hands it to the shared lists. `context`: the
+ * struct connection. */
+enum weir_status row_json_executions(void *context, const char *const *ids, size_t count, json_t **ret_rows,
+                                     struct weir_error *error);
 
 #endif

@@ -25,13 +25,3 @@ WHERE w.name = $1 ORDER BY h.due_at, h.id LIMIT $4;
 -- name: queue_order_ahead
 SELECT count(*) FROM (SELECT FROM :schema.workflow_execution_queue q
                       WHERE q.due_at IS NULL AND q.phase = 0 AND q.lane_id = $1 AND (q.rank, q.id) < ($2, $3) LIMIT $4) f;
-
--- The rows of $1, in the order of the ids there.
--- name: queue_order_rows
-SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.waiting_for, :schema.rfc3339(e.due_at) AS due_at,
-       e.priority, :schema.rfc3339(e.run_at) AS run_at, e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
-       :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
-       :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
-       :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent,
-       e.business_key, e.labels
-FROM :schema.executions e WHERE e.id = ANY ($1) ORDER BY array_position($1, e.id);

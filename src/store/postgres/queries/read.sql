@@ -30,6 +30,16 @@ WHERE e.id = ANY (ARRAY(
                                              $18, $19, $20, $21, $22, $23, $24, $26, $27, $28) c(id) WHERE $25 <> 0))
 ORDER BY e.id DESC;
 
+-- The rows of $1, in the order of the ids there.
+-- name: executions_of_ids
+SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.waiting_for, :schema.rfc3339(e.due_at) AS due_at,
+       e.priority, :schema.rfc3339(e.run_at) AS run_at, e.starts_refused, e.deferrals, e.handovers, e.node, e.fence, e.error_code, e.error,
+       :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
+       :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
+       :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent,
+       e.business_key, e.labels
+FROM :schema.executions e WHERE e.id = ANY ($1) ORDER BY array_position($1, e.id);
+
 -- The same choice, counted: how many were chosen, how many of these but the last of $13 match, and the last of these. $29 pending_reason
 -- or NULL.
 -- name: count_executions

@@ -45,6 +45,8 @@ static const struct {
     {"held_ids_*", "sorts what is held, never what waits; for people"},
     {"place_in_lane", "counts a bounded number of entries of one lane's index; for people"},
     {"queue_order_*", "sorts at most two pages of each lane of one workspace; for people"},
+    {"slot_timeline_held", "sorts what is held, never what waits; for people"},
+    {"slot_moves", "sorts a bounded number of events of one execution; for people"},
     {"labelled_few_*", "sorts at most LABEL_WINDOW_ROWS entries of the index"},
     {"has_hook_events", "stops at the first row"},
     {"has_child_notes", "the same"},
