@@ -126,6 +126,7 @@ OBJECTS = {
             ' schedules started_at seen_at expires_at drained_at? stopped_at? recovered_at? language? handlers[]'
             ' capacity boot_id keeper_pid',
     'NodeOrder': 'name desired_state',
+    'KilledNode': 'node pid execution_ids[]',
     'Hook': 'name on[] workspace? workflow? start_workspace? start_workflow paused waiting'
             ' workspace_deleted dropped error_code? error? created_at',
     'HookRequest': 'on[] workspace~ workflow~ start_workspace start_workflow',
@@ -151,7 +152,7 @@ OBJECTS = {
     'RecordedAct': 'at actor act subject reason? before after affected',
     'NoteRequest': 'act subject detail~',
     'NotedAct': 'act subject',
-    'Session': 'token? role workspaces[]? expires_at? weir_version',
+    'Session': 'token? role workspaces[]? expires_at? weir_version is_demo',
     'EndedSession': 'ended',
     'Oidc': 'provider?',
     'Token': 'id name role workspaces[]? created_at created_by expires_at? last_used_at? revoked_at? state',

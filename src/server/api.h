@@ -7,6 +7,7 @@
 #ifndef WEIR_SERVER_API_H
 #define WEIR_SERVER_API_H
 
+#include "queue/limits.h"
 #include "server/access.h"
 #include "server/embed_policy.h"
 #include "server/http_metrics.h"
@@ -29,6 +30,15 @@ typedef enum weir_status api_signal(const void *context, struct store *store, co
                                     const struct signal_request *request, struct sent_signal *ret_sent,
                                     struct weir_error *error);
 
+/* Kills a process of `weir demo` that is a node, and names it. `store`: of the request. Any thread. WEIR_CONFLICT: none can
+ * be killed now; errors of store_list(). */
+struct killed_node {
+    char name[NODE_NAME_MAX + 1];
+    int64_t pid;
+};
+typedef enum weir_status api_kill_node(void *context, struct store *store, struct killed_node *ret_killed,
+                                       struct weir_error *error);
+
 /* Owner: the process; it outlives the server. Each member has rules of its own for threads. */
 struct api {
     struct probes probes;
@@ -43,6 +53,8 @@ struct api {
     char embed_policy[EMBED_POLICY_BYTES_MAX]; /* of the box for pages of other sites; "" = none may frame it */
     api_signal *signal;
     const void *signal_context;
+    api_kill_node *kill_node; /* NULL = the process is no demo: it has no such route */
+    void *kill_context;
 };
 
 /* Reads the token of the head; the route is found. False: the answer is a refusal. Any thread. */

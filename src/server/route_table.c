@@ -600,6 +600,12 @@ static const struct http_route routes[] = {
     .summary = "Let a node end its executions and stop", .answer_schema = "NodeOrder",
     .handle = answer_order_node,
 },
+{
+    .method = "POST", .path = "/v1/demo/kill", .operation = "killDemoNode",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_NONE,
+    .summary = "Kill a node of `weir demo`; every other process answers 404", .answer_schema = "KilledNode",
+    .handle = answer_kill_demo_node,
+},
 /* Locks, for programs that share a schedule with weir. The holder is unique for each acquisition. */
 {
     .method = "GET", .path = "/v1/locks", .operation = "listLocks",

@@ -115,13 +115,15 @@ static const struct command commands[] = {
     .summary = "Show weir at work: three workspaces, a hundred executions, a live table",
     .example = "weir demo\nweir demo --once\n",
     .details = "Makes ./weir-demo.db and runs a small workflow for a free, a pro and an enterprise workspace. No"
-               " workspace"
-               " ever runs more at once than its plan allows.",
+               " workspace ever runs more at once than its plan allows. Three nodes share the work. The first page of the"
+               " dashboard has a button that kills one of them and shows the takeover; while a page is open, more work"
+               " comes.",
     .flags = {
         {.name = "once", .help = "end when everything is done"},
         {.name = "eject", .help = "write the demo's workflow file here and end"},
         {.name = "executions", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = 100000,
          .help = "executions to enqueue; 100 by default"},
+        FLAG_LISTEN,
     },
 },
 {

@@ -2,9 +2,11 @@
  *
  * 1. An old demo store is removed, unless a demo is still running on it; a file that is no weir store is left alone.
  * 2. A new store gets three workspaces, the workflow, and the executions.
- * 3. One node runs in this process. Each tenth of a second the counts are read and the picture is drawn.
+ * 3. One node runs in this process, and child processes are further nodes, which the dashboard can kill (demo_nodes.h).
+ *    Each tenth of a second the counts are read and the picture is drawn. While a page is open, more work comes
+ *    (demo_load.h).
  * 4. The audit (cap_audit.h) reads all records again, but only so often that it costs a tenth of the time.
- * 5. At the end the outcome is printed, and the node stops.
+ * 5. At the end the outcome is printed, and the nodes stop.
  *
  * It only ever removes and writes files in the current folder. The node has its own threads; this file runs in the main
  * one.
@@ -25,16 +27,19 @@
 #include "cli/output/table.h"
 #include "cli/signals.h"
 #include "cli/verbs/cap_audit.h"
+#include "cli/verbs/demo_load.h"
+#include "cli/verbs/demo_nodes.h"
 #include "cli/verbs/verb.h"
 #include "cli/verbs/wait_reason.h"
-#include "definition/definition.h"
 #include "onboard_customer_yaml.h"
 #include "weir/weir.h"
 
 #define DEMO_STORE "weir-demo.db"
 #define DEMO_WORKFLOW "onboard-customer"
 #define DEMO_FILE DEMO_WORKFLOW ".yaml"
+#define DEMO_STORE_URL "sqlite:" DEMO_STORE
 #define REDRAW_US (100 * MICROSECONDS_PER_MS)
+#define STOP_DEADLINE_US (15 * MICROSECONDS_PER_SECOND) /* beyond stop.grace */
 /* The records of all executions are read again after this many times the time that it took. */
 enum { AUDIT_COST_FACTOR = 10, DEMO_EXECUTIONS = 100, DEMO_SET_MAX = 1000 };
 
@@ -49,6 +54,8 @@ struct demo {
     struct invocation *invocation;
     struct output *output;
     struct node_runner runner;
+    struct demo_nodes nodes;
+    struct demo_load load;
     struct live_screen frame;
     struct cap_audit audits[DEMO_WORKSPACE_COUNT];
     int64_t limits[DEMO_WORKSPACE_COUNT]; /* the highest one that was seen: `weir plan set` may change them meanwhile */
@@ -56,6 +63,7 @@ struct demo {
     int64_t lasted_us;                    /* until everything was done for the first time; 0 = not yet */
     int64_t next_audit_us;
     int64_t total;
+    size_t first_done; /* executions that were completed when everything was done for the first time */
     int64_t tenths; /* plain mode: the last tenth that was printed */
     bool is_live;
     bool is_drained;
@@ -115,7 +123,7 @@ static enum weir_status remove_old_store(struct weir_error *error)
     if (access(DEMO_STORE, F_OK) != 0) {
         return WEIR_OK;
     }
-    struct store_options options = {.url = "sqlite:" DEMO_STORE};
+    struct store_options options = {.url = DEMO_STORE_URL};
     enum weir_status status = store_open(&options, &store, error);
     if (status == WEIR_OK) {
         status = refuse_running(store, error);
@@ -133,24 +141,6 @@ static enum weir_status remove_old_store(struct weir_error *error)
 }
 
 /* --- preparing --- */
-
-static enum weir_status publish_demo_workflow(struct store *store, struct weir_error *error)
-{
-    struct definition *definition = NULL;
-    struct published published;
-    struct text canonical = {.max = DEFINITION_BYTES_MAX};
-    enum weir_status status =
-        definition_read(onboard_customer_yaml, sizeof onboard_customer_yaml - 1, DEMO_FILE, &definition, error);
-    if (status == WEIR_OK) {
-        status = definition_write(definition, &canonical, error);
-    }
-    if (status == WEIR_OK) {
-        status = store_publish(store, definition->name, definition->workspace, canonical.data, NULL, &published, error);
-    }
-    text_close(&canonical);
-    definition_close(definition);
-    return status;
-}
 
 /* Enqueues one set as one transaction. */
 static enum weir_status enqueue_demo_set(struct demo *demo, const char *workspace, int64_t first, size_t count,
@@ -199,17 +189,30 @@ static enum weir_status enqueue_demo(struct demo *demo, struct weir_error *error
     return status;
 }
 
+/* The node of this process is one of several that share the work. */
+static enum weir_status set_own_node(struct demo *demo, struct weir_error *error)
+{
+    struct settings *settings = demo->invocation->settings;
+    enum weir_status status = settings_set(settings, SETTING_NODE_NAME, DEMO_NODE_PREFIX "1", "weir demo", error);
+    return status == WEIR_OK
+               ? settings_set(settings, SETTING_EXECUTOR_MAX_RUNNING, DEMO_NODE_CAPACITY, "weir demo", error)
+               : status;
+}
+
 /* Makes the store, the workspaces, the workflow and the executions. */
 static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error)
 {
-    struct node_runner_options options = {.store_url = "sqlite:" DEMO_STORE,
+    struct node_runner_options options = {.store_url = DEMO_STORE_URL,
                                           .create_store = true,
                                           .open_exec = true,
                                           .one_node = true,
                                           .opens_http = true,
                                           .is_anonymous = true,
                                           .log_fd = -1};
-    enum weir_status status = node_runner_open(&demo->runner, demo->invocation, &options, error);
+    enum weir_status status = set_own_node(demo, error);
+    if (status == WEIR_OK) {
+        status = node_runner_open(&demo->runner, demo->invocation, &options, error);
+    }
     for (size_t w = 0; w < DEMO_WORKSPACE_COUNT && status == WEIR_OK; w++) {
         struct workspace_change change = {
             .name = demo_workspaces[w].name, .plan = demo_workspaces[w].plan, .paused = -1, .create = true};
@@ -217,7 +220,7 @@ static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error
         status = store_set_workspace(demo->runner.store, &change, error);
     }
     if (status == WEIR_OK) {
-        status = publish_demo_workflow(demo->runner.store, error);
+        status = demo_publish(demo->runner.store, onboard_customer_yaml, sizeof onboard_customer_yaml - 1, DEMO_FILE, error);
     }
     return status == WEIR_OK ? enqueue_demo(demo, error) : status;
 }
@@ -312,12 +315,10 @@ static bool caps_held(const struct demo *demo)
 static void print_outcome(struct demo *demo, bool goes_on)
 {
     struct output *output = demo->output;
-    size_t done = 0;
     size_t failed = 0;
     char lasted[DURATION_TEXT_MAX];
     duration_format_short(demo->lasted_us, lasted);
     for (size_t w = 0; w < DEMO_WORKSPACE_COUNT; w++) {
-        done += demo->audits[w].completed;
         failed += demo->audits[w].failed;
         if (demo->audits[w].peak > (size_t)demo->limits[w]) {
             output_print(output, "%s %s had %zu slots at once, its limit is %" PRId64 "\n",
@@ -327,7 +328,7 @@ static void print_outcome(struct demo *demo, bool goes_on)
     }
     if (caps_held(demo)) {
         output_print(output, "%s %zu done in %s %s no workspace ever passed its limit%s%s%s\n",
-                     output_sign_coloured(output, SIGN_FINE), done, lasted, separator(output), goes_on ? " " : "",
+                     output_sign_coloured(output, SIGN_FINE), demo->first_done, lasted, separator(output), goes_on ? " " : "",
                      goes_on ? separator(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
     }
     if (failed > 0) {
@@ -360,6 +361,11 @@ static void draw_demo(struct demo *demo, const json_t *status, bool goes_on)
     live_screen_begin(&demo->frame);
     print_demo_table(demo, status);
     print_held_back(demo, status);
+    if (demo->is_live) {
+        char nodes[DEMO_NODES_TEXT_MAX];
+        demo_nodes_describe(&demo->nodes, nodes);
+        output_print(demo->output, "nodes: %s\n", nodes);
+    }
     if (demo->lasted_us > 0) {
         print_outcome(demo, goes_on);
         print_audit_line(demo);
@@ -426,13 +432,13 @@ static enum weir_status read_demo_status(struct demo *demo, json_t **ret_status,
     bool is_drained = field_number(answer, "pending", 0) == 0 && field_number(answer, "slots_used", 0) == 0;
     bool just_drained = is_drained && !demo->is_drained;
     note_limits(demo, answer);
-    if (demo->is_live || just_drained) {
-        if (just_drained || clock_boot(clock_system()) >= demo->next_audit_us) {
-            status = read_audits(demo, error);
-        }
+    bool is_first = just_drained && demo->lasted_us == 0;
+    if (is_first || (demo->is_live && clock_boot(clock_system()) >= demo->next_audit_us)) {
+        status = read_audits(demo, error);
     }
-    if (just_drained && demo->lasted_us == 0) {
+    if (is_first) {
         demo->lasted_us = clock_boot(clock_system()) - demo->began_us;
+        demo->first_done = (size_t)field_number(answer, "completed", 0);
     }
     demo->is_drained = is_drained;
     if (!demo->is_live) {
@@ -446,23 +452,49 @@ static enum weir_status read_demo_status(struct demo *demo, json_t **ret_status,
     return status;
 }
 
+/* A page that is open reads the stream of changes. Before everything was done for the first time its duration is measured. */
+static enum weir_status add_load(struct demo *demo, const json_t *status, struct weir_error *error)
+{
+    enum weir_status result = WEIR_OK;
+    bool is_watched = atomic_load(&demo->runner.api.requests.streams) > 0;
+    for (size_t w = 0; w < DEMO_WORKSPACE_COUNT && is_watched && demo->lasted_us > 0 && result == WEIR_OK; w++) {
+        result = demo_load_step(&demo->load, demo->runner.store, w, workspace_row(status, demo_workspaces[w].name), error);
+    }
+    return result;
+}
+
+/* A live picture has a line about the nodes; elsewhere each change is a line of its own. */
+static void watch_nodes(struct demo *demo)
+{
+    demo_nodes_step(&demo->nodes);
+    if (!demo->is_live && demo->nodes.news[0] != '\0') {
+        output_report(demo->output, "%s", demo->nodes.news);
+    }
+}
+
 /* Draws until a signal, or with --once until all executions have ended. */
 static enum weir_status watch_demo(struct demo *demo, bool once, struct weir_error *error)
 {
-    bool was_drained = false;
+    bool was_shown = false;
     while (signals_count() == 0) {
         json_t *answer = NULL;
         if (!node_runner_is_healthy(&demo->runner, error)) {
             return error->status;
         }
+        watch_nodes(demo);
         enum weir_status status = read_demo_status(demo, &answer, error);
+        if (status == WEIR_OK && !once) {
+            status = add_load(demo, answer, error);
+        }
         if (status != WEIR_OK) {
+            json_decref(answer);
             return status;
         }
-        if ((demo->is_live && demo->output->format == OUTPUT_TABLE) || (demo->is_drained && !was_drained && !once)) {
-            draw_demo(demo, answer, !once && demo->is_drained);
+        bool is_done = demo->lasted_us > 0 && !once;
+        if ((demo->is_live && demo->output->format == OUTPUT_TABLE) || (is_done && !was_shown)) {
+            draw_demo(demo, answer, is_done);
+            was_shown = is_done;
         }
-        was_drained = demo->is_drained;
         json_decref(answer);
         if (once && demo->is_drained) {
             return WEIR_OK;
@@ -519,21 +551,53 @@ static enum weir_status conclude_demo(struct demo *demo, bool once, struct weir_
                                                    : status;
 }
 
-/* Prepares, starts the node, watches, concludes, and stops the node. */
+static void report_demo_start(const struct demo *demo)
+{
+    output_report(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), separator(demo->output),
+                  DEMO_STORE, separator(demo->output), engine_name(demo->runner.nodes[0].engine));
+    output_report(demo->output, "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
+                  DEMO_WORKFLOW, separator(demo->output), DEMO_WORKSPACE_COUNT, separator(demo->output), demo->total);
+}
+
+/* Starts the own node, then the children: they find a store that has a scheduler. */
+static enum weir_status start_demo(struct demo *demo, bool once, struct weir_error *error)
+{
+    demo_nodes_open(&demo->nodes, DEMO_STORE_URL);
+    demo->runner.api.kill_node = demo_nodes_kill;
+    demo->runner.api.kill_context = &demo->nodes;
+    enum weir_status status = node_runner_start(&demo->runner, error);
+    if (status == WEIR_OK) {
+        node_runner_report_http(&demo->runner);
+    }
+    if (status == WEIR_OK && !once && demo->runner.server != NULL && demo->runner.api.has_dashboard) {
+        output_report(demo->output, "open the dashboard in a browser: while it is open there is work, and its first page"
+                                    " has a button that kills a node");
+    }
+    return status;
+}
+
+/* All nodes at once; a second signal interrupts the executions of all. */
+static enum weir_status stop_demo(struct demo *demo, struct weir_error *error)
+{
+    int64_t grace_us = settings_number(demo->runner.settings, SETTING_STOP_GRACE);
+    demo_nodes_begin_stop(&demo->nodes);
+    int signals_seen = signals_count();
+    enum weir_status status = node_runner_stop(&demo->runner, error);
+    if (signals_count() > signals_seen) {
+        demo_nodes_begin_stop(&demo->nodes);
+    }
+    demo_nodes_await(&demo->nodes, grace_us + STOP_DEADLINE_US);
+    return status;
+}
+
+/* Prepares, starts the nodes, watches, concludes, and stops the nodes. */
 static enum weir_status run_demo(struct demo *demo, bool once, struct weir_error *error)
 {
     demo->began_us = clock_boot(clock_system());
     enum weir_status status = prepare_demo(demo, error);
     if (status == WEIR_OK) {
-        output_report(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), separator(demo->output),
-                      DEMO_STORE, separator(demo->output), engine_name(demo->runner.nodes[0].engine));
-        output_report(demo->output,
-                      "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
-                      DEMO_WORKFLOW, separator(demo->output), DEMO_WORKSPACE_COUNT, separator(demo->output), demo->total);
-        status = node_runner_start(&demo->runner, error);
-    }
-    if (status == WEIR_OK) {
-        node_runner_report_http(&demo->runner);
+        report_demo_start(demo);
+        status = start_demo(demo, once, error);
     }
     if (status == WEIR_OK) {
         status = watch_demo(demo, once, error);
@@ -542,7 +606,7 @@ static enum weir_status run_demo(struct demo *demo, bool once, struct weir_error
         status = conclude_demo(demo, once, error);
         struct weir_error *detail = status == WEIR_OK ? error : NULL;
         struct weir_error unused;
-        enum weir_status stopped = node_runner_stop(&demo->runner, detail == NULL ? &unused : detail);
+        enum weir_status stopped = stop_demo(demo, detail == NULL ? &unused : detail);
         status = status == WEIR_OK ? stopped : status;
     }
     return status;
@@ -568,7 +632,8 @@ enum weir_status verb_demo(struct invocation *invocation, struct weir_error *err
     }
     live_screen_open(&demo.frame, demo.output);
     status = run_demo(&demo, once, error);
-    node_runner_close(&demo.runner);
+    node_runner_close(&demo.runner); /* its server may be asked for a kill until then */
+    demo_nodes_close(&demo.nodes);
     live_screen_close(&demo.frame);
     return status;
 }

@@ -28,7 +28,7 @@
     X(dashboard_page) X(dashboard_asset) X(embedded_box) X(plain_overview) X(plain_executions) X(plain_execution) \
     X(plain_session) X(plain_sign_in)                                                                                      \
     X(show_oidc) X(begin_oidc) X(end_oidc) X(show_session) X(begin_session) X(end_session) \
-    X(list_tokens) X(revoke_token)
+    X(list_tokens) X(revoke_token) X(kill_demo_node)
 /* clang-format on */
 
 #define ROUTE_HANDLER_DECLARE(name)                                                                                        \

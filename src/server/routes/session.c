@@ -8,7 +8,7 @@
 #include "weir/weir.h"
 
 /* Without a token, where none is needed, everything is allowed. A token of all workspaces has no list of them. */
-static void respond_session(struct http_request *request, struct http_answer *answer)
+static void respond_session(const struct api *api, const struct http_request *request, struct http_answer *answer)
 {
     const struct principal *principal = request->principal;
     json_t *workspaces = access_has_all_workspaces(principal) ? json_null() : json_array();
@@ -27,16 +27,15 @@ static void respond_session(struct http_request *request, struct http_answer *an
         time_format(principal->expires_at_us, expires_at);
     }
     respond_json(answer, 200,
-                 json_pack("{s:s?, s:s, s:o, s:s?, s:s}", "token", principal == NULL ? NULL : principal->name, "role",
+                 json_pack("{s:s?, s:s, s:o, s:s?, s:s, s:b}", "token", principal == NULL ? NULL : principal->name, "role",
                            token_role_name(role), "workspaces", workspaces, "expires_at", has_end ? expires_at : NULL,
-                           "weir_version", weir_version()));
+                           "weir_version", weir_version(), "is_demo", api->kill_node != NULL));
 }
 
 void answer_show_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    (void)api;
     (void)store;
-    respond_session(request, answer);
+    respond_session(api, request, answer);
 }
 
 /* False: there is no memory, which is answered. */
@@ -51,11 +50,10 @@ static bool check_cookie(struct http_request *request, struct http_answer *answe
 /* Where no token is needed and none was sent there is nothing to keep. */
 void answer_begin_session(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
-    (void)api;
     (void)store;
     answer->cookie = session_cookie_of(request, request->secret);
     if (check_cookie(request, answer, answer->cookie != NULL)) {
-        respond_session(request, answer);
+        respond_session(api, request, answer);
     }
 }
 
