@@ -20,6 +20,8 @@ OBJECTS = {
                     ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
                     ' retry_of? traceparent? business_key? labels? place~?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step signals[]:Signal'
+                    ' retry_of? traceparent? business_key? labels?',
+    'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Attempt signals[]:Signal'
                  ' children[]:ChildStep parent?:Parent'
                  ' events[]:Event earlier_events state~ variables~ failure~?:StateFailure actions[]~:Action'
                  ' earlier_actions~',
@@ -27,6 +29,7 @@ OBJECTS = {
     'Action': 'seq state outcome next_state? started_at finished_at node? fence actor? variables? error_code? error?',
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
             ' output? variables~? signal~?',
+    'Attempt': 'step attempt status exit_code? error_code? error? started_at? finished_at? node? fence?',
     'Signal': 'seq name data? key? sent_at actor? step? consumed_at?',
     'ChildStep': 'step workflow count not_started open completed not_completed leaves',
     'Parent': 'id step index',
@@ -209,6 +212,7 @@ OWN = {
         'type': 'object', 'required': ['pointer', 'detail'],
         'properties': {'pointer': {'type': 'string'}, 'detail': {'type': 'string'}}}},
     ('Step', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING', 'COMPLETED', 'FAILED', 'SKIPPED', 'CANCELLED']},
+    ('Attempt', 'status'): {'type': 'string', 'enum': ['FAILED', 'INTERRUPTED']},
     ('UnfinishedStep', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING']},
     ('CompleteRequest', 'status'): {'type': 'string', 'enum': ['COMPLETED', 'FAILED', 'CANCELLED']},
     ('Refusal', 'status'): {'type': 'integer'},

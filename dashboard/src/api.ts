@@ -9,6 +9,8 @@ export interface Session {
   role: string;
   workspaces: string[] | null;
   weir_version: string;
+  /** The node is one of `weir demo`, which has a button that kills a node. */
+  is_demo: boolean;
 }
 
 /** undefined: not known yet; null: nobody is signed in. */

@@ -245,6 +245,7 @@ export interface Node {
   state: string;
   running: number;
   stuck: number;
+  holds: number;
   schedules: boolean;
   started_at: string;
   seen_at: string;

@@ -226,6 +226,18 @@ export const texts = {
     emptyCommand: 'weir workspace set acme --plan free',
   },
 
+  demo: {
+    title: 'When a node dies',
+    kill: 'Kill a node',
+    lead: 'Three nodes share the work of three customers. The button sends SIGKILL to one of them. Look at three things: its state turns to dead, other nodes take over its executions, and the slots below never pass their limit. A new node comes after five seconds.',
+    holds: (holds: number, capacity: number) => `${holds} of ${capacity} executions`,
+    killed: (node: string, pid: number, count: number) =>
+      `${node} (process ${pid}) was killed while it held ${one(count, 'execution', 'executions')}.`,
+    taken: (taken: number, completed: number, all: number) => `${taken} of ${all} taken over, ${completed} completed.`,
+    way: (from: string, to: string) => `${from} → ${to}`,
+    lost: (node: string) => `held by ${node}`,
+  },
+
   slots: {
     label: (used: number, most: number) => `${used} of ${most} slots used`,
     over: (used: number, most: number) => `${used} slots used, ${most} allowed since the limit was lowered`,

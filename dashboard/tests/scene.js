@@ -61,8 +61,17 @@ export class Scene {
   async start(words = []) {
     if (this.port === 0) this.weir('store', 'init');
     this.write('weir.yaml', JSON.stringify(this.settings));
+    return this.run(['serve', '--node', 'one', '--allow-exec', ...words]);
+  }
+
+  /** The demo, whose store is its own. */
+  startDemo() {
+    return this.run(['demo']);
+  }
+
+  async run(words) {
     const listen = `127.0.0.1:${this.port}`;
-    this.node = spawn(binary, ['serve', '--node', 'one', '--allow-exec', '--listen', listen, ...words], {
+    this.node = spawn(binary, [...words, '--listen', listen], {
       cwd: this.folder,
       stdio: ['ignore', 'ignore', 'pipe'],
     });

@@ -5,6 +5,7 @@ import { useRead } from '../live.ts';
 import type { Execution, HistoryPoint, Page, Status, Workspace, WorkspaceUse } from '../model.ts';
 import { Empty, Id, Loaded, Panel, Time, WorkspaceLink } from '../parts/basics.tsx';
 import { History } from '../parts/chart.tsx';
+import { DemoPanel } from '../parts/demo.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { Icon, Slots, State } from '../parts/state.tsx';
 import { Table } from '../parts/table.tsx';
@@ -279,6 +280,7 @@ function OfAll() {
       {(status) => (
         <>
           <Health status={status} />
+          <DemoPanel />
           <Numbers status={status} />
           <div class="columns">
             <Panel title={texts.overview.slots} aside={<p class="quiet small">{texts.overview.slotsLead}</p>}>

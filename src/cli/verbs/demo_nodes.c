@@ -5,7 +5,7 @@
  *   1. A session of its own: Ctrl-C reaches the demo alone, which then stops its nodes in order.
  *   2. KILL at the death of the demo. The child compares its parent after that: the demo may have died before.
  *   3. Nothing of the demo stays open: its output is that of the demo alone, and descriptors from 3 on are closed.
- *   4. The program of the demo itself, as `weir serve`. It reads no weir.yaml, whose `nodes` would make several nodes of it.
+ *   4. The program of the demo itself, as `weir serve`. It reads no weir.yaml, whose `nodes` would make it several nodes.
  *
  * The lock keeps a pid from its reuse: a process that has ended is reaped under it, so kill() never meets another one.
  */
@@ -55,14 +55,13 @@ _Noreturn static void become_node(char *const *arguments, pid_t demo_pid)
     _exit(EXIT_NOT_STARTED);
 }
 
-static void start_child(struct demo_nodes *nodes, struct demo_child *child)
+static void start_demo_child(struct demo_nodes *nodes, struct demo_child *child)
 {
     char name[sizeof child->name];
     (void)snprintf(name, sizeof name, DEMO_NODE_PREFIX "%d", nodes->last_number + 1);
-    const char *const arguments[] = {"weir",  "serve",    "--config",     "/dev/null",        "--store",
-                                     nodes->store_url,    "--node",       name,               "--listen",
-                                     "none",  "--engine", "in_process",   "--max-running",    DEMO_NODE_CAPACITY,
-                                     "--allow-exec",      NULL};
+    const char *const arguments[] = {
+        "weir",     "serve", "--config", "/dev/null",  "--store",       nodes->store_url,   "--node",       name,
+        "--listen", "none",  "--engine", "in_process", "--max-running", DEMO_NODE_CAPACITY, "--allow-exec", NULL};
     pid_t demo_pid = getpid();
     pid_t pid = fork();
     if (pid == 0) {
@@ -87,7 +86,7 @@ static void start_child(struct demo_nodes *nodes, struct demo_child *child)
 /* --- end --- */
 
 /* A node that somebody kills comes back, whoever it was: the button, or `kill -9` in a terminal. */
-static void note_end(struct demo_nodes *nodes, struct demo_child *child, int wait_status)
+static void note_child_end(struct demo_nodes *nodes, struct demo_child *child, int wait_status)
 {
     child->pid = 0;
     child->was_killed = WIFSIGNALED(wait_status);
@@ -108,7 +107,7 @@ static void reap_child(struct demo_nodes *nodes, struct demo_child *child)
 {
     int wait_status = 0;
     if (child->state == DEMO_CHILD_RUNS && waitpid(child->pid, &wait_status, WNOHANG) == child->pid) {
-        note_end(nodes, child, wait_status);
+        note_child_end(nodes, child, wait_status);
     }
 }
 
@@ -122,7 +121,7 @@ void demo_nodes_step(struct demo_nodes *nodes)
         struct demo_child *child = &nodes->children[i];
         reap_child(nodes, child);
         if (child->state == DEMO_CHILD_AWAITED && now_us >= child->start_at_us && !nodes->is_stopping) {
-            start_child(nodes, child);
+            start_demo_child(nodes, child);
         }
     }
     (void)pthread_mutex_unlock(&nodes->lock);

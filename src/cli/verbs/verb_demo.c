@@ -64,7 +64,7 @@ struct demo {
     int64_t next_audit_us;
     int64_t total;
     size_t first_done; /* executions that were completed when everything was done for the first time */
-    int64_t tenths; /* plain mode: the last tenth that was printed */
+    int64_t tenths;    /* plain mode: the last tenth that was printed */
     bool is_live;
     bool is_drained;
 };
@@ -190,13 +190,12 @@ static enum weir_status enqueue_demo(struct demo *demo, struct weir_error *error
 }
 
 /* The node of this process is one of several that share the work. */
-static enum weir_status set_own_node(struct demo *demo, struct weir_error *error)
+static enum weir_status name_own_node(struct demo *demo, struct weir_error *error)
 {
     struct settings *settings = demo->invocation->settings;
     enum weir_status status = settings_set(settings, SETTING_NODE_NAME, DEMO_NODE_PREFIX "1", "weir demo", error);
-    return status == WEIR_OK
-               ? settings_set(settings, SETTING_EXECUTOR_MAX_RUNNING, DEMO_NODE_CAPACITY, "weir demo", error)
-               : status;
+    return status == WEIR_OK ? settings_set(settings, SETTING_EXECUTOR_MAX_RUNNING, DEMO_NODE_CAPACITY, "weir demo", error)
+                             : status;
 }
 
 /* Makes the store, the workspaces, the workflow and the executions. */
@@ -209,7 +208,7 @@ static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error
                                           .opens_http = true,
                                           .is_anonymous = true,
                                           .log_fd = -1};
-    enum weir_status status = set_own_node(demo, error);
+    enum weir_status status = name_own_node(demo, error);
     if (status == WEIR_OK) {
         status = node_runner_open(&demo->runner, demo->invocation, &options, error);
     }
@@ -220,7 +219,8 @@ static enum weir_status prepare_demo(struct demo *demo, struct weir_error *error
         status = store_set_workspace(demo->runner.store, &change, error);
     }
     if (status == WEIR_OK) {
-        status = demo_publish(demo->runner.store, onboard_customer_yaml, sizeof onboard_customer_yaml - 1, DEMO_FILE, error);
+        status =
+            demo_publish(demo->runner.store, onboard_customer_yaml, sizeof onboard_customer_yaml - 1, DEMO_FILE, error);
     }
     return status == WEIR_OK ? enqueue_demo(demo, error) : status;
 }
@@ -328,8 +328,8 @@ static void print_outcome(struct demo *demo, bool goes_on)
     }
     if (caps_held(demo)) {
         output_print(output, "%s %zu done in %s %s no workspace ever passed its limit%s%s%s\n",
-                     output_sign_coloured(output, SIGN_FINE), demo->first_done, lasted, separator(output), goes_on ? " " : "",
-                     goes_on ? separator(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
+                     output_sign_coloured(output, SIGN_FINE), demo->first_done, lasted, separator(output),
+                     goes_on ? " " : "", goes_on ? separator(output) : "", goes_on ? " still running, Ctrl-C stops" : "");
     }
     if (failed > 0) {
         output_print(output, "%s %zu failed: weir list --store %s --status failed\n",
@@ -452,7 +452,8 @@ static enum weir_status read_demo_status(struct demo *demo, json_t **ret_status,
     return status;
 }
 
-/* A page that is open reads the stream of changes. Before everything was done for the first time its duration is measured. */
+/* A page that is open reads the stream of changes. Until everything was done for the first time, its duration is measured,
+ * and nothing is added. */
 static enum weir_status add_load(struct demo *demo, const json_t *status, struct weir_error *error)
 {
     enum weir_status result = WEIR_OK;
@@ -491,7 +492,7 @@ static enum weir_status watch_demo(struct demo *demo, bool once, struct weir_err
             return status;
         }
         bool is_done = demo->lasted_us > 0 && !once;
-        if ((demo->is_live && demo->output->format == OUTPUT_TABLE) || (is_done && !was_shown)) {
+        if (demo->output->format == OUTPUT_TABLE && (demo->is_live || (is_done && !was_shown))) {
             draw_demo(demo, answer, is_done);
             was_shown = is_done;
         }
@@ -555,7 +556,8 @@ static void report_demo_start(const struct demo *demo)
 {
     output_report(demo->output, "weir %s %s store ./%s (SQLite) %s engine %s", weir_version(), separator(demo->output),
                   DEMO_STORE, separator(demo->output), engine_name(demo->runner.nodes[0].engine));
-    output_report(demo->output, "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
+    output_report(demo->output,
+                  "workflow %s (2 steps that run programs) %s %d workspaces %s enqueued %" PRId64 " executions",
                   DEMO_WORKFLOW, separator(demo->output), DEMO_WORKSPACE_COUNT, separator(demo->output), demo->total);
 }
 

@@ -37,15 +37,15 @@ void answer_kill_demo_node(struct api *api, struct store *store, struct http_req
     }
     enum weir_status status = api->kill_node(api->kill_context, store, &killed, &error);
     if (status == WEIR_OK) {
-        struct list_options options = {.kind = LIST_EXECUTIONS,
-                                       .filter = {.node = killed.name,
-                                                  .states = 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED},
-                                       .limit = LIST_LIMIT_MOST};
+        struct list_options options = {
+            .kind = LIST_EXECUTIONS,
+            .filter = {.node = killed.name, .states = 1U << ITEM_CLAIMED | 1U << ITEM_DISPATCHED},
+            .limit = LIST_LIMIT_MOST};
         status = store_list(store, &options, &page, &error);
     }
     if (status == WEIR_OK) {
-        value = json_pack("{s:s, s:I, s:o}", "node", killed.name, "pid", (json_int_t)killed.pid, "execution_ids",
-                          ids_of(page));
+        value =
+            json_pack("{s:s, s:I, s:o}", "node", killed.name, "pid", (json_int_t)killed.pid, "execution_ids", ids_of(page));
     }
     json_decref(page);
     respond_outcome(request, answer, status, &error, value);
