@@ -1,4 +1,4 @@
-/* The workflows of `weir demo`, and its load behind the first executions: waves of work while somebody watches.
+/* The workflows of `weir demo`, and its load behind the first executions: waves of work while a page is open.
  *
  * A workspace that is idle for a while gets a few times as many executions as it has slots, each of some seconds. The
  * pauses differ, so that slots fill and empty at different times, and a killed node nearly always has work.
@@ -28,7 +28,7 @@ struct demo_load {
 WEIR_MUST_CHECK enum weir_status demo_publish(struct store *store, const char *text, size_t length, const char *file,
                                               struct weir_error *error);
 
-/* Enqueues what is due in the workspace whose row of store_status() this is; NULL = the user has deleted it. `place`: the
+/* Enqueues a wave if one is due. `row`: of the workspace in store_status(); NULL = the user has deleted it. `place`: the
  * same number for the same workspace. Errors of demo_publish() and store_enqueue(). */
 WEIR_MUST_CHECK enum weir_status demo_load_step(struct demo_load *load, struct store *store, size_t place,
                                                 const json_t *row, struct weir_error *error);

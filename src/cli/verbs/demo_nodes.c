@@ -5,7 +5,7 @@
  *   1. A session of its own: Ctrl-C reaches the demo alone, which then stops its nodes in order.
  *   2. KILL at the death of the demo. The child compares its parent after that: the demo may have died before.
  *   3. Nothing of the demo stays open: its output is that of the demo alone, and descriptors from 3 on are closed.
- *   4. The program of the demo itself, as `weir serve`. It reads no weir.yaml, whose `nodes` would make it several nodes.
+ *   4. The program of the demo itself, as `weir serve`. It reads no weir.yaml: `nodes` there would make it several nodes.
  *
  * The lock keeps a pid from its reuse: a process that has ended is reaped under it, so kill() never meets another one.
  */
@@ -85,7 +85,7 @@ static void start_demo_child(struct demo_nodes *nodes, struct demo_child *child)
 
 /* --- end --- */
 
-/* A node that somebody kills comes back, whoever it was: the button, or `kill -9` in a terminal. */
+/* A killed node is replaced, also after a `kill -9` in a terminal. */
 static void note_child_end(struct demo_nodes *nodes, struct demo_child *child, int wait_status)
 {
     child->pid = 0;
