@@ -189,6 +189,9 @@ def a_second_signal_interrupts_the_executions_of_all_nodes(weir):
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(SECONDS_MOST) == 130, demo.said()
     assert all(_is_gone(pid) for pid in processes), processes
+    nodes = weir.items('node', 'list', '--all', '--store', STORE)
+    assert [node['state'] for node in nodes] == ['stopped'] * 3, nodes  # a node that was killed is not
+    assert not weir.items('list', '--status', 'CLAIMED,DISPATCHED', '--store', STORE)
 
 
 def a_demo_that_ends_by_itself_stops_its_nodes(weir):
