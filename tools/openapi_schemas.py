@@ -19,8 +19,6 @@ OBJECTS = {
                     ' run_at starts_refused deferrals handovers node? fence error_code? error? created_at'
                     ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
                     ' retry_of? traceparent? business_key? labels? place~?',
-    'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Step signals[]:Signal'
-                    ' retry_of? traceparent? business_key? labels?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Attempt signals[]:Signal'
                  ' children[]:ChildStep parent?:Parent'
                  ' events[]:Event earlier_events state~ variables~ failure~?:StateFailure actions[]~:Action'
