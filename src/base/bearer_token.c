@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -32,4 +33,13 @@ bool bearer_token_read(const char *from, char *to, size_t size)
         }
     }
     return to[0] != '\0';
+}
+
+bool bearer_token_is_open(const char *from)
+{
+    struct stat facts;
+    INVARIANT(from != NULL);
+    bool is_file =
+        strncmp(from, VARIABLE_MARK, sizeof VARIABLE_MARK - 1) != 0 && stat(from, &facts) == 0 && S_ISREG(facts.st_mode);
+    return is_file && (facts.st_mode & S_IRWXO) != 0;
 }

@@ -11,4 +11,7 @@ enum { BEARER_TOKEN_BYTES_MAX = 8192 };
  * False and "": it cannot be read, is empty, or is not printable ASCII. Any thread while none changes the environment. */
 bool bearer_token_read(const char *from, char *to, size_t size);
 
+/* Whether `from` names a regular file with rights for every user of this machine. A pipe and a variable are private. */
+bool bearer_token_is_open(const char *from);
+
 #endif

@@ -317,6 +317,14 @@ static enum weir_status make_headers(struct remote_client *client, const struct 
     if (call->reason != NULL && !fits_header(call->reason)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the reason has a line break or another control character");
     }
+    /* A token that other users can read is as good as theirs. A refusal before the request shows it to its owner. */
+    if (client->token_file != NULL && bearer_token_is_open(client->token_file)) {
+        error_set(error, WEIR_INVALID_CONFIG, "every user of this machine may use the token in %s", client->token_file);
+        error_hint(
+            error,
+            "chmod 600 takes the right away; a token that was read is replaced with `weir token revoke` and `create`");
+        return WEIR_INVALID_CONFIG;
+    }
     if (client->token_file != NULL && !bearer_token_read(client->token_file, token, sizeof token)) {
         error_set(error, WEIR_INVALID_CONFIG, "no token can be read from %s", client->token_file);
         error_hint(error, "http.token_file names a file with one line: the token that `weir token create` has printed");

@@ -177,7 +177,7 @@ static void close_racers(struct racer *racers)
     }
 }
 
-/* Checklist A4 and A12: four dispatchers on one workspace with 10,000 items and 20 slots. */
+/* Four dispatchers on one workspace with 10,000 items and 20 slots. */
 static void racers_never_overlap_lose_nothing_and_never_pass_the_cap(void **state)
 {
     struct scene *scene = *state;

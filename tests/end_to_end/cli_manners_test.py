@@ -19,8 +19,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def every_list_is_json_and_jsonl(weir):
     weir.make_store()
     weir.enqueue_many(2)
-    for words in (('list',), ('workspace', 'list'), ('plan', 'list'), ('workflow', 'list'), ('node', 'list'),
-                  ('lock', 'list'), ('store', 'plan'), ('config', 'show')):
+    weir.good('schedule', 'set', 'nightly', '--every', '1h', '--workflow', 'hello', '-w', 'acme', '-q')
+    weir.good('token', 'create', 'reader', '--role', 'read', '--all-workspaces', '-q')
+    weir.good('hook', 'set', 'after', '--on', 'failed', '--start-workflow', 'hello', '--start-workspace', 'acme', '-q')
+    lists = [command['name'].split() for command in _commands(weir) if command['name'].split()[-1] == 'list']
+    assert len(lists) >= 10, lists
+    for words in (*lists, ['audit'], ['store', 'plan'], ['config', 'show']):
         page = weir.good(*words, '--json').json()
         assert {'items', 'next_cursor', 'count', 'count_is_exact'} <= set(page), words
         assert weir.good(*words, '-o', 'jsonl').jsonl() == page['items'], words

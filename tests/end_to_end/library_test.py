@@ -79,6 +79,29 @@ def the_static_library_keeps_its_inside_to_itself(weir):
     assert shown == _declared(), shown ^ _declared()
 
 
+def the_program_and_the_library_are_hardened(weir):
+    """Position-independent, relocations and the procedure linkage table read-only, no executable stack, no library from a
+    folder of the build; stack protector, and functions of the C library that check the size of their target."""
+    if _is_instrumented() or _option('optimization') == '0':
+        return  # FORTIFY needs optimisation, and sanitizers replace these functions by their own
+    for path in (weir.binary, os.path.join(BUILD, 'src', 'libweir.so')):
+        segments = {words[0]: words[1:] for words in map(str.split, _run('readelf', '-lW', path).splitlines()) if words}
+        dynamic = _run('readelf', '-dW', path)
+        assert 'Type:                              DYN' in _run('readelf', '-hW', path), path
+        assert 'GNU_RELRO' in segments and 'BIND_NOW' in dynamic, f'{path}: not full RELRO\n{dynamic}'
+        assert segments['GNU_STACK'][5] == 'RW', (path, segments['GNU_STACK'])
+        assert 'TEXTREL' not in dynamic, path
+        wanted = _symbols('-D', '--undefined-only', path)
+        assert '__stack_chk_fail' in wanted, f'{path}: no stack protector'
+        assert '__snprintf_chk' in wanted and '__memcpy_chk' in wanted, f'{path}: no FORTIFY'
+    assert 'PIE' in _run('readelf', '-dW', weir.binary)
+    with open(os.path.join(BUILD, 'compile_commands.json')) as file:
+        commands = [entry['command'] for entry in json.load(file) if entry['file'].startswith('../src/')]
+    assert len(commands) > 100
+    for command in commands:
+        assert '-D_FORTIFY_SOURCE=3' in command and '-fstack-protector-strong' in command, command
+
+
 def every_header_stands_alone_in_c_and_in_cplusplus(weir):
     languages = [('cc', 'c', ['c11', 'c17']), ('c++', 'c++', ['c++11', 'c++20'])]
     for path in HEADERS:

@@ -234,9 +234,13 @@ def an_end_is_reported_with_its_result_as_written(weir):
 # --- tokens, names ---
 
 
+def _write_token(weir, name, token):
+    os.chmod(weir.write(name, token), 0o600)
+
+
 def a_token_comes_from_a_file_or_a_variable_and_from_nowhere_else(weir):
-    weir.write('token', 'secret-of-file\n')
-    weir.write('empty', '\n')
+    _write_token(weir, 'token', 'secret-of-file\n')
+    _write_token(weir, 'empty', '\n')
     given = []
 
     def note(head, body):
@@ -259,12 +263,27 @@ def a_token_comes_from_a_file_or_a_variable_and_from_nowhere_else(weir):
     assert 'secret' not in result.err, result
 
 
+def a_token_that_every_user_may_read_is_not_sent(weir):
+    _write_token(weir, 'token', 'secret-of-file\n')
+    with FakeServer(lambda head, body: (200, b'{"items": []}') if 'plans' in head else (200, STORE)) as server:
+        plans = ('plan', 'list', '--store', server.url, '--token-file', 'token')
+        for mode in (0o644, 0o604, 0o602, 0o601):
+            os.chmod(weir.path('token'), mode)
+            result = weir.run(*plans)
+            assert_error(result, 2, 'invalid_config', 'every user', 'chmod 600')
+            assert server.heads == [] and 'secret-of-file' not in result.err, (oct(mode), server.heads, result)
+        for mode in (0o600, 0o400, 0o640):  # a group of its own is how a service shares it
+            os.chmod(weir.path('token'), mode)
+            weir.good(*plans)
+        assert all('Authorization: Bearer secret-of-file' in head for head in server.heads), server.heads
+
+
 def a_certificate_must_be_of_a_known_authority_and_of_this_name(weir):
     for name, signer, alternative in (('authority', '', ''), ('server', 'authority', 'IP:127.0.0.1'),
                                       ('other', 'authority', 'DNS:elsewhere.example')):
         subprocess.run([os.environ['WEIR_MAKE_CERTIFICATE'], weir.folder, name, signer, alternative, '-60', '3600'],
                        check=True)
-    weir.write('token', 'secret\n')
+    _write_token(weir, 'token', 'secret\n')
     weir.environment['WEIR_TOKEN_FILE'] = 'token'
     plans = (200, b'{"items": []}')
     with FakeServer(lambda head, body: plans if 'plans' in head else (200, STORE), weir.path('server')) as server:

@@ -437,7 +437,7 @@ def a_server_with_tls_is_known_by_its_authority(weir):
     with open(weir.path('weir.yaml'), 'a') as file:
         file.write('http.tls:\n  certificate_file: server.pem\n  key_file: server.key\n')
     token = _token(weir, 'worker', '--role', 'operate', '--all-workspaces')
-    weir.write('token', token + '\n')
+    os.chmod(weir.write('token', token + '\n'), 0o600)
     node = Node(weir, listen=f'https://127.0.0.1:{free_port()}')
     stranger = Program(weir, node.url, is_started=False, WEIR_TOKEN=token)
     assert 'certificate' in stranger.expect('error', 'store_unreachable')

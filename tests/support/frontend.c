@@ -631,11 +631,11 @@ static bool open_tls(struct frontend *frontend)
     must(strlen(alpn) < sizeof frontend->alpn, "the name of a protocol is too long");
     frontend->alpn[0] = (unsigned char)strlen(alpn);
     memcpy(frontend->alpn + 1, alpn, strlen(alpn));
-    frontend->context = SSL_CTX_new(TLS_server_method());
-    must(frontend->context != NULL, "out of memory");
+    must((frontend->context = SSL_CTX_new(TLS_server_method())) != NULL, "out of memory");
     (void)SSL_CTX_set_mode(frontend->context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_alpn_select_cb(frontend->context, choose_alpn, frontend);
-    bool fine = SSL_CTX_use_certificate_chain_file(frontend->context, options->certificate_file) == 1 &&
+    bool fine = SSL_CTX_set_max_proto_version(frontend->context, options->tls_version_most) == 1 &&
+                SSL_CTX_use_certificate_chain_file(frontend->context, options->certificate_file) == 1 &&
                 SSL_CTX_use_PrivateKey_file(frontend->context, options->key_file, SSL_FILETYPE_PEM) == 1;
     if (options->client_ca_file != NULL) {
         fine = fine && SSL_CTX_load_verify_locations(frontend->context, options->client_ca_file, NULL) == 1;

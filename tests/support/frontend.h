@@ -74,6 +74,7 @@ struct frontend_options {
     const char *certificate_file; /* with key_file: TLS */
     const char *key_file;
     const char *client_ca_file; /* a client without a certificate of this authority is refused */
+    int tls_version_most;       /* TLS1_1_VERSION for example; 0: the newest */
     const char *alpn;           /* "h2" when NULL; "" : none is chosen */
     uint32_t streams_max;       /* MAX_CONCURRENT_STREAMS; 0: none announced */
     uint32_t window_bytes;      /* INITIAL_WINDOW_SIZE; 0: the default */

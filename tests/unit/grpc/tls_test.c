@@ -1,5 +1,6 @@
 /* TLS: trusted servers, the messages of failures, and secrets that change while calls run. */
 #include <fcntl.h>
+#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -33,11 +34,26 @@ static void make(int which, const char *signer, const char *alternative, int fro
     (void)snprintf(keys[which], PATH_BYTES, "%s/%s.key", folder.path, names[which]);
 }
 
+/* Weaker defaults than those of any system, before OpenSSL reads them: an old version must be refused by weir itself. */
+static void weaken_defaults(void)
+{
+    char path[PATH_BYTES];
+    (void)snprintf(path, sizeof path, "%s/openssl.cnf", folder.path);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fputs("openssl_conf = init\n[init]\nssl_conf = ssl\n[ssl]\nsystem_default = weak\n"
+                "[weak]\nMinProtocol = TLSv1\nCipherString = DEFAULT@SECLEVEL=0\n",
+                file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(setenv("OPENSSL_CONF", path, 1), 0);
+}
+
 static int make_all(void **state)
 {
     static const char here[] = "DNS:localhost,DNS:temporal.test,IP:127.0.0.1";
     (void)state;
     assert_int_equal(folder_make(&folder), 0);
+    weaken_defaults();
     make(CA, NULL, NULL, -DAY_S, DAY_S);
     make(OTHER_CA, NULL, NULL, -DAY_S, DAY_S);
     make(SERVER, "ca", here, -DAY_S, DAY_S);
@@ -178,6 +194,24 @@ static void each_failure_has_a_hint_and_sends_no_call(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         expect_failure(&rows[i].served, &rows[i].options, rows[i].cause, rows[i].message, rows[i].hint);
     }
+}
+
+static void versions_before_tls_1_2_are_refused(void **state)
+{
+    (void)state;
+    struct grpc_client_options options = {.ca_file = certificates[CA]};
+    struct frontend_options served = {.certificate_file = certificates[SERVER], .key_file = keys[SERVER]};
+    const int versions[] = {TLS1_VERSION, TLS1_1_VERSION};
+    for (size_t i = 0; i < 2; i++) {
+        served.tls_version_most = versions[i];
+        expect_failure(&served, &options, GRPC_CAUSE_TLS, "protocol version", "TLS 1.2");
+    }
+    /* The defaults of this program allow them, so the refusal was that of weir. */
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    assert_non_null(context);
+    assert_int_equal(SSL_CTX_get_min_proto_version(context), TLS1_VERSION);
+    assert_int_equal(SSL_CTX_get_security_level(context), 0);
+    SSL_CTX_free(context);
 }
 
 static void a_name_may_be_given_instead_of_the_hosts(void **state)
@@ -392,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trusted_server_is_spoken_to),
         cmocka_unit_test(each_failure_has_a_hint_and_sends_no_call),
+        cmocka_unit_test(versions_before_tls_1_2_are_refused),
         cmocka_unit_test(a_name_may_be_given_instead_of_the_hosts),
         cmocka_unit_test(a_client_certificate_is_shown_to_a_server_that_wants_one),
         cmocka_unit_test(files_that_cannot_be_used_are_refused_with_their_name),
