@@ -12,6 +12,7 @@ after(async () => {
 const empty = [
   ['#/', 'Overview', 'weir workspace set acme --plan free'],
   ['#/executions', 'Executions', 'weir enqueue -w acme hello'],
+  ['#/waiting', 'Waiting', 'No execution waits so'],
   ['#/failures', 'Failures', 'No failed execution is left'],
   ['#/workflows', 'Workflows', 'weir workflow apply hello.yaml'],
   ['#/workspaces', 'Workspaces', 'weir workspace set acme --plan free'],
@@ -20,6 +21,8 @@ const empty = [
   ['#/locks', 'Locks', 'No lock was ever taken'],
   ['#/tokens', 'Tokens', 'weir token create ci --role enqueue --workspace acme'],
 ];
+/** What a view reads, besides the session and the stream of changes. */
+const isData = /\/v1\/(?!session|stream)/;
 const views = [...empty, ['#/audit', 'Audit', ''], ['#/nodes', 'Nodes', ''], ['#/plans', 'Plans', '']];
 
 test('an empty view says what it would show, and gives the command', async () => {
@@ -41,7 +44,7 @@ test('a problem of the node is shown in every view, with its code and the id of 
   const page = await openPage(scene.address, { allowed: [/503/] });
   await page.locator('h1').waitFor();
   const body = { code: 'store_unreachable', detail: 'the store does not answer', status: 503, request_id: 'the-request' };
-  await page.route(/\/v1\/(?!session|stream)/, (route) =>
+  await page.route(isData, (route) =>
     route.fulfill({ status: 503, contentType: 'application/problem+json', body: JSON.stringify(body) }),
   );
   for (const [hash, heading] of views) {
@@ -52,7 +55,7 @@ test('a problem of the node is shown in every view, with its code and the id of 
     await alert.getByText('the store does not answer').waitFor();
     await page.locator('.problem').first().getByText('the-request').waitFor();
   }
-  await page.unroute(/\/v1\/(?!session|stream)/);
+  await page.unroute(isData);
   await page.locator('.problem').waitFor({ state: 'hidden' });
   await closePage(page);
 });
@@ -61,7 +64,7 @@ test('a view says that it waits for an answer', async () => {
   const page = await openPage(scene.address);
   await page.locator('h1').waitFor();
   const held = [];
-  await page.route(/\/v1\/(?!session|stream)/, (route) => {
+  await page.route(isData, (route) => {
     held.push(route);
   });
   for (const [hash, heading] of views) {
@@ -72,9 +75,55 @@ test('a view says that it waits for an answer', async () => {
     if (hash !== '#/') await page.locator('main .loading').getByText('Loading').first().waitFor();
   }
   await page.locator('main .loading').getByText('Still loading').waitFor();
-  await page.unroute(/\/v1\/(?!session|stream)/);
+  await page.unroute(isData);
   for (const route of held) await route.continue().catch(() => undefined);
   await page.locator('main tbody tr').first().waitFor();
+  await closePage(page);
+});
+
+test('a view that the token may not see says so', async () => {
+  const page = await openPage(scene.address, { allowed: [/403/] });
+  await page.locator('h1').waitFor();
+  const body = { code: 'not_permitted', detail: 'the token has the role read; this needs admin', status: 403 };
+  await page.route(isData, (route) =>
+    route.fulfill({ status: 403, contentType: 'application/problem+json', body: JSON.stringify(body) }),
+  );
+  for (const [hash, heading] of views) {
+    await page.goto('about:blank');
+    await page.goto(`${scene.address}${hash}`);
+    await page.locator('h1', { hasText: heading }).waitFor();
+    const alert = page.getByRole('alert').first();
+    await alert.getByText('Your token may not see this').waitFor();
+    await alert.getByText('this needs admin').waitFor();
+  }
+  await closePage(page);
+});
+
+test('a view of a node that is away, or that hangs, says that it does not answer', async () => {
+  const page = await openPage(scene.address, { allowed: [/ERR_/], prepare: (opened) => opened.clock.install() });
+  await page.locator('h1').waitFor();
+  const held = [];
+  const faults = [
+    (route) => route.abort('connectionrefused'),
+    (route) => {
+      held.push(route);
+    },
+  ];
+  for (const fault of faults) {
+    await page.route(isData, fault);
+    for (const [hash, heading] of views) {
+      held.length = 0;
+      await page.goto('about:blank');
+      await page.goto(`${scene.address}${hash}`);
+      await page.locator('h1', { hasText: heading }).waitFor();
+      if (fault === faults[1]) {
+        while (held.length === 0) await page.clock.runFor(100);
+        await page.clock.runFor(11_000);
+      }
+      await page.locator('.problem').getByText('The node does not answer').first().waitFor();
+    }
+    await page.unroute(isData, fault);
+  }
   await closePage(page);
 });
 
