@@ -224,6 +224,9 @@ test('all that match are counted, asked for, and retried', async () => {
   await dialog.getByText('Done: 3 of 3 changed').waitFor();
   await dialog.getByRole('button', { name: 'Close' }).click();
   assert.equal(lastAct('retry').reason, 'crm is back');
+  const filter = 'workspace=initech status=FAILED';
+  assert.equal(await page.getByLabel('Filter').inputValue(), filter); // it outlives the act
+  assert.equal(new URL(page.url()).hash, `#/executions?where=${encodeURIComponent(filter)}`);
   scene.until(() => scene.json('list', '--where', 'workspace=initech status=FAILED').items.length === 6);
 });
 

@@ -111,6 +111,31 @@ test('the keyboard alone leads from the overview to an act', async () => {
   await closePage(page);
 });
 
+test('each thing that the pointer can press is reached by the keyboard, in every view', async () => {
+  const page = await openPage(scene.address);
+  let pressed = 0;
+  for (const [hash, heading] of views(ids)) {
+    await show(page, hash, heading);
+    const [count, unreached] = await page.evaluate(() => {
+      const natural = 'a[href], button, input, select, textarea, summary, [role=button], [role=tab], [tabindex="0"]';
+      const isReached = (one) => one.tabIndex >= 0 && getComputedStyle(one).visibility !== 'hidden';
+      const all = [...document.querySelectorAll('body *')].filter((one) => one.checkVisibility());
+      const controls = all.filter((one) => one.matches(natural));
+      // A point of a chart is chosen by its arrow keys, and a label belongs to its field.
+      const drawn = all.filter((one) => getComputedStyle(one).cursor === 'pointer' && !one.closest('label, svg'));
+      const lost = [
+        ...controls.filter((one) => !one.disabled && !isReached(one)),
+        ...drawn.filter((one) => !one.closest(natural) && ![...one.querySelectorAll(natural)].some(isReached)),
+      ];
+      return [controls.length, lost.map((one) => one.outerHTML.slice(0, 200))];
+    });
+    assert.deepEqual(unreached, [], hash);
+    pressed += count;
+  }
+  assert.ok(pressed > 200, String(pressed));
+  await closePage(page);
+});
+
 test('j and k walk over rows whose first link is hidden on a narrow screen', async () => {
   const page = await openPage(`${scene.address}#/schedules`, { width: 360 });
   const row = page.locator('main tbody tr');
