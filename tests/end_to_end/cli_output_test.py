@@ -107,11 +107,14 @@ def weir_alone_prints_help(weir):
 
 def the_last_execution_needs_no_id(weir):
     weir.make_store()
-    assert_error(weir.run('show', '--last'), 3, 'execution_not_found')
+    for verb in ('show', 'why'):
+        assert_error(weir.run(verb, '--last'), 3, 'execution_not_found')
     ids = [weir.enqueue() for _ in range(2)]
-    assert weir.good('show', '--last', '--json').json()['id'] == ids[1]
-    assert_error(weir.run('show', ids[0], '--last'), 2, 'invalid_argument', 'not both')
-    assert_error(weir.run('show'), 2, 'invalid_argument', '--last')
+    for verb in ('show', 'why'):
+        assert weir.good(verb, '--last', '--json').json()['id'] == ids[1]
+        assert_error(weir.run(verb, ids[0], '--last'), 2, 'invalid_argument', 'not both')
+        assert_error(weir.run(verb), 2, 'invalid_argument', '--last')
+    assert_error(weir.run('why', '--last', '-w', 'acme'), 2, 'invalid_argument', 'not both')
 
 
 def why_answers_for_a_workspace(weir):

@@ -244,11 +244,11 @@ static const struct command commands[] = {
 {
     .name = "why", .section = "Executions", .run = verb_why,
     .summary = "Explain why an execution is not running, with the numbers",
-    .example = "weir why 0198c2f1-7a3b-7c01\nweir why -w acme\n",
+    .example = "weir why 0198c2f1-7a3b-7c01\nweir why --last\nweir why -w acme\n",
     .details = "For a workspace: its slots with their holders, its PENDING executions by reason, failures of the last hour"
                " and the expected start of the next one. The argument may be the name of a workspace, too.",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters", .optional = true}},
-    .flags = {FLAG_WORKSPACE},
+    .flags = {FLAG_WORKSPACE, {.name = "last", .help = "the execution that was enqueued last, in place of an id"}},
 },
 {
     .name = "wait", .section = "Executions", .run = verb_wait,

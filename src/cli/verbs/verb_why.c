@@ -430,12 +430,14 @@ static void add_child_reasons(struct store *store, json_t *why)
 
 static enum weir_status check_why_subject(const struct invocation *invocation, struct weir_error *error)
 {
-    bool by_id = invocation->argument_count > 0;
-    if (by_id == invocation_has(invocation, "workspace")) {
-        return invocation_usage_error(invocation, error, "`weir why` needs %s",
-                                      by_id ? "either an id or --workspace, not both" : "an id, or --workspace NAME (-w)");
+    int subjects =
+        (invocation->argument_count > 0) + invocation_has(invocation, "workspace") + invocation_has(invocation, "last");
+    if (subjects == 1) {
+        return WEIR_OK;
     }
-    return WEIR_OK;
+    return invocation_usage_error(invocation, error, "`weir why` needs %s",
+                                  subjects == 0 ? "an id, --last, or --workspace NAME (-w)"
+                                                : "one of an id, --last and --workspace, not both");
 }
 
 /* The workspace of -w, or the one that the argument names. *ret_name stays NULL for an execution: an id counts first. */
@@ -444,11 +446,11 @@ static enum weir_status find_why_workspace(const struct invocation *invocation, 
 {
     const char *subject = invocation_argument(invocation, 0);
     json_t *page = NULL;
-    if (subject == NULL) {
+    if (subject == NULL && !invocation_has(invocation, "last")) {
         *ret_name = invocation_text(invocation, "workspace");
         return WEIR_OK;
     }
-    if (uuid_is_valid(subject)) {
+    if (subject == NULL || uuid_is_valid(subject)) {
         return WEIR_OK;
     }
     enum weir_status status = page_read(store, LIST_WORKSPACES, subject, &page, error);
@@ -466,6 +468,8 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
     struct pauses pauses = {.queue = false};
     int64_t now_us = 0;
     const char *workspace = NULL;
+    const char *id = NULL;
+    char last[UUID_TEXT_MAX];
     enum weir_status status = check_why_subject(invocation, error);
     if (status == WEIR_OK) {
         status = verb_open_store(invocation, STORE_READ, &store, error);
@@ -479,7 +483,10 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
         return status;
     }
     if (status == WEIR_OK) {
-        status = store_why(store, invocation_argument(invocation, 0), &why, error);
+        status = execution_id_or_last(invocation, store, last, &id, error);
+    }
+    if (status == WEIR_OK) {
+        status = store_why(store, id, &why, error);
     }
     if (status == WEIR_OK) {
         add_hold_up(invocation, store, why);
