@@ -56,6 +56,9 @@ static void defaults_are_valid_and_have_the_origin_default(void **state)
     assert_int_equal(load(&fixture, NULL), WEIR_OK);
     assert_string_equal(settings_text(&fixture.settings, SETTING_STORE), "sqlite:./weir.db");
     assert_int_equal(settings_number(&fixture.settings, SETTING_DISPATCH_POLL_INTERVAL), 5 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_DISPATCH_BATCH_SIZE), 0);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_CLAIM_TIMEOUT), 5 * 60 * MICROSECONDS_PER_SECOND);
+    assert_int_equal(settings_number(&fixture.settings, SETTING_RECOVERY_INTERVAL), 60 * MICROSECONDS_PER_SECOND);
     assert_int_equal(settings_number(&fixture.settings, SETTING_STARTS_MAX), 3);
     assert_int_equal(settings_number(&fixture.settings, SETTING_EXEC_ALLOW), 0);
     for (unsigned id = 0; id < SETTING_COUNT; id++) {
