@@ -314,6 +314,12 @@ static enum weir_status faulty_bulk(struct store *store, enum bulk_act act, cons
     THROUGH("bulk", real->bulk(store, act, order, filter, behind, limit, ret_result, error));
 }
 
+static enum weir_status faulty_signal(struct store *store, const struct signal_request *request,
+                                      struct sent_signal *ret_sent, struct weir_error *error)
+{
+    THROUGH(request->update != NULL ? "update" : "signal", real->signal(store, request, ret_sent, error));
+}
+
 static enum weir_status faulty_lock(struct store *store, const struct lock_request *request, struct weir_error *error)
 {
     THROUGH("lock", real->lock(store, request, error));
@@ -415,6 +421,7 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty.recover = faulty_recover;
     faulty.take_requests = faulty_take_requests;
     faulty.bulk = faulty_bulk;
+    faulty.signal = faulty_signal;
     faulty.lock = faulty_lock;
     faulty.lock_extend = faulty_lock_extend;
     faulty.unlock = faulty_unlock;

@@ -78,7 +78,8 @@ static void check_one_engine(struct simulation *simulation, const struct scripte
     }
     for (size_t i = 0; scripted_world_entry_at(engine, i) != NULL; i++) {
         const struct scripted_entry *entry = scripted_world_entry_at(engine, i);
-        const struct model_item *item = entry->runs_open > 0 ? observer_find(simulation, entry->id) : NULL;
+        struct model_item *item = entry->runs_open > 0 ? observer_find(simulation, entry->id) : NULL;
+        check_handler(simulation, entry, item);
         if (entry->runs_open > 0 && (item == NULL || item->place != PLACE_LIVE || item->phase != 2)) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s runs though it is %s", entry->id,
                  item == NULL ? "unknown" : item_state_name(item->state));

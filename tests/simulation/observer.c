@@ -516,7 +516,13 @@ static void setting_changed(struct simulation *simulation, const struct change *
 
 static void replay(struct simulation *simulation, const struct change *change)
 {
-    if (strncmp(change->what, "firing", 6) == 0) {
+    if (strncmp(change->what, "action", 6) == 0) {
+        states_note_action(simulation, change);
+    } else if (strcmp(change->what, "machine") == 0) {
+        states_note_row(simulation, change);
+    } else if (strncmp(change->what, "signal", 6) == 0) {
+        states_note_signal(simulation, change);
+    } else if (strncmp(change->what, "firing", 6) == 0) {
         schedules_note_firing(simulation, change);
     } else if (strcmp(change->what, "schedule") == 0) {
         schedules_note_schedule(simulation, change);
@@ -575,6 +581,7 @@ static void read_change(const struct question *row, struct change *change)
     change->handovers = (int)question_number(row, COLUMN_HANDOVERS);
     change->cancel = !question_is_null(row, COLUMN_CANCEL);
     change->has_reason = !question_is_null(row, COLUMN_WAITING_FOR);
+    change->waiting_for = question_text(row, COLUMN_WAITING_FOR);
     change->extra = question_text(row, COLUMN_EXTRA);
 }
 
@@ -596,7 +603,7 @@ static void check_parks(struct simulation *simulation, const struct model_item *
 }
 
 /* The rules that hold at every commit for an item that was touched. */
-static void check_item(struct simulation *simulation, const struct model_item *item)
+static void check_item(struct simulation *simulation, struct model_item *item)
 {
     if (item->is_inserted_again) {
         fail(simulation, THE_END_IS_FINAL, "%s has ended and is back in the queue", item->id);
@@ -614,6 +621,7 @@ static void check_item(struct simulation *simulation, const struct model_item *i
              item->recorded_releases, item->recorded_hand_overs, item->recorded_give_backs);
     } else if (item->place == PLACE_LIVE || item->place == PLACE_ENDED) {
         check_parks(simulation, item);
+        check_states(simulation, item);
     }
 }
 
@@ -622,6 +630,7 @@ void observe(struct simulation *simulation)
     struct change change;
     bool any = false;
     int64_t first = simulation->changes_seen;
+    simulation->observed_from = first;
     question_ask_number(simulation->read_changes, first);
     while (question_next(simulation->read_changes)) {
         read_change(simulation->read_changes, &change);
@@ -637,7 +646,7 @@ void observe(struct simulation *simulation)
     question_ask_number(simulation->read_changes, first);
     while (question_next(simulation->read_changes) && !failed(simulation)) {
         read_change(simulation->read_changes, &change);
-        const struct model_item *item = change.id == NULL ? NULL : observer_find(simulation, change.id);
+        struct model_item *item = change.id == NULL ? NULL : observer_find(simulation, change.id);
         if (item != NULL) {
             check_item(simulation, item);
         }

@@ -94,6 +94,36 @@ static const char *const preparations[] = {
     " VALUES ('schedule', NEW.name, NEW.id, NEW.due_at, NEW.paused::integer, NEW.fired, NEW.skipped, NEW.dropped,"
     "  NEW.refused); RETURN NULL; END $$",
     "CREATE TRIGGER s18 AFTER INSERT OR UPDATE ON schedules FOR EACH ROW EXECUTE FUNCTION note_schedule()",
+    "CREATE FUNCTION as_json(b bytea) RETURNS json LANGUAGE sql AS $$ SELECT convert_from(b, 'UTF8')::json $$",
+    "CREATE FUNCTION note_machine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO weir.simulation_changes (what, id, status, rank, fence, priority, due_at, waiting_for, extra)"
+    " VALUES ('machine', NEW.execution_id, NEW.status, NEW.attempt, NEW.fence, NEW.failures, NEW.due_at, NEW.signal,"
+    "  json_build_object('machine', weir.as_json(NEW.variables), 'output', weir.as_json(NEW.output))::text);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s20 AFTER INSERT OR UPDATE ON workflow_node_executions FOR EACH ROW WHEN (NEW.step = 'state')"
+    " EXECUTE FUNCTION note_machine()",
+    "CREATE FUNCTION note_last_machine() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO weir.simulation_changes (what, id, status, rank, fence, priority, extra)"
+    " VALUES ('machine', NEW.id, NEW.step_status, NEW.step_attempt, NEW.fence, NEW.step_failures,"
+    "  json_build_object('machine', weir.as_json(NEW.step_variables), 'output', weir.as_json(NEW.step_output))::text);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s22 AFTER INSERT ON workflow_executions FOR EACH ROW WHEN (NEW.step = 'state')"
+    " EXECUTE FUNCTION note_last_machine()",
+    "CREATE FUNCTION note_action() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
+    " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
+    " INSERT INTO weir.simulation_changes (what, id, status, rank, fence, node_id, extra)"
+    " VALUES ('action' || TG_ARGV[0], r.execution_id, r.outcome, r.action, r.fence, r.node_id,"
+    "  json_build_object('state', r.state, 'next', r.next_state, 'actor', r.actor)::text); RETURN NULL; END $$",
+    "CREATE TRIGGER s23 AFTER INSERT ON workflow_actions FOR EACH ROW EXECUTE FUNCTION note_action('+')",
+    "CREATE TRIGGER s24 AFTER UPDATE ON workflow_actions FOR EACH ROW EXECUTE FUNCTION note_action('=')",
+    "CREATE TRIGGER s25 AFTER DELETE ON workflow_actions FOR EACH ROW EXECUTE FUNCTION note_action('-')",
+    "CREATE FUNCTION note_signal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO weir.simulation_changes (what, id, status, rank, phase, extra)"
+    " VALUES ('signal' || TG_ARGV[0], NEW.execution_id, NEW.name, NEW.seq,"
+    "  CASE WHEN TG_OP = 'UPDATE' THEN (OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL)::integer END, NEW.data);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s26 AFTER INSERT ON signals FOR EACH ROW EXECUTE FUNCTION note_signal('+')",
+    "CREATE TRIGGER s27 AFTER UPDATE ON signals FOR EACH ROW EXECUTE FUNCTION note_signal('=')",
     "CREATE SEQUENCE simulation_ids",
     "DO $do$ DECLARE old text := pg_get_functiondef('make_id(bigint,bigint)'::regprocedure); BEGIN"
     " IF position('gen_random_uuid()' IN old) = 0 THEN RAISE 'make_id() draws otherwise'; END IF;"

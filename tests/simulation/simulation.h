@@ -6,6 +6,7 @@
  *   schedules.c     schedules and the acts of operators on them
  *   schedule_times.c   the times of schedules, also where clocks change
  *   schedule_checks.c  what each call must do to schedules and their firings
+ *   states.c        workflows with states: the acts of persons, and the model of each machine
  *   keys.c          requests with a key mode, and the effect that docs/design/keys.md gives them
  *   file.c          the store's file: a copy of one that was migrated; SQLite for one process of one thread
  *   server.c        the store's database on a PostgreSQL server of the program's own, with our clock
@@ -56,7 +57,9 @@ enum {
     MODE_KEYS = 7, /* keys of one workspace whose requests have a mode */
     SCHEDULES_SIMULATED = 4,
     EXPRESSIONS = 6, /* of cron */
-    EXPECTED_WAITS_MOST = 4096
+    EXPECTED_WAITS_MOST = 4096,
+    STATE_SIGNALS = 2,
+    STATE_VERSIONS = 2 /* of the workflow with states */
 };
 
 /* The invariants of ARCHITECTURE.md, by number, and from 13 on those of the simulation alone. */
@@ -75,7 +78,8 @@ enum invariant {
     WALL_CLOCKS_DECIDE_NOTHING = 11,
     EVERYTHING_IS_ON_RECORD = 12,
     EACH_TIME_FIRES_ONCE = 13, /* of a schedule, in each of its workspaces (docs/design/schedules.md) */
-    THE_MODEL_HOLDS = 14       /* an illegal move, a call that failed without a fault, a broken store_check() */
+    STATES_FOLLOW_THE_DEFINITION = 15, /* and the variables are those of the answers (docs/design/states.md) */
+    THE_MODEL_HOLDS = 14               /* an illegal move, a call that failed without a fault, a broken store_check() */
 };
 
 /* --- changed rows (observer.c) --- */
@@ -85,7 +89,8 @@ enum invariant {
     " starts_refused, deferrals, handovers, cancel_at, waiting_for, extra"
 
 /* A firing has its execution in `status`, its schedule in `rank` and its insertion in `run_at`. A schedule has its id in
- * `rank`, and counters in `fence`, `node_id`, `lane_id` and `priority`. */
+ * `rank`, and counters in `fence`, `node_id`, `lane_id` and `priority`. An action and a signal have their numbers in `rank`,
+ * and outcome and name in `status`. */
 struct change {
     int64_t seq;
     const char *what, *id, *status, *extra;
@@ -93,6 +98,7 @@ struct change {
     int phase, priority, starts_refused, deferrals, handovers;
     bool cancel;
     bool has_reason; /* what it waits for */
+    const char *waiting_for;
 };
 
 /* --- schedules (schedules.c) --- */
@@ -174,6 +180,7 @@ struct mutant {
     bool parks;          /* of a fleet whose engines park */
     bool is_keyed;       /* of a fleet whose clients use key modes */
     bool is_scheduled;   /* of a fleet with schedules */
+    bool has_states;     /* of a fleet with workflows with states */
     const char *says;    /* NULL, or a part of the message with which it must be caught */
     const char *schema;  /* SQL run after the migration: triggers that break things */
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
@@ -203,6 +210,42 @@ struct simulation_result {
 };
 
 void simulation_run(const struct simulation_options *options, struct simulation_result *ret_result);
+
+/* --- the model of one workflow with states (states.c) --- */
+
+struct model_machine {
+    bool is_known; /* its step is on record, or runs */
+    char state[STEP_ID_MAX + 1];
+    struct scripted_variables variables;
+    int64_t note;                          /* a variable that only persons set */
+    int action;                            /* the number of the last one on record */
+    int answers;                           /* those of handlers among them */
+    int failures;                          /* attempts of the state */
+    bool is_retry, is_done, has_failed;    /* the last answer */
+    char awaits[SIGNAL_KEPT_NAME_MAX + 1]; /* "" = no signal; until the answer of the handler that gets it */
+    int64_t wait_due_us;                   /* store time; 0 = none */
+    int sent[STATE_SIGNALS], consumed[STATE_SIGNALS];
+    /* The row of the step. */
+    bool has_row, has_output;
+    char row_state[STEP_ID_MAX + 1], row_status[16], row_signal[SIGNAL_KEPT_NAME_MAX + 1];
+    struct scripted_variables row_variables, row_output;
+    int64_t row_note, row_due_us;
+    /* In the call that is being looked at. */
+    int64_t batch;
+    int consumed_now;
+    int64_t consumed_data;
+    bool is_answered; /* a handler has */
+    char consumed_name[SIGNAL_KEPT_NAME_MAX + 1];
+    char ended_wait[SIGNAL_KEPT_NAME_MAX + 1];
+    int64_t ended_wait_due_us;
+};
+/* The update that is under way. */
+struct asked_update {
+    char id[UUID_TEXT_MAX]; /* "" = none */
+    const char *state;      /* or NULL */
+    bool has_note;
+    int64_t note;
+};
 
 /* --- the model of one item (observer.c) --- */
 
@@ -248,6 +291,7 @@ struct model_item {
     int recorded_parks, recorded_wakes;
     int run_place;       /* of the node that it was assigned to first, since it was pending; -1 = none, or not known */
     struct story *story; /* what was seen of it (story.c) */
+    struct model_machine machine;
 };
 
 /* A key whose requests have modes (keys.c). */
@@ -362,6 +406,7 @@ struct profile {
     bool is_hosted;    /* every other node has no threads: a host calls node_step(), one call for all loops */
     bool is_keyed;     /* clients use key modes */
     bool is_scheduled; /* there are schedules, and the clocks change */
+    bool has_states;   /* some executions are of a workflow with states */
     bool exclusive;    /* dispatch.exclusive: nodes claim only while they hold the lock */
     int64_t retention_us;
 };
@@ -410,6 +455,7 @@ struct simulation {
     struct question *read_lanes;
     struct question *read_group;
     int64_t changes_seen;
+    int64_t observed_from; /* the number of the last change before the call that is being looked at */
     int64_t fence_most;
     struct model_item *items;
     size_t item_count;
@@ -436,6 +482,7 @@ struct simulation {
     bool schedules_are_over;
     struct expected_schedule expected_schedule;
     struct expected_schedule expected_settlements[SCHEDULES_SIMULATED];
+    struct asked_update asked_update;
 };
 
 /* --- world.c --- */
@@ -553,6 +600,22 @@ void schedules_note_item(struct simulation *simulation, struct model_item *item)
 bool schedules_may_cancel(struct simulation *simulation, const struct model_item *item);
 /* After a calm step: nothing that is due waits for longer than the duty sleeps. */
 void schedules_check_promptness(struct simulation *simulation);
+
+/* --- states.c --- */
+
+void states_prepare(struct simulation *simulation);
+void states_act(struct simulation *simulation);
+/* Each wait gets its cause. */
+void states_settle(struct simulation *simulation);
+void states_note_action(struct simulation *simulation, const struct change *change);
+void states_note_row(struct simulation *simulation, const struct change *change);
+void states_note_signal(struct simulation *simulation, const struct change *change);
+/* After each call, of an item that it has touched. */
+void check_states(struct simulation *simulation, struct model_item *item);
+/* A handler that runs under the claim of the item was given its machine. `item` may be NULL. */
+void check_handler(struct simulation *simulation, const struct scripted_entry *entry, struct model_item *item);
+/* At the end: each recorded answer is an action. */
+void check_actions(struct simulation *simulation);
 
 /* --- keys.c --- */
 

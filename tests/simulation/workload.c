@@ -89,6 +89,7 @@ void workload_prepare(struct simulation *simulation)
         (void)snprintf(simulation->workspaces[i].name, sizeof simulation->workspaces[i].name, "workspace-%d", i);
         set_workspace(simulation, i, (int)draw(simulation, 4), 0, -1);
     }
+    states_prepare(simulation);
     schedules_prepare(simulation);
 }
 
@@ -102,6 +103,9 @@ static void draw_request(struct simulation *simulation, struct enqueue_request *
     *request = (struct enqueue_request){.workflow = "flow"};
     if (simulation->profile.is_mixed && drawn(simulation, 6000)) {
         request->workflow = "abroad";
+    }
+    if (simulation->profile.has_states && drawn(simulation, 5000)) { /* else no draw, as for parks */
+        request->workflow = "machine";
     }
     request->workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name;
     request->group = group_names[draw(simulation, simulation->profile.groups)];
@@ -370,12 +374,18 @@ void workload_step(struct simulation *simulation)
     if (simulation->profile.is_scheduled && drawn(simulation, 150)) {
         schedules_act(simulation);
     }
+    if (simulation->profile.has_states && drawn(simulation, 400)) {
+        states_act(simulation);
+    }
 }
 
 void workload_settle(struct simulation *simulation)
 {
     simulation->actor = OUTSIDE;
     schedules_settle(simulation);
+    if (simulation->profile.has_states) {
+        states_settle(simulation);
+    }
     for (int i = 0; i < simulation->profile.workspaces; i++) {
         if (simulation->workspaces[i].paused) {
             set_workspace(simulation, i, -1, 0, 0);

@@ -757,6 +757,7 @@ static void run_to_the_end(struct simulation *simulation)
         check_store(simulation);
         check_times(simulation);
         check_story(simulation);
+        check_actions(simulation);
     }
 }
 

@@ -133,6 +133,7 @@ void ledger_end_run(struct ledger *ledger, struct scripted_entry *entry, int64_t
             ledger_end_step(ledger, entry, i, now_us);
         }
     }
+    entry->action.is_open = false;
     entry->runs_open--;
     ledger->runs_open--;
 }

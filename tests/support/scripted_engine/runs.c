@@ -42,6 +42,7 @@ struct scripted_event *scripted_add_event(struct scripted_world *world, enum eve
 void scripted_free_event(struct scripted_event *event)
 {
     report_free(event->report);
+    machine_free(event->machine);
     free(event);
 }
 
@@ -64,7 +65,7 @@ void scripted_drop_run_events(struct scripted_world *world, const struct run *ru
     for (struct scripted_event **at = &world->events; *at != NULL;) {
         struct scripted_event *event = *at;
         bool of_run = event->kind == EVENT_NEXT || event->kind == EVENT_STEP_END || event->kind == EVENT_PARK ||
-                      event->kind == EVENT_END || event->kind == EVENT_CANCEL;
+                      event->kind == EVENT_WAKE || event->kind == EVENT_END || event->kind == EVENT_CANCEL;
         if (of_run && event->handle == run->handle && event->fence == run->fence && strcmp(event->id, run->id) == 0) {
             *at = event->next;
             scripted_free_event(event);
@@ -172,6 +173,7 @@ void scripted_remove_run(struct scripted_world *world, struct run *run)
         at = &(*at)->next;
     }
     *at = run->next;
+    machine_free(run->machine);
     free(run);
 }
 
@@ -211,16 +213,19 @@ struct report *scripted_new_end_report(const struct run *run, int64_t fence)
     return report;
 }
 
-static void report_end_to_watcher(struct handle *handle, const struct run *run, const struct watch *watch, bool with_step)
+static void report_end_to_watcher(struct handle *handle, struct run *run, const struct watch *watch, bool with_step)
 {
     struct report *report = scripted_new_end_report(run, watch->fence);
-    if (with_step) {
+    enum step_state state = run->end == END_COMPLETED ? STEP_COMPLETED
+                            : run->end == END_FAILED  ? STEP_FAILED
+                                                      : STEP_CANCELLED;
+    if (with_step && run->machine != NULL) {
+        machine_fill_report(handle->world, run, report, state);
+    } else if (with_step) {
         report->has_step = true;
         report->step_index = run->step;
         report->step.attempt = run->attempts[run->step];
-        report->step.state = run->end == END_COMPLETED ? STEP_COMPLETED
-                             : run->end == END_FAILED  ? STEP_FAILED
-                                                       : STEP_CANCELLED;
+        report->step.state = state;
         (void)snprintf(report->step.step, sizeof report->step.step, "step-%d", run->step);
     }
     INVARIANT(handle != NULL);
@@ -230,9 +235,9 @@ static void report_end_to_watcher(struct handle *handle, const struct run *run, 
     report_now(handle, report);
 }
 
-/* The run ends by itself; its watchers get a report. `with_step`: its last step ran until now. */
-static void end_run(struct scripted_world *world, struct run *run, enum end_state end, bool with_step)
+void scripted_end_run(struct scripted_world *world, struct run *run, enum end_state end, bool with_step)
 {
+    INVARIANT(run->state != RUN_ENDED && run->state != RUN_PARKED);
     run->state = RUN_ENDED;
     run->end = end;
     scripted_close_in_ledger(world, run);
@@ -267,7 +272,7 @@ static void begin_next_step(struct scripted_world *world, struct run *run)
         run->state = RUN_ENDLESS;
     } else if (run->entry->steps > 0) {
         run->step = run->entry->steps - 1;
-        end_run(world, run, run->outcome.end, false);
+        scripted_end_run(world, run, run->outcome.end, false);
     } else {
         run->state = RUN_PLAIN;
         scripted_later(world, run, EVENT_END, scripted_now(world) + run->outcome.run_us);
@@ -279,25 +284,33 @@ int64_t scripted_step_us(const struct run *run)
     return run->outcome.run_us / (run->entry->steps > 0 ? run->entry->steps : 1);
 }
 
-/* The report of the start comes before that of the park, and the claim of a suspect is not parked (engine.h). */
-static bool may_park(const struct run *run)
+bool scripted_may_park(const struct run *run)
 {
     const struct watch *watch = run->handle == NULL ? NULL : scripted_find_watch(run->handle, run->id);
-    return run->outcome.parks && !run->is_suspect && watch != NULL && watch->started && watch->fence == run->fence;
+    return !run->is_suspect && watch != NULL && watch->started && watch->fence == run->fence;
 }
 
-/* All of the run waits: it leaves the engine. */
-static void park_run(struct scripted_world *world, struct run *run)
+void scripted_park_run(struct scripted_world *world, struct run *run, int64_t delay_us, enum wait_kind waiting_for)
 {
     struct report *report = report_new(REPORT_PARKED, run->id, run->fence);
-    INVARIANT(report != NULL);
-    report->delay_us = run->outcome.park_us;
-    report->waiting_for = run->entry->steps > 0 ? WAIT_RETRY : WAIT_SLEEP;
-    report->signals_seen = run->signals_seen;
+    INVARIANT(report != NULL && delay_us >= 0);
+    report->delay_us = delay_us;
+    report->waiting_for = waiting_for;
+    report->signals_seen = run->machine == NULL ? run->signals_seen : machine_signals_seen(run->machine);
     run->state = RUN_PARKED;
-    run->entry->parked_until_us = time_add(scripted_now(world), run->outcome.park_us);
+    run->entry->parked_until_us = time_add(scripted_now(world), delay_us);
     scripted_close_in_ledger(world, run);
     report_now(run->handle, report);
+}
+
+static bool may_park(const struct run *run)
+{
+    return run->outcome.parks && scripted_may_park(run);
+}
+
+static void park_run(struct scripted_world *world, struct run *run)
+{
+    scripted_park_run(world, run, run->outcome.park_us, run->entry->steps > 0 ? WAIT_RETRY : WAIT_SLEEP);
 }
 
 static void finish_step(struct scripted_world *world, struct run *run)
@@ -308,7 +321,7 @@ static void finish_step(struct scripted_world *world, struct run *run)
         run->state = RUN_WAITS_PARK;
         report_step(run, STEP_WAITING);
     } else if (last && !run->outcome.never_ends && (run->outcome.end_carries_step || run->outcome.end == END_FAILED)) {
-        end_run(world, run, run->outcome.end, true);
+        scripted_end_run(world, run, run->outcome.end, true);
     } else {
         run->state = RUN_WAITS_RESULT;
         report_step(run, STEP_COMPLETED);
@@ -320,7 +333,7 @@ bool scripted_lease_is_over(const struct scripted_world *world, const struct han
     return world->kind == SCRIPTED_IN_NODE && handle->lease_end_us <= scripted_now(world);
 }
 
-static struct run *begin_run(struct scripted_world *world, struct handle *owner, const struct scripted_event *arrival)
+static struct run *begin_run(struct scripted_world *world, struct handle *owner, struct scripted_event *arrival)
 {
     struct run *run = calloc(1, sizeof *run);
     INVARIANT(run != NULL);
@@ -335,7 +348,12 @@ static struct run *begin_run(struct scripted_world *world, struct handle *owner,
     run->signals_seen = arrival->signals_seen;
     memcpy(run->done, arrival->done, sizeof run->done);
     memcpy(run->attempts, arrival->attempts, sizeof run->attempts);
-    if (run->entry->steps < 0) {
+    run->machine = arrival->machine;
+    arrival->machine = NULL;
+    if (run->machine != NULL) {
+        INVARIANT(world->kind == SCRIPTED_IN_NODE);
+        run->entry->steps = 1;
+    } else if (run->entry->steps < 0) {
         run->entry->steps = world->kind == SCRIPTED_SHARED ? 0 : run->outcome.steps;
     }
     run->next = world->runs;
@@ -467,12 +485,17 @@ static void execute_event(struct scripted_world *world, struct scripted_event *e
         deliver_report(event->handle, event);
         break;
     case EVENT_NEXT:
-        if (current && (run->state == RUN_BEGINS || run->state == RUN_WAITS_RESULT)) {
+    case EVENT_WAKE:
+        if (current && run->machine != NULL) {
+            machine_go_on(world, run);
+        } else if (current && (run->state == RUN_BEGINS || run->state == RUN_WAITS_RESULT)) {
             begin_next_step(world, run);
         }
         break;
     case EVENT_STEP_END:
-        if (current && run->state == RUN_IN_STEP) {
+        if (current && run->state == RUN_IN_STEP && run->machine != NULL) {
+            machine_answer(world, run);
+        } else if (current && run->state == RUN_IN_STEP) {
             finish_step(world, run);
         }
         break;
@@ -485,13 +508,14 @@ static void execute_event(struct scripted_world *world, struct scripted_event *e
         if (current && run->state == RUN_PLAIN && run->entry->steps == 0 && may_park(run)) {
             park_run(world, run);
         } else if (current && (run->state == RUN_PLAIN || run->state == RUN_ENDLESS)) {
-            end_run(world, run, run->outcome.end, false);
+            scripted_end_run(world, run, run->outcome.end, false);
         }
         break;
     case EVENT_CANCEL:
         if (current && run->state != RUN_ENDED && run->state != RUN_PARKED && run->state != RUN_KILLED &&
             run->state != RUN_GIVEN_BACK) {
-            end_run(world, run, END_CANCELLED, run->state == RUN_IN_STEP);
+            bool has_step = run->machine != NULL ? machine_has_begun(run->machine) : run->state == RUN_IN_STEP;
+            scripted_end_run(world, run, END_CANCELLED, has_step);
         }
         break;
     case EVENT_END_REPORT:

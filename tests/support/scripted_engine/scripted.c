@@ -21,7 +21,8 @@
 static void copy_steps(struct scripted_world *world, struct scripted_entry *entry, const struct engine_start *start,
                        struct scripted_event *arrival)
 {
-    for (size_t i = 0; i < start->step_count; i++) {
+    arrival->machine = world->kind == SCRIPTED_IN_NODE ? machine_new(world, start) : NULL;
+    for (size_t i = 0; i < start->step_count && arrival->machine == NULL; i++) {
         int index = (int)strtol(start->steps[i].step + strlen("step-"), NULL, 10);
         INVARIANT(index >= 0 && index < SCRIPTED_STEPS_MOST);
         arrival->attempts[index] = start->steps[i].attempt;
@@ -106,12 +107,33 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
         event->outcome = arrival.outcome;
         event->cancel_requested = arrival.cancel_requested;
         event->is_suspect = arrival.is_suspect;
+        event->machine = arrival.machine;
+        arrival.machine = NULL;
         event->signals_seen = arrival.signals_seen;
         memcpy(event->done, arrival.done, sizeof event->done);
         memcpy(event->attempts, arrival.attempts, sizeof event->attempts);
         entry->on_the_way++;
     }
+    machine_free(arrival.machine);
     return WEIR_OK;
+}
+
+/* Only workflows with states wait for signals in the engine. One that comes before the run is kept for it. */
+static void scripted_signal(struct engine *engine, const char *id, int64_t fence, const struct signal_record *signal)
+{
+    struct handle *handle = handle_of(engine);
+    struct scripted_world *world = handle->world;
+    struct run *run = scripted_find_run(world, handle, id);
+    for (struct scripted_event *event = world->events; event != NULL && !handle->crashed; event = event->next) {
+        if (event->kind == EVENT_ARRIVAL && event->handle == handle && event->machine != NULL && event->fence == fence &&
+            strcmp(event->id, id) == 0) {
+            (void)machine_keep_signal(event->machine, signal);
+        }
+    }
+    if (!handle->crashed && run != NULL && run->fence == fence && run->machine != NULL &&
+        machine_keep_signal(run->machine, signal) && run->state == RUN_SLEEPS) {
+        scripted_later(world, run, EVENT_WAKE, scripted_now(world));
+    }
 }
 
 static void scripted_cancel(struct engine *engine, const char *id, int64_t fence)
@@ -151,6 +173,10 @@ static void scripted_abandon(struct engine *engine, const char *id, int64_t fenc
 
 static void handle_recorded_step(struct scripted_world *world, struct run *run, const struct recorded *recorded)
 {
+    if (run->machine != NULL && recorded->status == WEIR_OK) {
+        machine_recorded(world, run);
+        return;
+    }
     if (recorded->step_index != run->step ||
         (run->state != RUN_WAITS_BEGIN && run->state != RUN_WAITS_RESULT && run->state != RUN_WAITS_PARK)) {
         return;
@@ -190,6 +216,8 @@ static void handle_recorded(struct handle *handle, const struct recorded *record
     }
     if (world->kind == SCRIPTED_IN_NODE && run != NULL && run->fence == recorded->fence) {
         if (over) {
+            bool is_answer = run->machine != NULL && machine_take_reported(run->machine);
+            run->entry->answers_durable += is_answer && recorded->status == WEIR_OK && recorded->kind == REPORT_ENDED;
             scripted_remove_run(world, run);
         } else if (recorded->kind == REPORT_STEP) {
             handle_recorded_step(world, run, recorded);
@@ -313,6 +341,7 @@ static const struct engine_operations in_node_operations = {
     .features = ENGINE_DIES_WITH_NODE | ENGINE_RECORDS_STEPS,
     .start = scripted_start,
     .cancel = scripted_cancel,
+    .signal = scripted_signal,
     .abandon = scripted_abandon,
     .recorded = scripted_recorded,
     .free_capacity = scripted_room,

@@ -12,6 +12,10 @@
  * A shared world may be given a target, as a service and a namespace have (scripted_world_locate()): then its handles are
  * engines of that name. A world without a target stands for an engine inside of nodes.
  *
+ * A definition with `states` (SCRIPTED_IN_NODE) runs as one step, as docs/design/states.md describes (machine.c). The
+ * answers of its handlers are drawn from the world's random numbers: next states, delays, waits for signals, retries,
+ * failures, the end. A calm world goes to the end. Of the outcome only the start and the cancel count.
+ *
  * Each start has an outcome: pushed by scripted_world_push() in the order of the starts, else drawn from the plan. The
  * engine reports only true facts. It refuses only an execution that does not run, and reports "unreachable" only when that
  * request was not sent; an earlier request of the same id may have arrived.
@@ -79,6 +83,25 @@ struct scripted_plan {
 
 enum { SCRIPTED_STEPS_MOST = 8 };
 
+/* --- workflows with states (machine.c) --- */
+
+/* What a handler of a state reads and writes, beside variables that it leaves alone. */
+struct scripted_variables {
+    int64_t count; /* answers */
+    int64_t sum;   /* scripted_sum() over the numbers of the actions */
+    int64_t got;   /* the sum of the data of the signals that were used up */
+};
+int64_t scripted_sum(int64_t sum, int64_t action);
+
+/* The last run of a handler. */
+struct scripted_action {
+    bool is_open; /* it has not answered, and was not killed */
+    int64_t fence;
+    int number;
+    char state[STEP_ID_MAX + 1];
+    struct scripted_variables variables;
+};
+
 /* --- the ledger --- */
 
 struct scripted_step_entry {
@@ -110,6 +133,9 @@ struct scripted_entry {
     int on_the_way;           /* requests that are sent and not arrived: no refusal while there is one */
     int steps;                /* -1 until the first run */
     struct scripted_step_entry step[SCRIPTED_STEPS_MOST];
+    struct scripted_action action; /* of a workflow with states, whose step is step[0] */
+    int answers;                   /* of its handlers */
+    int answers_durable;           /* those of which the store has acknowledged the record */
 };
 
 /* --- the world --- */

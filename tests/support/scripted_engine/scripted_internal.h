@@ -1,5 +1,5 @@
-/* The inside of the scripted engine, shared by its files: runs.c (events and runs), outcomes.c (the outcome of a
- * start) and scripted.c (the engine's verbs, and the world). No other file includes it. */
+/* The inside of the scripted engine, shared by its files: runs.c (events and runs), machine.c (workflows with states),
+ * outcomes.c (the outcome of a start) and scripted.c (the engine's verbs, and the world). No other file includes it. */
 #ifndef WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_INTERNAL_H
 #define WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_INTERNAL_H
 
@@ -19,6 +19,7 @@ enum run_state {
     RUN_IN_STEP,
     RUN_WAITS_RESULT, /* for the step's result to be on record */
     RUN_WAITS_PARK,   /* for the step's wait to be on record */
+    RUN_SLEEPS,       /* of states: until its time or a signal, in the engine */
     RUN_PARKED,       /* it is over; its report is on its way */
     RUN_ENDED,        /* its end is reported or on its way */
     RUN_KILLED,       /* by its keeper; given back once the node has a lease again */
@@ -26,6 +27,7 @@ enum run_state {
 };
 
 struct handle;
+struct machine;
 
 struct run {
     struct run *next;
@@ -43,7 +45,8 @@ struct run {
     bool done[SCRIPTED_STEPS_MOST];
     int64_t signals_seen; /* at the claim; a later signal is ignored, so the store wakes the run that parks behind it */
     bool is_suspect;
-    bool open; /* in the ledger */
+    bool open;               /* in the ledger */
+    struct machine *machine; /* of a workflow with states, or NULL; owned */
 };
 
 /* A handle holds the claim of an id: it gets the reports of that execution. */
@@ -72,6 +75,7 @@ enum event_kind {
     EVENT_NEXT,
     EVENT_STEP_END,
     EVENT_PARK,
+    EVENT_WAKE, /* of states */
     EVENT_END,
     EVENT_CANCEL,
     EVENT_END_REPORT
@@ -92,6 +96,7 @@ struct scripted_event {
     bool is_suspect;
     bool done[SCRIPTED_STEPS_MOST];
     int attempts[SCRIPTED_STEPS_MOST];
+    struct machine *machine; /* ARRIVAL: that of the run; owned */
 };
 
 struct scripted_world {
@@ -164,5 +169,33 @@ int64_t scripted_drain(struct scripted_world *world, const struct handle *handle
 /* The outcome of one start: the next pushed one, or drawn; never a refusal while an earlier request is on its way. */
 void scripted_draw_outcome(struct scripted_world *world, const struct scripted_entry *entry,
                            struct scripted_outcome *outcome);
+/* The report of the start comes before that of the park, and the claim of a suspect is not parked (engine.h). */
+bool scripted_may_park(const struct run *run);
+/* All of the run waits for this long: it leaves the engine. */
+void scripted_park_run(struct scripted_world *world, struct run *run, int64_t delay_us, enum wait_kind waiting_for);
+/* The run ends by itself; its watchers get a report. `with_step`: its last step ran until now. */
+void scripted_end_run(struct scripted_world *world, struct run *run, enum end_state end, bool with_step);
+
+/* --- machine.c --- */
+
+/* The machine of this start; NULL: its definition has no states. */
+struct machine *machine_new(const struct scripted_world *world, const struct engine_start *start);
+/* Takes NULL. */
+void machine_free(struct machine *machine);
+bool machine_has_begun(const struct machine *machine);
+/* The run begins, or its wait is on record, or its time has come: it sleeps, or begins an attempt. Reports. */
+void machine_go_on(struct scripted_world *world, struct run *run);
+/* The handler answers. Reports. */
+void machine_answer(struct scripted_world *world, struct run *run);
+/* The report of the step is durable. */
+void machine_recorded(struct scripted_world *world, struct run *run);
+/* Keeps a signal; one that comes again changes nothing. True: a run that sleeps has something to do. */
+bool machine_keep_signal(struct machine *machine, const struct signal_record *signal);
+/* The number of the last signal that it has got. */
+int64_t machine_signals_seen(const struct machine *machine);
+/* The step of a report. */
+void machine_fill_report(struct scripted_world *world, struct run *run, struct report *report, enum step_state state);
+/* True once, behind a report with the answer of a handler. */
+bool machine_take_reported(struct machine *machine);
 
 #endif
