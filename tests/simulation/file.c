@@ -84,24 +84,36 @@ static void tune_sqlite(void)
     "CREATE TRIGGER simulation_" number " AFTER " act " ON workflow_node_executions WHEN NEW.step = 'state' BEGIN"         \
     " INSERT INTO simulation_changes (" MACHINE_COLUMNS ") VALUES ('machine', NEW.execution_id, NEW.status, NEW.attempt,"  \
     " NEW.fence, NEW.failures, NEW.due_at, NEW.signal, " MACHINE_TEXT("NEW.variables", "NEW.output") "); END;"
-static const char states_schema[] =
-    MACHINE_TRIGGER("20", "INSERT") MACHINE_TRIGGER("21", "UPDATE")
-    "CREATE TRIGGER simulation_22 AFTER INSERT ON workflow_executions WHEN NEW.step = 'state' BEGIN INSERT INTO"
-    " simulation_changes (" MACHINE_COLUMNS ") VALUES ('machine', NEW.id, NEW.step_status, NEW.step_attempt, NEW.fence,"
-    " NEW.step_failures, NULL, NULL, " MACHINE_TEXT("NEW.step_variables", "NEW.step_output") "); END;"
-    "CREATE TRIGGER simulation_23 AFTER INSERT ON workflow_actions BEGIN INSERT INTO simulation_changes"
-    " (what, id, status, rank, fence, node_id, extra) VALUES ('action+', NEW.execution_id, NEW.outcome, NEW.action,"
-    " NEW.fence, NEW.node_id, '{\"state\":\"' || NEW.state || '\",\"next\":\"' || coalesce(NEW.next_state, '') ||"
-    " '\",\"actor\":\"' || coalesce(NEW.actor, '') || '\"}'); END;"
-    "CREATE TRIGGER simulation_24 AFTER UPDATE ON workflow_actions BEGIN INSERT INTO simulation_changes"
-    " (what, id, rank) VALUES ('action=', NEW.execution_id, NEW.action); END;"
-    "CREATE TRIGGER simulation_25 AFTER DELETE ON workflow_actions BEGIN INSERT INTO simulation_changes"
-    " (what, id, rank) VALUES ('action-', OLD.execution_id, OLD.action); END;"
-    "CREATE TRIGGER simulation_26 AFTER INSERT ON signals BEGIN INSERT INTO simulation_changes"
-    " (what, id, status, rank, extra) VALUES ('signal+', NEW.execution_id, NEW.name, NEW.seq, NEW.data); END;"
-    "CREATE TRIGGER simulation_27 AFTER UPDATE ON signals BEGIN INSERT INTO simulation_changes"
-    " (what, id, status, rank, phase, extra) VALUES ('signal=', NEW.execution_id, NEW.name, NEW.seq,"
-    " OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL, NEW.data); END;";
+static const char states_schema[] = MACHINE_TRIGGER("20", "INSERT") MACHINE_TRIGGER(
+    "21",
+    "UPDATE") "CREATE TRIGGER simulation_22 AFTER INSERT ON workflow_executions WHEN NEW.step = 'state' BEGIN INSERT INTO"
+              " simulation_changes (" MACHINE_COLUMNS
+              ") VALUES ('machine', NEW.id, NEW.step_status, NEW.step_attempt, NEW.fence,"
+              " NEW.step_failures, NULL, NULL, " MACHINE_TEXT(
+                  "NEW.step_variables",
+                  "NEW.step_output") "); END;"
+                                     "CREATE TRIGGER simulation_23 AFTER INSERT ON workflow_actions BEGIN INSERT INTO "
+                                     "simulation_changes"
+                                     " (what, id, status, rank, fence, node_id, extra) VALUES ('action+', "
+                                     "NEW.execution_id, NEW.outcome, NEW.action,"
+                                     " NEW.fence, NEW.node_id, '{\"state\":\"' || NEW.state || '\",\"next\":\"' || "
+                                     "coalesce(NEW.next_state, '') ||"
+                                     " '\",\"actor\":\"' || coalesce(NEW.actor, '') || '\"}'); END;"
+                                     "CREATE TRIGGER simulation_24 AFTER UPDATE ON workflow_actions BEGIN INSERT INTO "
+                                     "simulation_changes"
+                                     " (what, id, rank) VALUES ('action=', NEW.execution_id, NEW.action); END;"
+                                     "CREATE TRIGGER simulation_25 AFTER DELETE ON workflow_actions BEGIN INSERT INTO "
+                                     "simulation_changes"
+                                     " (what, id, rank) VALUES ('action-', OLD.execution_id, OLD.action); END;"
+                                     "CREATE TRIGGER simulation_26 AFTER INSERT ON signals BEGIN INSERT INTO "
+                                     "simulation_changes"
+                                     " (what, id, status, rank, extra) VALUES ('signal+', NEW.execution_id, NEW.name, "
+                                     "NEW.seq, NEW.data); END;"
+                                     "CREATE TRIGGER simulation_27 AFTER UPDATE ON signals BEGIN INSERT INTO "
+                                     "simulation_changes"
+                                     " (what, id, status, rank, phase, extra) VALUES ('signal=', NEW.execution_id, "
+                                     "NEW.name, NEW.seq,"
+                                     " OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL, NEW.data); END;";
 
 static const char schema[] =
     "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "

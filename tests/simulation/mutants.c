@@ -10,15 +10,13 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "queue/limits.h"
-#include "simulation/simulation.h"
-#include "store/driver.h"
+#include "simulation/mutants.h"
 
 enum { UNHARMED_SEEDS = 12, UNHARMED_SEEDS_POSTGRES = 2, SEEDS_MOST = 80, STEPS = 700, FIRST_SEED = 5000 };
-#define CAUGHT_BY(invariant) (1U << (unsigned)(invariant))
 
 /* --- by SQL --- */
 
-static bool change(sqlite3 *database, const char *sql)
+bool mutant_change(sqlite3 *database, const char *sql)
 {
     char *message = NULL;
     (void)sqlite3_busy_timeout(database, 1000);
@@ -29,40 +27,41 @@ static bool change(sqlite3 *database, const char *sql)
     return sqlite3_changes(database) > 0;
 }
 
-static bool later(const struct simulation *simulation)
+bool mutant_is_later(const struct simulation *simulation)
 {
     return simulation->step > 60;
 }
 
 static bool lose_a_slot(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE books SET held = held - 1 WHERE lane_id ="
-                                                 " (SELECT lane_id FROM books WHERE held > 0 LIMIT 1)");
+    return mutant_is_later(simulation) && mutant_change(database, "UPDATE books SET held = held - 1 WHERE lane_id ="
+                                                                  " (SELECT lane_id FROM books WHERE held > 0 LIMIT 1)");
 }
 
 static bool leak_a_slot(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) &&
-           change(database, "UPDATE books SET held = held + 1 WHERE lane_id = (SELECT lane_id FROM books LIMIT 1)");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "UPDATE books SET held = held + 1 WHERE lane_id = (SELECT lane_id FROM books LIMIT 1)");
 }
 
 static bool rewrite_an_end(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) &&
-           change(database, "UPDATE workflow_executions SET status = 'FAILED' WHERE id ="
-                            " (SELECT id FROM workflow_executions WHERE status = 'COMPLETED' LIMIT 1)");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "UPDATE workflow_executions SET status = 'FAILED' WHERE id ="
+                                   " (SELECT id FROM workflow_executions WHERE status = 'COMPLETED' LIMIT 1)");
 }
 
 /* With its books in order, so that only the missing item tells. */
 static bool lose_an_item(struct simulation *simulation, sqlite3 *database)
 {
-    if (!later(simulation) ||
-        !change(database,
-                "CREATE TEMP TABLE lost AS SELECT id, lane_id, workspace_id FROM workflow_execution_queue"
-                " WHERE phase = 0 LIMIT 1; DELETE FROM workflow_execution_queue WHERE id IN (SELECT id FROM lost)")) {
+    if (!mutant_is_later(simulation) ||
+        !mutant_change(
+            database, "CREATE TEMP TABLE lost AS SELECT id, lane_id, workspace_id FROM workflow_execution_queue"
+                      " WHERE phase = 0 LIMIT 1; DELETE FROM workflow_execution_queue WHERE id IN (SELECT id FROM lost)")) {
         return false;
     }
-    (void)change(database, "INSERT INTO news (kind, at, lanes) SELECT 2, 0, json_array(json_array(lane_id, -1)) FROM lost");
+    (void)mutant_change(database,
+                        "INSERT INTO news (kind, at, lanes) SELECT 2, 0, json_array(json_array(lane_id, -1)) FROM lost");
     return true;
 }
 
@@ -70,34 +69,38 @@ static bool lose_an_item(struct simulation *simulation, sqlite3 *database)
  */
 static bool put_back_the_claimed(struct simulation *simulation, sqlite3 *database)
 {
-    (void)change(database, "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.node_id"
-                           " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
-    if (!later(simulation) ||
-        !change(database, "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, node_id = 0"
-                          " WHERE id IN (SELECT id FROM stale)")) {
+    (void)mutant_change(database,
+                        "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.node_id"
+                        " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
+    if (!mutant_is_later(simulation) ||
+        !mutant_change(database, "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, node_id = 0"
+                                 " WHERE id IN (SELECT id FROM stale)")) {
         return false;
     }
-    (void)change(database, "INSERT INTO news (kind, at, node_id, lanes) SELECT 3, 0, node_id,"
-                           " json_array(json_array(lane_id, 1, -9223372036854775807, -1, 0, 0, 0, 0, -1)) FROM stale");
+    (void)mutant_change(database,
+                        "INSERT INTO news (kind, at, node_id, lanes) SELECT 3, 0, node_id,"
+                        " json_array(json_array(lane_id, 1, -9223372036854775807, -1, 0, 0, 0, 0, -1)) FROM stale");
     return true;
 }
 
 static bool let_one_jump_the_queue(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE workflow_execution_queue SET rank = rank - 100000000000 WHERE id ="
-                                                 " (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "UPDATE workflow_execution_queue SET rank = rank - 100000000000 WHERE id ="
+                                   " (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
 }
 
 /* A ready item goes to the waiting ones, with the books in order. */
 static bool put_one_off(struct simulation *simulation, sqlite3 *database)
 {
-    (void)change(database, "DROP TABLE IF EXISTS temp.late; CREATE TEMP TABLE late AS SELECT q.id, q.lane_id"
-                           " FROM workflow_execution_queue q WHERE q.phase = 0 LIMIT 1");
-    if (!later(simulation) || !change(database, "UPDATE workflow_execution_queue SET phase = 1, due_at = rank + 600000000"
-                                                " WHERE id IN (SELECT id FROM late)")) {
+    (void)mutant_change(database, "DROP TABLE IF EXISTS temp.late; CREATE TEMP TABLE late AS SELECT q.id, q.lane_id"
+                                  " FROM workflow_execution_queue q WHERE q.phase = 0 LIMIT 1");
+    if (!mutant_is_later(simulation) ||
+        !mutant_change(database, "UPDATE workflow_execution_queue SET phase = 1, due_at = rank + 600000000"
+                                 " WHERE id IN (SELECT id FROM late)")) {
         return false;
     }
-    (void)change(
+    (void)mutant_change(
         database,
         "INSERT INTO news (kind, at, lanes) SELECT 2, 0, json_array(json_array(lane_id, -1, 0, 0, 0, 1)) FROM late");
     return true;
@@ -105,72 +108,58 @@ static bool put_one_off(struct simulation *simulation, sqlite3 *database)
 
 static bool charge_one_that_waits(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) &&
-           change(database, "UPDATE workflow_execution_queue SET starts_refused = starts_refused + 1"
-                            " WHERE id = (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "UPDATE workflow_execution_queue SET starts_refused = starts_refused + 1"
+                                   " WHERE id = (SELECT id FROM workflow_execution_queue WHERE phase = 0 LIMIT 1)");
 }
 
 static bool rewrite_a_step(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) &&
-           change(database, "UPDATE workflow_node_executions SET output = '1' WHERE (execution_id, step) IN"
-                            " (SELECT execution_id, step FROM workflow_node_executions"
-                            "  WHERE finished_at IS NOT NULL LIMIT 1)");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "UPDATE workflow_node_executions SET output = '1' WHERE (execution_id, step) IN"
+                                   " (SELECT execution_id, step FROM workflow_node_executions"
+                                   "  WHERE finished_at IS NOT NULL LIMIT 1)");
 }
 
 static bool turn_the_clock_back(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE store_state SET clock_offset = clock_offset - 2000000,"
-                                                 " clock_high = clock_high - 10000000 WHERE EXISTS"
-                                                 " (SELECT 1 FROM workflow_execution_queue)");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "UPDATE store_state SET clock_offset = clock_offset - 2000000,"
+                                   " clock_high = clock_high - 10000000 WHERE EXISTS"
+                                   " (SELECT 1 FROM workflow_execution_queue)");
 }
 
 static bool drop_the_record(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "DELETE FROM workflow_execution_events WHERE seq = 1 AND execution_id IN"
-                                                 " (SELECT id FROM workflow_executions LIMIT 20)");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "DELETE FROM workflow_execution_events WHERE seq = 1 AND execution_id IN"
+                                   " (SELECT id FROM workflow_executions LIMIT 20)");
 }
 
 /* A number that does not follow the plan. */
 static bool raise_a_cap(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE workspaces SET slots_max = slots_max + 5");
+    return mutant_is_later(simulation) && mutant_change(database, "UPDATE workspaces SET slots_max = slots_max + 5");
 }
 
 /* --- by a verb that does something else --- */
 
-static const struct store_driver *real_driver(const struct simulation *simulation)
+const struct store_driver *mutant_driver(const struct simulation *simulation)
 {
     return store_drivers[simulation->options.store == SIMULATED_POSTGRES ? 1 : 0];
 }
 
 /* Writes a copy of the set, which the mutant has altered. */
-static enum weir_status record_forged(const struct simulation *simulation, struct store *store, int64_t node_id,
-                                      struct record *forged, struct record *records, size_t count,
-                                      struct record_summary *ret_summary, struct weir_error *error)
+enum weir_status mutant_record(const struct simulation *simulation, struct store *store, int64_t node_id,
+                               struct record *forged, struct record *records, size_t count,
+                               struct record_summary *ret_summary, struct weir_error *error)
 {
-    enum weir_status status = real_driver(simulation)->record(store, node_id, forged, count, ret_summary, error);
+    enum weir_status status = mutant_driver(simulation)->record(store, node_id, forged, count, ret_summary, error);
     for (size_t i = 0; i < count; i++) {
         records[i].status = forged[i].status;
     }
     free(forged);
     return status;
-}
-
-/* Every record is written under the fence that the row has now: the check of the fence is gone. */
-static enum weir_status record_under_any_fence(struct simulation *simulation, struct store *store, int64_t node_id,
-                                               struct record *records, size_t count, struct record_summary *ret_summary,
-                                               struct weir_error *error)
-{
-    struct record *forged = calloc(count, sizeof *forged);
-    INVARIANT(forged != NULL);
-    for (size_t i = 0; i < count; i++) {
-        const struct model_item *item = observer_find(simulation, records[i].id);
-        forged[i] = records[i];
-        forged[i].fence = item != NULL && item->place == PLACE_LIVE ? item->fence : records[i].fence;
-        simulation->result->tampered = simulation->result->tampered || forged[i].fence != records[i].fence;
-    }
-    return record_forged(simulation, store, node_id, forged, records, count, ret_summary, error);
 }
 
 /* A parked item is due at once. */
@@ -184,14 +173,14 @@ static enum weir_status record_without_waits(struct simulation *simulation, stru
         forged[i] = records[i];
         forged[i].delay_us = records[i].kind == RECORD_PARKED ? 0 : records[i].delay_us;
     }
-    return record_forged(simulation, store, node_id, forged, records, count, ret_summary, error);
+    return mutant_record(simulation, store, node_id, forged, records, count, ret_summary, error);
 }
 
 /* Every other minute the scheduler does not learn of new items. */
 static enum weir_status lose_the_news(struct simulation *simulation, struct store *store, struct schedule_call *call,
                                       struct arena *arena, struct schedule_answer *answer, struct weir_error *error)
 {
-    enum weir_status status = real_driver(simulation)->schedule(store, call, arena, answer, error);
+    enum weir_status status = mutant_driver(simulation)->schedule(store, call, arena, answer, error);
     bool loses = simulation->boot_us / (60 * MICROSECONDS_PER_SECOND) % 2 != 0;
     size_t kept = 0;
     for (size_t i = 0; status == WEIR_OK && loses && i < answer->fact_count; i++) {
@@ -209,7 +198,7 @@ static enum weir_status lose_the_news(struct simulation *simulation, struct stor
 static enum weir_status load_without_held(struct simulation *simulation, struct store *store, struct schedule_call *call,
                                           struct arena *arena, struct schedule_answer *answer, struct weir_error *error)
 {
-    enum weir_status status = real_driver(simulation)->schedule(store, call, arena, answer, error);
+    enum weir_status status = mutant_driver(simulation)->schedule(store, call, arena, answer, error);
     size_t kept = 0;
     for (size_t i = 0; status == WEIR_OK && i < answer->fact_count; i++) {
         if (answer->facts[i].kind == FACT_HELD) {
@@ -230,13 +219,13 @@ static enum weir_status schedule_under_any_epoch(struct simulation *simulation, 
     struct role_state role;
     struct role_request request = {.act = ROLE_READ};
     int64_t epoch = call->epoch;
-    enum weir_status status = real_driver(simulation)->role(store, &request, &role, error);
+    enum weir_status status = mutant_driver(simulation)->role(store, &request, &role, error);
     if (status != WEIR_OK) {
         return status;
     }
     simulation->result->tampered = simulation->result->tampered || role.epoch != epoch;
     call->epoch = role.epoch;
-    status = real_driver(simulation)->schedule(store, call, arena, answer, error);
+    status = mutant_driver(simulation)->schedule(store, call, arena, answer, error);
     call->epoch = epoch;
     return status;
 }
@@ -246,7 +235,7 @@ static enum weir_status schedule_over_the_cap(struct simulation *simulation, str
                                               struct schedule_call *call, struct arena *arena,
                                               struct schedule_answer *answer, struct weir_error *error)
 {
-    enum weir_status status = real_driver(simulation)->schedule(store, call, arena, answer, error);
+    enum weir_status status = mutant_driver(simulation)->schedule(store, call, arena, answer, error);
     for (size_t i = 0; status == WEIR_OK && i < call->read_count; i++) {
         call->reads[i].slots_max += 2;
         simulation->result->tampered = true;
@@ -259,7 +248,7 @@ static enum weir_status schedule_without_the_head(struct simulation *simulation,
                                                   struct schedule_call *call, struct arena *arena,
                                                   struct schedule_answer *answer, struct weir_error *error)
 {
-    enum weir_status status = real_driver(simulation)->schedule(store, call, arena, answer, error);
+    enum weir_status status = mutant_driver(simulation)->schedule(store, call, arena, answer, error);
     for (size_t i = 0; status == WEIR_OK && i < call->read_count; i++) {
         if (call->reads[i].count > 2) {
             call->reads[i].heads++;
@@ -289,15 +278,15 @@ static enum weir_status recover_the_living(struct simulation *simulation, struct
 {
     struct recover_options hasty = *options;
     sqlite3 *database;
-    if (later(simulation) && !simulation->result->tampered && !options->look_only) {
+    if (mutant_is_later(simulation) && !simulation->result->tampered && !options->look_only) {
         char sql[160];
         INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
         (void)snprintf(sql, sizeof sql, "UPDATE nodes SET expires_at = 0 WHERE dead_at IS NULL AND id <> %lld",
                        (long long)options->node_id);
-        simulation->result->tampered = change(database, sql);
+        simulation->result->tampered = mutant_change(database, sql);
         (void)sqlite3_close(database);
     }
-    return real_driver(simulation)->recover(store, &hasty, ret_result, error);
+    return mutant_driver(simulation)->recover(store, &hasty, ret_result, error);
 }
 
 /* A node looks at its wall clock, and recovers nobody in odd hours. */
@@ -310,7 +299,7 @@ static enum weir_status recover_in_even_hours(struct simulation *simulation, str
         *ret_result = (struct recover_result){0};
         return WEIR_OK;
     }
-    return real_driver(simulation)->recover(store, options, ret_result, error);
+    return mutant_driver(simulation)->recover(store, options, ret_result, error);
 }
 
 /* The keys of a set are lost on the way. */
@@ -319,12 +308,13 @@ static enum weir_status enqueue_without_keys(struct simulation *simulation, stru
                                              struct enqueue_result *results, struct weir_error *error)
 {
     sqlite3 *database;
-    if (later(simulation)) {
+    if (mutant_is_later(simulation)) {
         INVARIANT(sqlite3_open(simulation->path, &database) == SQLITE_OK);
-        simulation->result->tampered = change(database, "DELETE FROM idempotency_keys") || simulation->result->tampered;
+        simulation->result->tampered =
+            mutant_change(database, "DELETE FROM idempotency_keys") || simulation->result->tampered;
         (void)sqlite3_close(database);
     }
-    return real_driver(simulation)->enqueue(store, requests, count, results, error);
+    return mutant_driver(simulation)->enqueue(store, requests, count, results, error);
 }
 
 /* --- modes of keys --- */
@@ -341,7 +331,7 @@ static enum weir_status enqueue_forged(struct simulation *simulation, struct sto
         alter(&forged[i]);
         simulation->result->tampered = simulation->result->tampered || forged[i].key_mode != requests[i].key_mode;
     }
-    return real_driver(simulation)->enqueue(store, forged, count, results, error);
+    return mutant_driver(simulation)->enqueue(store, forged, count, results, error);
 }
 
 static void drop_key(struct enqueue_request *request)
@@ -402,7 +392,7 @@ static enum weir_status advance_without_firing(struct simulation *simulation, st
 {
     simulation->result->tampered = simulation->result->tampered || advance->fire_count > 0;
     advance->fire_count = 0;
-    return real_driver(simulation)->advance_schedule(store, advance, error);
+    return mutant_driver(simulation)->advance_schedule(store, advance, error);
 }
 
 /* The due time goes one step too far. */
@@ -410,7 +400,7 @@ static enum weir_status advance_too_far(struct simulation *simulation, struct st
                                         struct schedule_advance *advance, struct weir_error *error)
 {
     advance->next_us += advance->error_code == NULL ? MICROSECONDS_PER_SECOND : 0;
-    return real_driver(simulation)->advance_schedule(store, advance, error);
+    return mutant_driver(simulation)->advance_schedule(store, advance, error);
 }
 
 static void delay_firing(struct enqueue_request *request)
@@ -435,32 +425,35 @@ ENQUEUE_MUTANT(enqueue_firings_under_other_ids, draw_id_of_firing)
 /* A due time that was settled fires again. */
 static bool fire_again(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) &&
-           change(database, "CREATE TEMP TABLE again AS SELECT schedule_id, workspace_id, due_at, created_at FROM"
-                            " schedule_firings WHERE execution_id IS NOT NULL LIMIT 1;"
-                            "DELETE FROM schedule_firings WHERE EXISTS (SELECT 1 FROM again a WHERE a.due_at ="
-                            " schedule_firings.due_at AND a.workspace_id = schedule_firings.workspace_id);"
-                            "INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, created_at, planned_id)"
-                            " SELECT schedule_id, workspace_id, due_at, created_at,"
-                            " '00000000-0000-7000-8000-000000000001' FROM again");
+    return mutant_is_later(simulation) &&
+           mutant_change(database,
+                         "CREATE TEMP TABLE again AS SELECT schedule_id, workspace_id, due_at, created_at FROM"
+                         " schedule_firings WHERE execution_id IS NOT NULL LIMIT 1;"
+                         "DELETE FROM schedule_firings WHERE EXISTS (SELECT 1 FROM again a WHERE a.due_at ="
+                         " schedule_firings.due_at AND a.workspace_id = schedule_firings.workspace_id);"
+                         "INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, created_at, planned_id)"
+                         " SELECT schedule_id, workspace_id, due_at, created_at,"
+                         " '00000000-0000-7000-8000-000000000001' FROM again");
 }
 
 static bool bring_forward(struct simulation *simulation, sqlite3 *database)
 {
-    return later(simulation) && change(database, "UPDATE schedules SET due_at = due_at - 1000000 WHERE paused = 0");
+    return mutant_is_later(simulation) &&
+           mutant_change(database, "UPDATE schedules SET due_at = due_at - 1000000 WHERE paused = 0");
 }
 
 /* A delayed execution is promoted before its time, with the books in order. */
 static bool promote_early(struct simulation *simulation, sqlite3 *database)
 {
-    (void)change(database, "DROP TABLE IF EXISTS temp.early; CREATE TEMP TABLE early AS SELECT q.id, q.lane_id, q.rank"
-                           " FROM workflow_execution_queue q WHERE q.phase = 1 AND q.due_at = q.run_at"
-                           " ORDER BY q.due_at DESC LIMIT 1");
-    if (!later(simulation) ||
-        !change(database, "UPDATE workflow_execution_queue SET phase = 0 WHERE id IN (SELECT id FROM early)")) {
+    (void)mutant_change(database,
+                        "DROP TABLE IF EXISTS temp.early; CREATE TEMP TABLE early AS SELECT q.id, q.lane_id, q.rank"
+                        " FROM workflow_execution_queue q WHERE q.phase = 1 AND q.due_at = q.run_at"
+                        " ORDER BY q.due_at DESC LIMIT 1");
+    if (!mutant_is_later(simulation) ||
+        !mutant_change(database, "UPDATE workflow_execution_queue SET phase = 0 WHERE id IN (SELECT id FROM early)")) {
         return false;
     }
-    (void)change(
+    (void)mutant_change(
         database,
         "INSERT INTO news (kind, at, lanes) SELECT 1, 0, json_array(json_array(lane_id, 1, rank, 0, 0, -1)) FROM early");
     return true;
@@ -617,7 +610,7 @@ static const struct mutant mutants[] = {
     {.name = "a cap is read too high", .caught_by = CAUGHT_BY(CAP_IS_KEPT), .schedule = schedule_over_the_cap},
     {.name = "fences are not checked",
      .caught_by = CAUGHT_BY(STALE_FENCES_ARE_DEAF) | CAUGHT_BY(ONE_RUN_PER_ITEM),
-     .record = record_under_any_fence},
+     .record = mutant_record_under_any_fence},
     {.name = "the dead are not recovered", .caught_by = CAUGHT_BY(EVERY_CLAIM_ENDS), .recover = never_recover},
     {.name = "the living are declared dead", .caught_by = CAUGHT_BY(ONE_RUN_PER_ITEM), .recover = recover_the_living},
     {.name = "a wall clock decides",
@@ -677,7 +670,12 @@ static const struct mutant mutants[] = {
     {.name = "idempotency keys are forgotten", .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY), .enqueue = enqueue_without_keys},
 };
 
-enum { MUTANT_COUNT = sizeof mutants / sizeof mutants[0] };
+enum { OWN_MUTANTS = sizeof mutants / sizeof mutants[0], MUTANT_COUNT = OWN_MUTANTS + STATE_MUTANTS };
+
+static const struct mutant *mutant_at(int index)
+{
+    return index < OWN_MUTANTS ? &mutants[index] : &state_mutants[index - OWN_MUTANTS];
+}
 
 /* The seed again with other wall clocks: another trace is a break of invariant 11. */
 static void compare_clocks(struct simulation_options *options, struct simulation_result *result)
@@ -773,17 +771,17 @@ int main(int count, char **words)
     bool all = unharmed_seeds_pass(arguments.store, how, sizeof how);
     int planned = 1;
     for (int i = 0; i < MUTANT_COUNT; i++) {
-        planned += is_meant(&arguments, &mutants[i]);
+        planned += is_meant(&arguments, mutant_at(i));
     }
     (void)printf("TAP version 13\n1..%d\n", planned);
     (void)printf("%s 1 - unharmed seeds pass\n# %s\n", all ? "ok" : "not ok", how);
     (void)fflush(stdout);
     for (int i = 0, number = 1; i < MUTANT_COUNT; i++) {
-        if (!is_meant(&arguments, &mutants[i])) {
+        if (!is_meant(&arguments, mutant_at(i))) {
             continue;
         }
-        bool caught = is_caught(arguments.store, &mutants[i], how, sizeof how);
-        (void)printf("%s %d - caught: %s\n# %s\n", caught ? "ok" : "not ok", ++number, mutants[i].name, how);
+        bool caught = is_caught(arguments.store, mutant_at(i), how, sizeof how);
+        (void)printf("%s %d - caught: %s\n# %s\n", caught ? "ok" : "not ok", ++number, mutant_at(i)->name, how);
         (void)fflush(stdout);
         all = all && caught;
     }

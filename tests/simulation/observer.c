@@ -329,6 +329,7 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
                    by_itself ? item->fence : change->fence);
     } else if (item->node_id == 0 && change->node_id != 0) {
         item->take_overs++;
+        simulation->last_take_over_us[observer_lane(simulation, item)->pool] = simulation->boot_us;
         check_place(simulation, item, change->node_id);
         story_note(item, "claim", change->node_id, change->fence);
     }

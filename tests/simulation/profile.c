@@ -17,6 +17,9 @@ static void draw_features(struct simulation *simulation, struct profile *profile
     profile->is_keyed = mutant != NULL ? mutant->is_keyed : simulation->options.seed % FEATURE_EVERY == 1;
     profile->is_scheduled = mutant != NULL ? mutant->is_scheduled : simulation->options.seed % FEATURE_EVERY == 2;
     profile->has_states = mutant != NULL ? mutant->has_states : simulation->options.seed % STATED_OF >= STATED_FROM;
+    if (profile->has_states) {
+        profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
+    }
     if (profile->is_scheduled) {
         /* An execution that is purged within the window of catch-up may run twice, as schedules.md describes. */
         profile->retention_us = 0;
@@ -87,9 +90,6 @@ void profile_draw(struct simulation *simulation)
     draw_features(simulation, profile);
     plan->park = profile->parks ? 400 : 0;
     plan->park_most_us = 20 * SECOND_US;
-    if (profile->has_states) {
-        profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
-    }
     if (profile->is_mixed) {
         profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
         profile->groups = 1;

@@ -2,14 +2,25 @@
  * and the polls would hide a lost wake-up, a timer that was not set, a dead node that nobody looks for.
  *
  * A node counts as steady when it could claim at every look for a while. A thing that only waits for a steady node of its
- * group, and for longer than a few polls, has been forgotten. */
+ * group, and for longer than a few polls, has been forgotten.
+ *
+ * No commit wakes another node here. So the scheduler finds a place that was freed elsewhere with its next round, at most
+ * SCHEDULER_IDLE_US later. Many items that wait for the only place of a node get it one by one, and the last of them waits
+ * for as many rounds. Therefore a lane counts from the last claim of its pool, and a handed-over item from the last
+ * takeover. */
 #include "simulation/simulation.h"
+
+#include "queue/suspicion.h"
 
 #define SECOND_US MICROSECONDS_PER_SECOND
 #define PROMPT_US (20 * SECOND_US) /* four polls; a heartbeat brings the desired state, the breaker tries after 5 s */
 #define DEATH_US (2 * SECOND_US)   /* somebody looks for dead nodes each second */
 
-enum { ITEMS_EVERY = 16 };
+/* A node that an item in quarantine waits for has got rid of all starts and late answers of the time of faults by then. */
+#define EMPTYING_US (60 * SECOND_US)
+
+/* A node that was emptied then takes other items for four times as long. */
+enum { ITEMS_EVERY = 16, QUARANTINE_AND_REST = 5 };
 
 void promptness_begin(struct simulation *simulation)
 {
@@ -82,6 +93,36 @@ static bool owner_lives(const struct simulation *simulation, int64_t id)
     return false;
 }
 
+/* For how long suspects may keep the next takeover waiting (queue/suspicion.h): for a trial, and in quarantine also for the
+ * delay, an empty node and its rest. */
+static int64_t patience_with_suspects(struct simulation *simulation)
+{
+    struct question *rows =
+        question_prepare(simulation, "SELECT max(suspicion) FROM workflow_execution_queue WHERE phase = 2");
+    question_ask(rows);
+    int64_t suspicion = question_next(rows) ? question_number(rows, 0) : 0;
+    question_close(rows);
+    int64_t trial_us = suspicion_trial_us(suspicion);
+    if (suspicion < SUSPICION_LIMITED) {
+        return 0;
+    }
+    return suspicion < SUSPICION_QUARANTINE
+               ? trial_us
+               : suspicion_delay_us(suspicion) + QUARANTINE_AND_REST * (trial_us + EMPTYING_US);
+}
+
+static void look_at_handed_over(struct simulation *simulation, const struct model_item *item, int pool)
+{
+    int64_t taken_us = simulation->last_take_over_us[pool];
+    int64_t since_us = item->changed_us > taken_us ? item->changed_us : taken_us;
+    if (is_overdue(simulation, pool, item->run_place, since_us, PROMPT_US) &&
+        is_overdue(simulation, pool, item->run_place, since_us, PROMPT_US + patience_with_suspects(simulation))) {
+        fail(simulation, EVERY_CLAIM_ENDS, "%s was handed over %lld ms ago and nobody takes it, nor others for %lld ms",
+             item->id, (long long)(simulation->boot_us - item->changed_us) / MICROSECONDS_PER_MS,
+             (long long)(simulation->boot_us - since_us) / MICROSECONDS_PER_MS);
+    }
+}
+
 static void look_at_item(struct simulation *simulation, const struct model_item *item, int64_t now_us)
 {
     int pool = observer_lane(simulation, item)->pool;
@@ -91,10 +132,8 @@ static void look_at_item(struct simulation *simulation, const struct model_item 
         is_overdue(simulation, pool, -1, item->changed_us, PROMPT_US)) {
         fail(simulation, NOBODY_STARVES, "%s was due %lld ms ago and is not promoted", item->id,
              (long long)(now_us - item->due_at) / MICROSECONDS_PER_MS);
-    } else if (item->phase == 2 && item->node_id == 0 &&
-               is_overdue(simulation, pool, item->run_place, item->changed_us, PROMPT_US)) {
-        fail(simulation, EVERY_CLAIM_ENDS, "%s was handed over %lld ms ago and nobody takes it", item->id,
-             (long long)(simulation->boot_us - item->changed_us) / MICROSECONDS_PER_MS);
+    } else if (item->phase == 2 && item->node_id == 0) {
+        look_at_handed_over(simulation, item, pool);
     } else if (item->phase == 2 && item->node_id != 0 && !owner_lives(simulation, item->node_id) &&
                is_overdue(simulation, pool, item->run_place, orphaned_us, lease_us)) {
         fail(simulation, EVERY_CLAIM_ENDS, "%s is held by the dead node %lld since %lld ms", item->id,

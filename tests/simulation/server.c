@@ -79,7 +79,11 @@ static const char *const preparations[] = {
     "CREATE FUNCTION note_step() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
     " INSERT INTO weir.simulation_changes (what, id, extra) VALUES ('step=', NEW.execution_id, NEW.step);"
     " RETURN NULL; END $$",
-    "CREATE TRIGGER s14 AFTER UPDATE ON workflow_node_executions FOR EACH ROW WHEN (OLD.finished_at IS NOT NULL)"
+    /* The transaction of an end writes the starter of the attempt in a statement of its own. */
+    "CREATE TRIGGER s14 AFTER UPDATE ON workflow_node_executions FOR EACH ROW WHEN (OLD.finished_at IS NOT NULL"
+    " AND (OLD.status, OLD.attempt, OLD.failures, OLD.finished_at, OLD.node_id, OLD.fence, OLD.output, OLD.variables,"
+    "  OLD.error_code, OLD.error) IS DISTINCT FROM (NEW.status, NEW.attempt, NEW.failures, NEW.finished_at, NEW.node_id,"
+    "  NEW.fence, NEW.output, NEW.variables, NEW.error_code, NEW.error))"
     " EXECUTE FUNCTION note_step()",
     "CREATE FUNCTION note_firing() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
     " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"

@@ -77,7 +77,7 @@ enum invariant {
     STALE_FENCES_ARE_DEAF = 10,
     WALL_CLOCKS_DECIDE_NOTHING = 11,
     EVERYTHING_IS_ON_RECORD = 12,
-    EACH_TIME_FIRES_ONCE = 13, /* of a schedule, in each of its workspaces (docs/design/schedules.md) */
+    EACH_TIME_FIRES_ONCE = 13,         /* of a schedule, in each of its workspaces (docs/design/schedules.md) */
     STATES_FOLLOW_THE_DEFINITION = 15, /* and the variables are those of the answers (docs/design/states.md) */
     THE_MODEL_HOLDS = 14               /* an illegal move, a call that failed without a fault, a broken store_check() */
 };
@@ -89,8 +89,8 @@ enum invariant {
     " starts_refused, deferrals, handovers, cancel_at, waiting_for, extra"
 
 /* A firing has its execution in `status`, its schedule in `rank` and its insertion in `run_at`. A schedule has its id in
- * `rank`, and counters in `fence`, `node_id`, `lane_id` and `priority`. An action and a signal have their numbers in `rank`,
- * and outcome and name in `status`. */
+ * `rank`, and counters in `fence`, `node_id`, `lane_id` and `priority`. An action and a signal have their numbers in
+ * `rank`, and outcome and name in `status`. */
 struct change {
     int64_t seq;
     const char *what, *id, *status, *extra;
@@ -227,14 +227,15 @@ struct model_machine {
     int sent[STATE_SIGNALS], consumed[STATE_SIGNALS];
     /* The row of the step. */
     bool has_row, has_output;
-    char row_state[STEP_ID_MAX + 1], row_status[16], row_signal[SIGNAL_KEPT_NAME_MAX + 1];
+    char row_state[STEP_ID_MAX + 1], row_status[16];
+    char row_signal[SIGNAL_KEPT_NAME_MAX + 1], row_awaits[SIGNAL_KEPT_NAME_MAX + 1]; /* of the step; of the machine */
     struct scripted_variables row_variables, row_output;
     int64_t row_note, row_due_us;
     /* In the call that is being looked at. */
     int64_t batch;
     int consumed_now;
     int64_t consumed_data;
-    bool is_answered; /* a handler has */
+    bool is_answered, begins_wait; /* a handler has answered */
     char consumed_name[SIGNAL_KEPT_NAME_MAX + 1];
     char ended_wait[SIGNAL_KEPT_NAME_MAX + 1];
     int64_t ended_wait_due_us;
@@ -465,7 +466,8 @@ struct simulation {
     struct model_workspace workspaces[WORKSPACES_MOST];
     struct model_lane lanes[LANES_MOST];
     size_t lane_count;
-    int64_t last_claim_us[POOLS_MOST]; /* true time */
+    int64_t last_claim_us[POOLS_MOST];     /* true time */
+    int64_t last_take_over_us[POOLS_MOST]; /* likewise */
     bool group_paused[GROUPS_MOST];
     bool queue_paused;
     int64_t plan_max[4];

@@ -1,15 +1,15 @@
 /* Workflows with states: the acts of persons on them, and the model of each machine.
  *
- * The observer brings the rows in the order of their writes: actions, the row of the step `state`, and signals. An action is
- * a move of the model. It must start in its present state and lead to one that the definition allows. A handler's action
+ * The observer brings the rows in the order of their writes: actions, the row of the step `state`, and signals. An action
+ * is a move of the model. It must start in its present state and lead to one that the definition allows. A handler's action
  * needs the claim of the item, and an update needs an item that no node holds. The model computes the variables as the
  * handlers do (support/scripted_engine/machine.c), from the numbers of the actions and the data of the consumed signals.
  *
  * After each call (check_states()):
  *
  *   1. The machine in the row of the step is the model's. So no answer is lost, and none counts twice.
- *   2. A wait for a signal has ended by one signal that was consumed, by its time, by an update or by a cancel. No signal is
- *      consumed otherwise, and none that has come is overlooked by a parked execution.
+ *   2. A wait for a signal has ended by one signal that was consumed, by its time, by an update or by a cancel. No signal
+ * is consumed otherwise, and none that has come is overlooked by a parked execution.
  *   3. The end is the one that the last action or state gives.
  *
  * A handler must be given the machine of the model (check_handler()). At the end, each answer whose record the engine was
@@ -28,7 +28,7 @@
     "{\"name\":\"machine\",\"initial\":\"begin\",\"variables\":{\"count\":{\"type\":\"integer\",\"initial\":0},"           \
     "\"sum\":{\"type\":\"integer\",\"initial\":1},\"got\":{\"type\":\"integer\",\"initial\":0},\"note\":{\"type\":"        \
     "\"integer\"}},\"signals\":[\"go\",\"stop\"],\"on_error\":\"repair\",\"states\":{"                                     \
-    "\"begin\":{\"handler\":\"work\",\"next\":[\"work\",\"check\"]},\"check\":{\"handler\":\"work\",\"next\":[\"begin\"," \
+    "\"begin\":{\"handler\":\"work\",\"next\":[\"work\",\"check\"]},\"check\":{\"handler\":\"work\",\"next\":[\"begin\","  \
     "\"work\",\"ask\",\"check\"]},\"repair\":{\"handler\":\"work\",\"next\":[\"work\",\"ask\"]},\"ask\":{\"type\":"        \
     "\"manual\"},\"finish\":{\"type\":\"end\"},\"broken\":{\"type\":\"error\"},\"rescue\":{\"type\":\"error\","            \
     "\"handler\":\"work\"},\"work\":{\"handler\":\"work\",\"retry\":{\"attempts\":3},\"on_failure\":\"rescue\",\"next\":"
@@ -104,7 +104,7 @@ static void begin_model(struct model_machine *machine)
     text_copy(machine->state, sizeof machine->state, text_at(definition_of_states(), "initial"));
 }
 
-/* What belongs to the call that is being looked at begins anew. */
+/* The part of the call that is being looked at begins anew. */
 static struct model_machine *touch(const struct simulation *simulation, struct model_item *item)
 {
     struct model_machine *machine = &item->machine;
@@ -116,6 +116,7 @@ static struct model_machine *touch(const struct simulation *simulation, struct m
         machine->consumed_now = 0;
         machine->consumed_data = 0;
         machine->is_answered = false;
+        machine->begins_wait = false;
         machine->ended_wait[0] = '\0';
     }
     return machine;
@@ -170,6 +171,7 @@ static void note_answer(struct simulation *simulation, struct model_item *item, 
     }
     machine->answers++;
     machine->is_answered = true;
+    machine->begins_wait = strcmp(outcome, "wait") == 0;
     machine->variables.count++;
     machine->variables.sum = scripted_sum(machine->variables.sum, change->rank);
     machine->failures += is_retry;
@@ -191,8 +193,9 @@ static void note_update(struct simulation *simulation, struct model_item *item, 
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s was updated by %s while a node held it", item->id, simulation->verb);
     } else if (strcmp(asked->id, item->id) != 0 || strcmp(actor, "tester") != 0 ||
                strcmp(next, asked->state == NULL ? machine->state : asked->state) != 0) {
-        fail(simulation, STATES_FOLLOW_THE_DEFINITION, "update %lld of %s to %s by \"%s\" is not the one that was asked for",
-             (long long)change->rank, item->id, next, actor);
+        fail(simulation, STATES_FOLLOW_THE_DEFINITION,
+             "update %lld of %s to %s by \"%s\" is not the one that was asked for", (long long)change->rank, item->id, next,
+             actor);
     }
     machine->note = asked->has_note ? asked->note : machine->note;
     if (asked->state != NULL) {
@@ -253,9 +256,10 @@ void states_note_row(struct simulation *simulation, const struct change *change)
     machine->row_variables = variables_in(variables);
     machine->row_note = json_integer_value(json_object_get(variables, "note"));
     machine->row_due_us = change->due_at;
-    machine->has_row = root != NULL;
+    machine->has_row = json_is_object(root);
     machine->has_output = json_is_object(output);
     machine->row_output = variables_in(output);
+    text_copy(machine->row_awaits, sizeof machine->row_awaits, text_at(root, "signal"));
     text_copy(machine->row_signal, sizeof machine->row_signal, change->has_reason ? change->waiting_for : "");
     bool is_wait = strcmp(change->status, "WAITING") == 0 && strcmp(machine->row_signal, machine->awaits) == 0;
     if (strcmp(simulation->verb, "record") == 0 && machine->awaits[0] != '\0' && !is_wait && !has_handler(machine->state) &&
@@ -319,13 +323,14 @@ static void check_row(struct simulation *simulation, const struct model_item *it
     }
 }
 
-/* A wait that begins is on record with its name and time. */
-static void take_wait(struct model_machine *machine)
+/* A wait that begins is on record with its name and time. The engine counts from the answer, the record from its commit. */
+static void take_wait(const struct simulation *simulation, const struct model_item *item, struct model_machine *machine)
 {
-    if (strcmp(machine->row_status, "WAITING") == 0 && !machine->is_retry && machine->awaits[0] == '\0' &&
-        number_of_signal(machine->row_signal) >= 0) {
-        text_copy(machine->awaits, sizeof machine->awaits, machine->row_signal);
-        machine->wait_due_us = machine->row_due_us;
+    const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
+    int64_t answered_us = entry == NULL || entry->answers == 0 ? simulation->boot_us : entry->step[0].end_us;
+    if (machine->begins_wait && machine->awaits[0] == '\0' && number_of_signal(machine->row_awaits) >= 0) {
+        text_copy(machine->awaits, sizeof machine->awaits, machine->row_awaits);
+        machine->wait_due_us = machine->row_due_us == 0 ? 0 : machine->row_due_us - (simulation->boot_us - answered_us);
     }
 }
 
@@ -339,14 +344,19 @@ static void check_wait(struct simulation *simulation, const struct model_item *i
                        ? machine->ended_wait_due_us <= observer_store_time(simulation)
                        : machine->ended_wait_due_us != 0;
     int number = number_of_signal(machine->awaits);
-    if (is_by_signal && !is_right) {
+    bool is_parked = item->place == PLACE_LIVE && item->phase == 3;
+    if (machine->begins_wait &&
+        (strcmp(machine->row_status, "WAITING") != 0 || strcmp(machine->row_signal, machine->awaits) != 0)) {
+        fail(simulation, STATES_FOLLOW_THE_DEFINITION, "%s is to wait for %s, and its step is %s and waits for \"%s\"",
+             item->id, machine->awaits, machine->row_status, machine->row_signal);
+    } else if (is_by_signal && !is_right) {
         fail(simulation, STATES_FOLLOW_THE_DEFINITION, "%s has consumed %d signals (%s), and it has waited for \"%s\"",
              item->id, machine->consumed_now, machine->consumed_name, machine->ended_wait);
     } else if (has_ended && !is_by_signal && !is_over && item->state != ITEM_CANCELLED) {
-        fail(simulation, STATES_FOLLOW_THE_DEFINITION, "the wait of %s for %s has ended without a cause", item->id,
-             machine->ended_wait);
-    } else if (item->place == PLACE_LIVE && item->phase == 3 && number >= 0 && !machine->is_retry &&
-               machine->sent[number] > machine->consumed[number]) {
+        fail(simulation, STATES_FOLLOW_THE_DEFINITION,
+             "the wait of %s for %s has ended without a cause, its time was %lld us before", item->id, machine->ended_wait,
+             (long long)(observer_store_time(simulation) - machine->ended_wait_due_us));
+    } else if (is_parked && number >= 0 && !machine->is_retry && machine->sent[number] > machine->consumed[number]) {
         fail(simulation, NOBODY_STARVES, "%s is parked for %s, which has come", item->id, machine->awaits);
     }
 }
@@ -392,11 +402,11 @@ void check_states(struct simulation *simulation, struct model_item *item)
         machine->variables.got += machine->consumed_data;
         machine->consumed_data = 0;
     }
+    take_wait(simulation, item, machine);
+    check_wait(simulation, item);
     if (machine->action > 0 || machine->has_row) {
         check_row(simulation, item);
     }
-    take_wait(machine);
-    check_wait(simulation, item);
     check_manual(simulation, item);
     check_end_of_machine(simulation, item);
 }
@@ -426,8 +436,9 @@ void check_actions(struct simulation *simulation)
         const struct scripted_entry *entry = scripted_world_entry_at(simulation->engines[0], i);
         const struct model_item *item = entry->answers == 0 ? NULL : observer_find(simulation, entry->id);
         if (item != NULL && (item->machine.answers < entry->answers_durable || item->machine.answers > entry->answers)) {
-            fail(simulation, EVERYTHING_IS_ON_RECORD, "handlers of %s have given %d answers, %d were recorded, %d are actions",
-                 item->id, entry->answers, entry->answers_durable, item->machine.answers);
+            fail(simulation, EVERYTHING_IS_ON_RECORD,
+                 "handlers of %s have given %d answers, %d were recorded, %d are actions", item->id, entry->answers,
+                 entry->answers_durable, item->machine.answers);
         }
     }
 }
@@ -529,8 +540,9 @@ static struct model_item *pick_machine(struct simulation *simulation)
     int64_t found = 0;
     for (size_t i = 0; i < simulation->item_count; i++) {
         struct model_item *item = &simulation->items[i];
-        bool is_candidate = item->machine.is_known && item->place != PLACE_PURGED &&
-                            (item->state == ITEM_WAITING || drawn(simulation, 1000));
+        bool is_candidate =
+            item->machine.is_known && item->place != PLACE_PURGED &&
+            (item->state == ITEM_WAITING || drawn(simulation, item->place == PLACE_LIVE && item->phase == 2 ? 5000 : 1000));
         found += is_candidate;
         picked = is_candidate && draw(simulation, found) == 0 ? item : picked;
     }
@@ -551,7 +563,8 @@ void states_act(struct simulation *simulation)
         }
     } else if (item != NULL && drawn(simulation, 4500)) {
         int number = number_of_signal(item->machine.awaits);
-        send_signal(simulation, item, number >= 0 && drawn(simulation, 7000) ? number : (int)draw(simulation, STATE_SIGNALS));
+        send_signal(simulation, item,
+                    number >= 0 && drawn(simulation, 7000) ? number : (int)draw(simulation, STATE_SIGNALS));
     } else if (item != NULL && drawn(simulation, 7000)) {
         const char *state = targets[draw(simulation, sizeof targets / sizeof targets[0])];
         bool has_note = drawn(simulation, 5000);

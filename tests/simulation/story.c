@@ -143,10 +143,13 @@ static void check_next(struct reading *reading)
     reading->at++;
 }
 
-/* Only the holder of the execution starts a step of it. */
+/* Only the holder of the execution starts a step of it. An update begins a state without a node. */
 static void check_step_start(struct reading *reading)
 {
     const struct story *story = reading->item->story;
+    if (reading->node == NULL && reading->item->machine.action > 0) {
+        return;
+    }
     size_t claim = reading->at;
     while (claim > 0 && strcmp(story->events[claim - 1].event, "claim") != 0) {
         claim--;

@@ -9,8 +9,9 @@
  * action. The next claim reads it from the record of the step. The rules are those of the engine of steps
  * (engine/in_process/step_states.c), without children, unknown states and the limit of states in a row.
  *
- * Answers are drawn, and a handler computes variables from what it was given (struct scripted_variables). So a lost, a
- * repeated or a stale action leaves another number. One thread; reports leave only from inside of engine_step().
+ * Answers are drawn; in a calm world no handler fails, and the end follows soon. A handler computes variables from what it
+ * was given (struct scripted_variables). So a lost, a repeated or a stale action leaves another number. One thread; reports
+ * leave only from inside of engine_step().
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -120,7 +121,7 @@ static struct scripted_variables variables_of(const struct machine *machine)
         .count = variable(machine, "count"), .sum = variable(machine, "sum"), .got = variable(machine, "got")};
 }
 
-/* What the handler does. A signal counts with the answer that uses it up: an attempt more gets it again. */
+/* The work of the handler. A signal counts with the answer that uses it up: an attempt more gets it again. */
 static void compute(struct machine *machine, bool uses_signal)
 {
     struct scripted_variables new = variables_of(machine);
@@ -184,6 +185,7 @@ struct machine *machine_new(const struct scripted_world *world, const struct eng
         restore_machine(machine, &start->steps[0], scripted_now(world));
     } else {
         begin_machine(machine);
+        machine->attempt = start->step_count == 1 ? start->steps[0].attempt : 0;
     }
     machine->is_logged = start->interruptions > 0 || start->lost_a_node;
     if (start->step_count == 0 || start->steps[0].state != STEP_RUNNING) {
@@ -521,11 +523,11 @@ static void answer_next(struct scripted_world *world, struct run *run, const cha
     const json_t *signals = json_object_get(machine->definition, "signals");
     const char *signal = "";
     int64_t delay_us = 0;
-    if (!world->calm && drawn(world, 300)) {
+    if (drawn(world, world->calm ? 100 : 300)) {
         size_t at = (size_t)random_below(&world->random, json_array_size(signals));
         signal = json_string_value(json_array_get(signals, at));
         delay_us = drawn(world, 600) ? TIME_NEVER : draw_delay(world);
-    } else if (!world->calm && drawn(world, 250)) {
+    } else if (drawn(world, world->calm ? 50 : 250)) {
         delay_us = draw_delay(world);
     }
     compute(machine, true);
@@ -575,15 +577,15 @@ void machine_answer(struct scripted_world *world, struct run *run)
     ledger_end_step(&world->ledger, run->entry, run->step, scripted_now(world));
     run->entry->action.is_open = false;
     run->entry->answers++;
-    for (size_t i = 0; world->calm && i < count; i++) {
+    for (size_t i = 0; world->calm && !is_young && i < count; i++) {
         if (strcmp(text_of(state_of(machine, names[i]), "type"), "end") == 0 && drawn(world, 500)) {
             answer_next(world, run, names[i]);
             return;
         }
     }
-    if (world->calm || drawn(world, is_young ? 20 : 150)) {
+    if (drawn(world, is_young ? 20 : world->calm ? 1000 : 150)) {
         end_with_answer(world, run);
-    } else if (drawn(world, 200)) {
+    } else if (!world->calm && drawn(world, 200)) {
         answer_failure(world, run, drawn(world, 400));
     } else {
         answer_next(world, run, names[random_below(&world->random, count)]);

@@ -85,7 +85,7 @@ enum { SCRIPTED_STEPS_MOST = 8 };
 
 /* --- workflows with states (machine.c) --- */
 
-/* What a handler of a state reads and writes, beside variables that it leaves alone. */
+/* The variables that a handler of a state reads and writes, beside variables that it leaves alone. */
 struct scripted_variables {
     int64_t count; /* answers */
     int64_t sum;   /* scripted_sum() over the numbers of the actions */
