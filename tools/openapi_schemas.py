@@ -35,7 +35,7 @@ OBJECTS = {
     'Problem': 'type title status detail code request_id hint~ errors~ execution_status~? allowed_actions~',
     'EnqueueRequest': 'id~ workspace~ workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~'
                       ' business_key~ labels~ key_mode~ debounce~ debounce_max~',
-    'Enqueued': 'id duplicate replaced',
+    'Enqueued': 'id status~ duplicate replaced',
     'BatchEntry': 'id~ workspace workflow params~ idempotency_key~ executor_group~ priority~ run_at~ traceparent~'
                       ' business_key~ labels~ key_mode~ debounce~ debounce_max~',
     'BatchRequest': 'items[]:BatchEntry',

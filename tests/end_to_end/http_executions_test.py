@@ -59,7 +59,8 @@ def an_execution_is_enqueued_once_and_shown(weir):
     listener = Listener(weir).ready()
     path = '/v1/workspaces/acme/executions'
     first = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}}, idempotency_key='k 1')
-    assert first.status == 202 and first.json()['duplicate'] is False, first
+    assert first.status == 202, first
+    assert first.json() == {'id': first.json()['id'], 'status': 'PENDING', 'duplicate': False, 'replaced': False}, first
     assert first.head['location'] == f'/v1/executions/{first.json()["id"]}', first
     again = listener.ask(path, 'POST', body={'workflow': 'hello', 'params': {'n': 1}, 'idempotency_key': 'k 1'})
     assert (again.status, again.json()) == (200, {'id': first.json()['id'], 'duplicate': True, 'replaced': False}), again

@@ -60,9 +60,11 @@ static void answer_enqueued(struct http_request *request, struct http_answer *an
     char location[sizeof "/v1/executions/" + UUID_TEXT_MAX] = "/v1/executions/";
     text_copy(location + strlen(location), UUID_TEXT_MAX, result->id);
     answer->location = arena_copy_string(&request->arena, location);
-    respond_json(
-        answer, result->duplicate ? 200 : 202,
-        json_pack("{s:s, s:b, s:b}", "id", result->id, "duplicate", result->duplicate, "replaced", result->replaced));
+    /* The first one of a known key may be in any state, which no enqueue reads. */
+    const char *state = result->duplicate ? NULL : item_state_name(ITEM_PENDING);
+    respond_json(answer, result->duplicate ? 200 : 202,
+                 json_pack("{s:s, s:s*, s:b, s:b}", "id", result->id, "status", state, "duplicate", result->duplicate,
+                           "replaced", result->replaced));
 }
 
 /* The requests of a set that could be read, by their places among all. Those with a mode of their key stand at the end, the
