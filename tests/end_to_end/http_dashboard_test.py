@@ -8,7 +8,9 @@ usage: http_dashboard_test.py BINARY [TEST ...]
 import gzip
 import http.client
 import json
+import os
 import re
+import subprocess
 import sys
 import time
 
@@ -524,6 +526,34 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     listener = Listener(weir).ready()
     _refused(_Browser().get(listener, '/v1/oidc_sign_in'), 503, 'did not answer')
     listener.stop()
+
+
+def _certificate(weir, name, signer, alternative):
+    subprocess.run([os.environ['WEIR_MAKE_CERTIFICATE'], weir.folder, name, signer, alternative, '-60', '3600'], check=True)
+    return weir.path(f'{name}.pem'), weir.path(f'{name}.key')
+
+
+def a_provider_with_tls_needs_a_certificate_of_the_authority_in_the_setting(weir):
+    authority, _ = _certificate(weir, 'authority', '', '')
+    provider = Provider(_certificate(weir, 'provider', 'authority', 'IP:127.0.0.1'))
+    stranger = Provider(_certificate(weir, 'stranger', '', 'IP:127.0.0.1'))
+    misnamed = Provider(_certificate(weir, 'misnamed', 'authority', 'DNS:login.example.com'))
+    weir.make_store()
+    # The last one: without the setting the authorities of the system count, of which this one is none.
+    for refusing, ca_file in ((stranger, authority), (misnamed, authority), (provider, '')):
+        _provide(weir, refusing, **{'http.oidc.ca_file': ca_file})
+        listener = Listener(weir).ready()
+        _refused(_Browser().get(listener, '/v1/oidc_sign_in'), 503, 'did not answer')
+        listener.stop()
+        assert refusing.requests == [], refusing.requests  # no secret goes to another server
+    _provide(weir, provider, **{'http.oidc.ca_file': authority})
+    listener = Listener(weir).ready()
+    entered = _Browser().sign_in(provider, listener, listener)
+    assert (entered.status, entered.headers['Location']) == (303, '../'), entered.body
+    assert '/token' in provider.requests and '/keys' in provider.requests, provider.requests
+    listener.stop()
+    for each in (provider, stranger, misnamed):
+        each.close()
 
 
 def an_address_with_wrong_codes_waits_behind_nobody(weir):

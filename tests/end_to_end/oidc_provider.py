@@ -10,6 +10,7 @@ import hmac
 import http.server
 import json
 import secrets
+import ssl
 import threading
 import time
 import urllib.parse
@@ -97,9 +98,9 @@ def sign(head, claims, forged=None):
 
 
 class Provider:
-    """`codes`: of each code, what allow() was given, until it is used."""
+    """`codes`: of each code, what allow() was given, until it is used. `files`: certificate and key, for TLS."""
 
-    def __init__(self):
+    def __init__(self, files=None):
         self.codes, self.requests, self.keys = {}, [], [rsa_key(), ec_key()]
         self.forged_claims = None
         self.answer = None  # to a request for a token: status and value, in the place of the right one
@@ -147,7 +148,12 @@ class Provider:
         self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
         self.server.daemon_threads = True
         self.server.handle_error = lambda *_: None  # a node that stops reads no answer
-        self.issuer = f'http://127.0.0.1:{self.server.server_port}'
+        self.issuer = f'http{"s" if files else ""}://127.0.0.1:{self.server.server_port}'
+        if files:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*files)
+            # The thread of a connection greets, so that a client which refuses the certificate ends no other thread.
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def configuration(self):
