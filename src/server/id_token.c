@@ -158,7 +158,9 @@ static enum weir_status id_token_check_times(const json_t *claims, int64_t now_s
     bool has_begin = json_object_get(claims, "nbf") != NULL;
     if (!read_seconds(claims, "exp", &expires_s) || !read_seconds(claims, "iat", &issued_s) ||
         (has_begin && !read_seconds(claims, "nbf", &begins_s))) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the ID token has no time of its issue or of its end");
+        error_set(error, WEIR_INVALID_ARGUMENT, "the ID token has no time of its issue or of its end");
+        error_hint(error, "let the provider put `iat` and `exp` into its ID tokens, in seconds");
+        return WEIR_INVALID_ARGUMENT;
     }
     begins_s = has_begin && begins_s > issued_s ? begins_s : issued_s;
     if (begins_s > now_s + ID_TOKEN_LEEWAY_S) {

@@ -457,6 +457,7 @@ def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     attempt(400, 'NTP', iat=now * 2, exp=now * 3)
     attempt(400, 'of the future', nbf=now * 2)
     attempt(400, 'no time', exp=None)
+    attempt(400, 'put `iat` and `exp`', iat='now')
     attempt(400, 'signed with &quot;none&quot;', {'alg': 'none'})
     attempt(400, 'signed with &quot;HS256&quot;', {'alg': 'HS256', 'kid': 'first'})
     for head in ({'alg': 'ES256'}, {'alg': 'RS256', 'kid': 'first'}):  # without an id each key that fits is tried
