@@ -429,6 +429,45 @@ static void names_of_blanks_are_refused_and_those_that_are_there_go_on(void **st
     assert_int_equal(scene_claim(scene, 10).count, 1);
 }
 
+/* Of many workspaces those with the most waiting items per slot, and of equal ones the first by name. A smaller plan weighs
+ * more, and a workspace without an item comes last. Ids are not in the order of the names. */
+static void status_chooses_the_workspaces_under_most_pressure(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const wanted[] = {"w-small", "w-05", "w-11", "w-17", "w-23", "w-29", "w-04", "w-10"};
+    enum { WORKSPACES = 30, WANTED = sizeof wanted / sizeof wanted[0] };
+    json_t *status = NULL;
+    for (int i = 0; i < WORKSPACES; i++) {
+        char name[] = "w-00";
+        int number = i * 7 % WORKSPACES;
+        name[2] = (char)('0' + number / 10);
+        name[3] = (char)('0' + number % 10);
+        scene_workspace(scene, name, "pro");
+        if (number % 6 > 0) {
+            scene_enqueue_many(scene, name, (size_t)(number % 6));
+        }
+    }
+    scene_workspace(scene, "w-small", "pro");
+    scene_cap(scene, "w-small", 1);
+    scene_enqueue_many(scene, "w-small", 4);
+    for (size_t most = 1; most <= WANTED; most++) {
+        scene_ok(scene, store_status(scene->store, most, &status, &scene->error));
+        const json_t *rows = json_object_get(status, "workspaces");
+        assert_int_equal(json_array_size(rows), most);
+        for (size_t i = 0; i < most; i++) {
+            assert_string_equal(json_text_at(json_array_get(rows, i), "name"), wanted[i]);
+        }
+        json_decref(status);
+    }
+    scene_ok(scene, store_status(scene->store, 100, &status, &scene->error));
+    const json_t *rows = json_object_get(status, "workspaces");
+    size_t count = json_array_size(rows);
+    assert_int_equal(count, json_number_at(status, "workspace_count"));
+    assert_string_equal(json_text_at(json_array_get(rows, count - 1), "name"), "w-24");
+    assert_true(json_is_null(json_object_get(json_array_get(rows, count - 1), "oldest_pending_age_us")));
+    json_decref(status);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +493,7 @@ int main(void)
         cmocka_unit_test(verbs_on_a_store_without_a_schema_say_so),
         cmocka_unit_test(a_url_without_a_driver_is_refused),
         SCENE_TEST(another_handle_sees_the_same_store),
+        SCENE_TEST(status_chooses_the_workspaces_under_most_pressure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

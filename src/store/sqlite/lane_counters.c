@@ -19,7 +19,7 @@
 #include "queue/scheduler.h"
 #include "store/sqlite/lane_sums.h"
 
-enum { ALL_LANES = 0, ONE_LANE = 1, ONE_GROUP = 2 };
+enum { ALL_LANES = 0, ONE_LANE = 1 };
 
 struct counters_table {
     sqlite3_vtab base; /* first */
@@ -64,36 +64,23 @@ static int counters_disconnect(sqlite3_vtab *table)
     return SQLITE_OK;
 }
 
-/* ONE_LANE when the query names the lane, else ONE_GROUP when it names the group, else ALL_LANES. */
+/* ONE_LANE when the query names the lane, else ALL_LANES. */
 static int counters_choose_index(sqlite3_vtab *table, sqlite3_index_info *info)
 {
-    enum { COLUMN_LANE_ID = 0, COLUMN_GROUP_ID = 2 };
-    int named = -1;
+    enum { COLUMN_LANE_ID = 0 };
     (void)table;
     info->idxNum = ALL_LANES;
     info->estimatedCost = 100000;
     info->estimatedRows = 1000;
     for (int i = 0; i < info->nConstraint; i++) {
         const struct sqlite3_index_constraint *constraint = &info->aConstraint[i];
-        if (!constraint->usable || constraint->op != SQLITE_INDEX_CONSTRAINT_EQ) {
-            continue;
-        }
-        if (constraint->iColumn == COLUMN_LANE_ID) {
+        if (constraint->usable && constraint->op == SQLITE_INDEX_CONSTRAINT_EQ && constraint->iColumn == COLUMN_LANE_ID) {
             info->idxNum = ONE_LANE;
             info->estimatedCost = 1000;
             info->estimatedRows = 1;
-            named = i;
+            info->aConstraintUsage[i].argvIndex = 1;
             break;
         }
-        if (constraint->iColumn == COLUMN_GROUP_ID) {
-            info->idxNum = ONE_GROUP;
-            info->estimatedCost = 10000;
-            info->estimatedRows = 100;
-            named = i;
-        }
-    }
-    if (named >= 0) {
-        info->aConstraintUsage[named].argvIndex = 1;
     }
     return SQLITE_OK;
 }
@@ -158,31 +145,7 @@ static int counters_add_all(struct lane_sums *sums, sqlite3 *database)
     return code == SQLITE_OK ? counters_add_news(sums, database) : code;
 }
 
-static int compare_lanes(const void *a, const void *b)
-{
-    int64_t x = ((const struct lane_delta *)a)->lane_id;
-    int64_t y = ((const struct lane_delta *)b)->lane_id;
-    return x < y ? -1 : x > y;
-}
-
-/* The place of the first lane of the group or of a later one. The kept sums are in the order of their ids, which begin with
- * the group. */
-static size_t counters_find_group(const struct lane_sums *sums, int64_t group_id)
-{
-    size_t first = 0;
-    size_t end = sums->count;
-    while (first < end) {
-        size_t middle = first + (end - first) / 2;
-        if ((int64_t)lane_group_id(sums->items[middle].lane_id) < group_id) {
-            first = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return first;
-}
-
-/* Makes the kept sums at their first use. Nothing is added to them later, so their slots may be wrong after the sort. */
+/* Makes the kept sums at their first use. */
 static int counters_fill(struct lane_counters *counters, sqlite3 *database)
 {
     if (counters->sums != NULL) {
@@ -191,9 +154,7 @@ static int counters_fill(struct lane_counters *counters, sqlite3 *database)
     struct lane_sums *sums = calloc(1, sizeof *sums);
     int code = sums == NULL ? SQLITE_NOMEM : counters_add_all(sums, database);
     if (code == SQLITE_OK) {
-        if (sums->count > 0) {
-            qsort(sums->items, sums->count, sizeof *sums->items, compare_lanes);
-        }
+        lane_sums_sort(sums);
         counters->sums = sums;
         return SQLITE_OK;
     }
@@ -204,24 +165,17 @@ static int counters_fill(struct lane_counters *counters, sqlite3 *database)
     return code;
 }
 
-/* `group`: NULL = all lanes. */
-static int counters_show_kept(struct counters_cursor *cursor, const struct counters_table *table, sqlite3_value *group)
+static int counters_show_kept(struct counters_cursor *cursor, const struct counters_table *table)
 {
     int code = counters_fill(table->counters, table->database);
-    if (code != SQLITE_OK) {
-        return code;
+    if (code == SQLITE_OK) {
+        cursor->shown = table->counters->sums;
+        cursor->end = cursor->shown->count;
     }
-    cursor->shown = table->counters->sums;
-    cursor->end = cursor->shown->count;
-    if (group != NULL) {
-        int64_t group_id = sqlite3_value_int64(group);
-        cursor->at = counters_find_group(cursor->shown, group_id);
-        cursor->end = group_id == INT64_MAX ? cursor->end : counters_find_group(cursor->shown, group_id + 1);
-    }
-    return SQLITE_OK;
+    return code;
 }
 
-/* Sums books and news for the query. Sums that are not kept are shown whole: SQLite compares the group, too. */
+/* Sums books and news for the query. */
 static int counters_rewind(sqlite3_vtab_cursor *base, int index, const char *name, int count, sqlite3_value **values)
 {
     struct counters_cursor *cursor = (struct counters_cursor *)base;
@@ -238,7 +192,7 @@ static int counters_rewind(sqlite3_vtab_cursor *base, int index, const char *nam
             return SQLITE_OK; /* no such lane */
         }
     } else if (table->counters != NULL && table->counters->is_kept) {
-        return counters_show_kept(cursor, table, index == ONE_GROUP ? values[0] : NULL);
+        return counters_show_kept(cursor, table);
     }
     int code = counters_add_all(&cursor->sums, table->database);
     cursor->end = cursor->sums.count;
@@ -281,6 +235,14 @@ static int counters_read_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret_row
     const struct counters_cursor *cursor = (const struct counters_cursor *)base;
     *ret_rowid = cursor->shown->items[cursor->at].lane_id;
     return SQLITE_OK;
+}
+
+int lane_counters_read(struct lane_counters *counters, sqlite3 *database, const struct lane_sums **ret_sums)
+{
+    INVARIANT(counters != NULL && counters->is_kept && ret_sums != NULL);
+    int code = counters_fill(counters, database);
+    *ret_sums = counters->sums;
+    return code;
 }
 
 void lane_counters_keep(struct lane_counters *counters)

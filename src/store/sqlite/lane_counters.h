@@ -28,5 +28,7 @@ int lane_counters_register(sqlite3 *database, struct lane_counters *counters);
 void lane_counters_unregister(sqlite3 *database);
 void lane_counters_keep(struct lane_counters *counters);
 void lane_counters_forget(struct lane_counters *counters);
+/* The kept sums themselves, in the order of the lanes' ids, until they are forgotten. A code of SQLite. */
+int lane_counters_read(struct lane_counters *counters, sqlite3 *database, const struct lane_sums **ret_sums);
 
 #endif

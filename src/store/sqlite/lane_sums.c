@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "queue/scheduler.h"
 
 enum { LANE_SUMS_FIRST = 256 };
 
@@ -91,4 +92,41 @@ enum weir_status lane_sums_add_text(struct lane_sums *sums, const char *lanes)
         status = lane_sums_add(sums, &delta);
     }
     return bad ? WEIR_STORE_CORRUPT : status;
+}
+
+static int compare_lanes(const void *a, const void *b)
+{
+    int64_t x = ((const struct lane_delta *)a)->lane_id;
+    int64_t y = ((const struct lane_delta *)b)->lane_id;
+    return x < y ? -1 : x > y;
+}
+
+/* Books are read in the order of their ids, so most often there is nothing to sort. */
+void lane_sums_sort(struct lane_sums *sums)
+{
+    INVARIANT(sums != NULL);
+    bool is_sorted = true;
+    for (size_t i = 1; i < sums->count && is_sorted; i++) {
+        is_sorted = sums->items[i - 1].lane_id < sums->items[i].lane_id;
+    }
+    if (!is_sorted) {
+        qsort(sums->items, sums->count, sizeof *sums->items, compare_lanes);
+    }
+}
+
+/* The ids begin with the group, so its lanes are neighbours. */
+size_t lane_sums_find_group(const struct lane_sums *sums, int64_t group_id)
+{
+    INVARIANT(sums != NULL);
+    size_t first = 0;
+    size_t end = sums->count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if ((int64_t)lane_group_id(sums->items[middle].lane_id) < group_id) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return first;
 }

@@ -20,5 +20,9 @@ void lane_sums_close(struct lane_sums *sums);
 WEIR_MUST_CHECK enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *delta);
 /* All lanes of one row of the news. WEIR_STORE_CORRUPT: the text is damaged. */
 WEIR_MUST_CHECK enum weir_status lane_sums_add_text(struct lane_sums *sums, const char *lanes);
+/* Puts the sums in the order of their ids. Nothing may be added later: the slots are then wrong. */
+void lane_sums_sort(struct lane_sums *sums);
+/* Of sorted sums: the place of the first lane of the group or of a later one. */
+size_t lane_sums_find_group(const struct lane_sums *sums, int64_t group_id);
 
 #endif

@@ -204,71 +204,34 @@ WHERE q.stuck_at IS NOT NULL AND q.phase = 2 AND q.stuck_fence = q.fence ORDER B
 -- ?1 a schedule that was due before is late, and so is one whose firings in parts do not get on. The params of schedules lie before
 -- due_at in a row, so only the expression of the index is read. Index: schedules_due.
 -- name: status_totals
-SELECT coalesce(sum(runnable + waiting), 0), coalesce(sum(held), 0), coalesce(sum(completed), 0), coalesce(sum(failed), 0),
-       coalesce(sum(cancelled), 0), (SELECT count(*) FROM workspaces), (SELECT queue_paused FROM store_state WHERE id = 1),
+SELECT queue_paused,
        (SELECT count(*) FROM schedules s
         WHERE (s.expands_at IS NOT NULL OR s.paused = 0 AND s.due_at IS NOT NULL)
           AND CASE WHEN s.expands_at IS NOT NULL THEN coalesce(s.retry_at, 0) ELSE max(s.due_at, coalesce(s.retry_at, 0)) END < ?1
-          AND coalesce(s.expands_at, 0) < ?1),
-       coalesce(sum(parked), 0)
-FROM lane_counters;
+          AND coalesce(s.expands_at, 0) < ?1)
+FROM store_state WHERE id = 1;
 
--- The time since which the oldest waiting item could run. Only the first items of the lanes with the most runnable items are read, and rows
--- that back off. A search for the oldest row would pass all items that wait without a slot. ?1 lanes, ?2 rows that back off
--- name: oldest_pending
+-- Since when the next item of a lane could run. ?1 lane
+-- name: first_of_lane
+SELECT max(created_at, run_at, coalesce(woken_at, 0)) FROM workflow_execution_queue
+WHERE lane_id = ?1 AND phase = 0 ORDER BY rank, number LIMIT 1;
+
+-- Since when the oldest one of the rows that back off could run. ?1 how many of them are looked at
+-- name: oldest_backing_off
 SELECT min(since)
-FROM (SELECT (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
-              WHERE h.lane_id = l.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1) AS since
-      FROM (SELECT lane_id FROM lane_counters WHERE runnable > 0 ORDER BY runnable DESC, lane_id LIMIT ?1) l
-      UNION ALL
-      SELECT * FROM (SELECT max(created_at, run_at, coalesce(woken_at, 0)) FROM workflow_execution_queue
-                     WHERE error_code IS NOT NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2))
+FROM (SELECT max(created_at, run_at, coalesce(woken_at, 0)) AS since FROM workflow_execution_queue
+      WHERE error_code IS NOT NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT ?1)
 HAVING min(since) IS NOT NULL;
 
--- By pressure: waiting items per slot. Only the workspaces that are named have all their counters summed. Those without a waiting item
--- come last, by name, and are read only where there is room for them. ?1 how many, ?2 = store time
+-- All workspaces, in the order of their ids.
 -- name: status_workspaces
-WITH p AS MATERIALIZED (
-    SELECT workspace_id, sum(runnable + waiting) AS pending FROM lane_counters WHERE runnable + waiting > 0 GROUP BY workspace_id
-),
-pressed AS MATERIALIZED (
-    SELECT w.id, p.pending * 1.0 / w.slots_max AS pressure FROM p CROSS JOIN workspaces w ON w.id = p.workspace_id
-    ORDER BY pressure DESC, w.name LIMIT ?1
-),
-t AS MATERIALIZED (
-    SELECT id, pressure FROM pressed
-    UNION ALL
-    SELECT id, 0 FROM (SELECT w.id FROM workspaces w
-                       WHERE (SELECT count(*) FROM pressed) < ?1 AND w.id NOT IN (SELECT id FROM pressed)
-                       ORDER BY w.name LIMIT ?1 - (SELECT count(*) FROM pressed))
-),
-c AS MATERIALIZED (
-    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(waiting) AS delayed, sum(parked) AS parked,
-           sum(completed) AS completed, sum(failed) AS failed, sum(cancelled) AS cancelled
-    FROM lane_counters WHERE workspace_id IN (SELECT id FROM t) GROUP BY workspace_id
-)
-SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slots_max AS slots_max,
-       json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused, coalesce(c.pending, 0) AS pending,
-       coalesce(c.completed, 0) AS completed, coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
-       coalesce(c.delayed, 0) AS delayed, coalesce(c.parked, 0) AS waiting,
-       (SELECT max(?2 - (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
-                         WHERE h.lane_id = (g.base | t.id) AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
-        FROM group_lanes g) AS oldest_pending_age_us
-FROM t CROSS JOIN workspaces w ON w.id = t.id LEFT JOIN c ON c.workspace_id = t.id
-ORDER BY t.pressure DESC, w.name;
+SELECT id, name, plan, slots_max, paused FROM workspaces ORDER BY id;
 
--- The ages are those of the lanes with the most runnable items. The first item has waited longest where the most items wait, and a look at
--- every lane would take a seek for each workspace. ?1 groups, ?2 = store time, ?3 lanes of each group that are looked at
+-- ?1 at most, ?2 = store time
 -- name: status_groups
-SELECT g.name AS name, json(CASE g.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
-       (SELECT coalesce(sum(c.runnable + c.waiting), 0) FROM lane_counters c WHERE c.group_id = g.id) AS pending,
-       (SELECT max(?2 - (SELECT max(h.created_at, h.run_at, coalesce(h.woken_at, 0)) FROM workflow_execution_queue h
-                         WHERE h.lane_id = l.lane_id AND h.phase = 0 ORDER BY h.rank, h.number LIMIT 1))
-        FROM (SELECT c.lane_id FROM lane_counters c WHERE c.group_id = g.id AND c.runnable > 0
-              ORDER BY c.runnable DESC, c.lane_id LIMIT ?3) l) AS oldest_pending_age_us,
-       (SELECT coalesce(sum(c.held), 0) FROM lane_counters c WHERE c.group_id = g.id) AS slots_used,
+SELECT g.id, g.name, g.paused,
        (SELECT count(*) FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
-        AND n.stopped_at IS NULL AND n.expires_at > ?2) AS nodes_live
+        AND n.stopped_at IS NULL AND n.expires_at > ?2)
 FROM executor_groups g ORDER BY g.name LIMIT ?1;
 
 -- The time of the oldest row of the news that is not in the books yet.
@@ -366,9 +329,14 @@ SELECT workflow, executor_group, waiting, handlers_missing, group_nodes, no_work
 WHERE handlers_missing <> '[]' ORDER BY waiting DESC, workflow LIMIT ?3;
 
 -- Waiting items, by the reason that holds them back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:
--- beyond it a row that backs off counts as scheduled. Reads counters and nodes, and of the queue only indexes.
+-- beyond it a row that backs off counts as scheduled. ?3 lanes by their kind (status_sums.h), ?4 items that wait for a time. Of the queue
+-- only indexes are read.
 -- name: status_reasons
-WITH backing_off AS MATERIALIZED (
+WITH lanes AS MATERIALIZED (
+    SELECT value ->> 0 AS group_id, value ->> 1 AS on_temporal, value ->> 2 AS set_id, value ->> 3 AS paused, value ->> 4 AS is_full,
+           value ->> 5 AS runnable FROM json_each(?3)
+),
+backing_off AS MATERIALIZED (
     SELECT definition_id, lane_id >> 47 AS group_id, error_code IS 'unknown_handler' AS lacks, count(*) AS n
     FROM (SELECT due_at, run_at, definition_id, lane_id, error_code FROM workflow_execution_queue
           WHERE error_code IS NOT NULL AND due_at IS NOT NULL ORDER BY due_at LIMIT ?2)
@@ -386,22 +354,13 @@ unserved AS MATERIALIZED (
 ),
 lacking AS MATERIALIZED (
     SELECT t.group_id, t.set_id
-    FROM (SELECT DISTINCT group_id, (lane_id >> 32) & 32767 AS set_id FROM lane_counters
-          WHERE runnable > 0 AND (lane_id >> 32) & 32767 <> 0) t
+    FROM (SELECT DISTINCT group_id, set_id FROM lanes WHERE set_id <> 0) t
     JOIN handler_sets s ON s.id = t.set_id JOIN executor_groups g ON g.id = t.group_id
     WHERE NOT EXISTS (SELECT 1 FROM nodes n
                       WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
                         AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1
                         AND NOT EXISTS (SELECT 1 FROM json_each(s.handlers) h
                                         WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
-),
-u AS MATERIALIZED (SELECT workspace_id, sum(held) AS held FROM lane_counters WHERE held > 0 GROUP BY workspace_id),
--- The lanes of a kind that have the same reason, so that the reason is looked for once for all of them.
-lanes AS MATERIALIZED (
-    SELECT c.group_id, c.lane_id >> 31 & 1 AS on_temporal, c.lane_id >> 32 & 32767 AS set_id, w.paused AS paused,
-           u.held >= w.slots_max AS is_full, sum(c.runnable) AS runnable
-    FROM lane_counters c LEFT JOIN workspaces w ON w.id = c.workspace_id LEFT JOIN u ON u.workspace_id = c.workspace_id
-    WHERE c.runnable > 0 GROUP BY 1, 2, 3, 4, 5
 ),
 live AS MATERIALIZED (
     SELECT DISTINCT n.executor_group AS name, n.target_id FROM nodes n
@@ -436,6 +395,6 @@ SELECT reason, sum(n) FROM (
     LEFT JOIN lacking k ON k.group_id = l.group_id AND k.set_id = l.set_id
     UNION ALL SELECT 'no_worker', n FROM unserved
     UNION ALL SELECT 'backing_off', (SELECT coalesce(sum(n), 0) FROM backing_off) - n FROM unserved
-    UNION ALL SELECT 'scheduled', (SELECT coalesce(sum(waiting), 0) FROM lane_counters) - (SELECT coalesce(sum(n), 0) FROM backing_off)
+    UNION ALL SELECT 'scheduled', ?4 - (SELECT coalesce(sum(n), 0) FROM backing_off)
     UNION ALL SELECT reason, count(*) FROM handed GROUP BY reason
 ) GROUP BY reason;
