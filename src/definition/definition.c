@@ -282,9 +282,10 @@ static bool put_start(json_t *object, const struct step_start *start)
     json_t *value = json_object();
     return put_value(object, "start", value) && put_value(value, "workflow", json_string(start->workflow)) &&
            put_template(value, "params", start->params) && put_template(value, "for_each", start->for_each) &&
+           put_template(value, "key", start->key) &&
            (start->max_parallel == 0 || put_value(value, "max_parallel", json_integer(start->max_parallel))) &&
            put_name(value, "workspace", start->workspace) && put_wait(value, start) &&
-           (!start->leaves || put_value(value, "on_parent_end", json_string("leave"))) &&
+           (!start->leaves || start->key != NULL || put_value(value, "on_parent_end", json_string("leave"))) &&
            (start->executor_group == NULL || put_value(value, "executor_group", json_string(start->executor_group))) &&
            (!start->has_priority || put_value(value, "priority", json_integer(start->priority)));
 }

@@ -181,6 +181,8 @@ struct step_start {
     const char *workspace;           /* of the children; NULL: that of the parent, as always in a workflow with an owner */
     const struct template *params;   /* a map; NULL: none. With for_each it may read .item and .index */
     const struct template *for_each; /* gives a list, with a child for each item; NULL: one child */
+    const struct template *key;      /* the idempotency key of a child; evaluate as `params`, with
+                                        template_evaluate_text(). NULL: none */
     const char *executor_group;      /* NULL: that of the workflow, else that of the parent */
     int priority;                    /* with has_priority, else that of the parent */
     bool has_priority;

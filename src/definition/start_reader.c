@@ -2,7 +2,9 @@
  *
  *   1. A name alone means one child without params. A map has the rest.
  *   2. `for_each` is one expression. Only with it `params` may read `.item` and `.index`, and the wait may count.
- *   3. The name of the signal that ends the wait has a prefix (queue/signal.h), so no caller and no definition can have it.
+ *   3. A child with a `key` belongs to its key, and is not cancelled with its parent: other steps and programs may wait for
+ *      the same execution.
+ *   4. The name of the signal that ends the wait has a prefix (queue/signal.h), so no caller and no definition can have it.
  *
  * The workflow and the workspace are fixed names: input must not choose the program that runs, and not the tenant for whom
  * it runs. A workflow with an owner may have been published by that tenant, so its children start in no other workspace.
@@ -51,10 +53,31 @@ static enum weir_status read_children_wait(struct definition_reader *reader, con
     return reader->source.status;
 }
 
+/* Behind `for_each`. Children with one fixed key would all be one execution. */
+static enum weir_status read_child_key(struct definition_reader *reader, size_t index, const struct yaml_node *node,
+                                       struct step_start *start)
+{
+    reader->has_item = start->for_each != NULL;
+    enum weir_status status = reader_take_template(reader, index, node, "\"key\"", &start->key);
+    reader->has_item = false;
+    if (status == WEIR_OK && start->for_each != NULL && template_is_constant(start->key)) {
+        FAIL(reader, node, "\"key\" is the same for each item, so all children would be one execution");
+        error_hint(reader->error, "name the item in it, for example key: \"import-${.item.id}\"");
+        return reader->source.status;
+    }
+    start->leaves = true;
+    return status;
+}
+
 static enum weir_status read_parent_end(struct definition_reader *reader, const struct yaml_node *node,
                                         struct step_start *start)
 {
     const char *word = node->kind == YAML_STRING ? node->text : "";
+    if (start->key != NULL && strcmp(word, "cancel") == 0) {
+        FAIL(reader, node, "\"on_parent_end: cancel\" is not allowed beside \"key\"");
+        error_hint(reader->error, "others may wait for the execution of the key; cancel it with a step of its own");
+        return reader->source.status;
+    }
     start->leaves = strcmp(word, "leave") == 0;
     return start->leaves || strcmp(word, "cancel") == 0 ? WEIR_OK
                                                         : FAIL(reader, node, "\"on_parent_end\" must be cancel or leave");
@@ -123,12 +146,13 @@ static enum weir_status read_map(struct definition_reader *reader, size_t index,
                                  struct step_start *start)
 {
     static const char *const keys[] = {"workflow",      "params",         "for_each", "max_parallel", "wait",
-                                       "on_parent_end", "executor_group", "priority", "workspace"};
+                                       "on_parent_end", "executor_group", "priority", "workspace",    "key"};
     enum weir_status status =
         yaml_check_keys(&reader->source, node, "\"start\"", keys, sizeof keys / sizeof keys[0], reader->error);
     const struct yaml_node *workflow = yaml_get(node, "workflow");
     const struct yaml_node *params = yaml_get(node, "params");
     const struct yaml_node *for_each = yaml_get(node, "for_each");
+    const struct yaml_node *key = yaml_get(node, "key");
     const struct yaml_node *wait = yaml_get(node, "wait");
     const struct yaml_node *parent_end = yaml_get(node, "on_parent_end");
     if (status == WEIR_OK && workflow == NULL) {
@@ -148,6 +172,7 @@ static enum weir_status read_map(struct definition_reader *reader, size_t index,
     if (status == WEIR_OK && params != NULL && params->kind != YAML_MAP && !template_is_expression(start->params)) {
         status = FAIL(reader, params, "\"params\" must be a map, or one expression");
     }
+    status = status == WEIR_OK && key != NULL ? read_child_key(reader, index, key, start) : status;
     status = status == WEIR_OK ? read_place(reader, node, start) : status;
     status = status == WEIR_OK && wait != NULL ? read_children_wait(reader, wait, start) : status;
     return status == WEIR_OK && parent_end != NULL ? read_parent_end(reader, parent_end, start) : status;

@@ -198,6 +198,8 @@ WEIR_MUST_CHECK enum weir_status enqueue_requests_check(const struct enqueue_req
                                                         struct weir_error *error);
 /* No params and {} are the same, and nothing is kept of them. */
 bool enqueue_has_no_params(const struct enqueue_request *request);
+/* Whether an idempotency key begins as those of hooks or schedules, which no other request may use. */
+bool enqueue_key_is_reserved(const char *key);
 
 /* The state of an execution after RECORD_COMPLETED, RECORD_FAILED or RECORD_CANCELLED. */
 enum item_state record_end_state(enum record_kind kind);

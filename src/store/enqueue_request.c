@@ -125,13 +125,25 @@ static enum weir_status check_text(const char *what, const char *text, size_t mo
     return WEIR_INVALID_ARGUMENT;
 }
 
+static const struct {
+    const char *prefix;
+    const char *owners;
+} reserved[] = {{HOOK_KEY_PREFIX, "hooks"}, {SCHEDULE_KEY_PREFIX, "schedules"}};
+
+bool enqueue_key_is_reserved(const char *key)
+{
+    INVARIANT(key != NULL);
+    for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
+        if (strncmp(key, reserved[i].prefix, strlen(reserved[i].prefix)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A key of a hook or a schedule that another request had used would make its duty drop an event or a firing. */
 static enum weir_status check_reserved_key(const char *key, struct weir_error *error)
 {
-    static const struct {
-        const char *prefix;
-        const char *owners;
-    } reserved[] = {{HOOK_KEY_PREFIX, "hooks"}, {SCHEDULE_KEY_PREFIX, "schedules"}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         if (strncmp(key, reserved[i].prefix, strlen(reserved[i].prefix)) == 0) {
             error_set(error, WEIR_INVALID_ARGUMENT, "idempotency keys that begin with \"%s\" are those of %s",

@@ -51,6 +51,7 @@ def _scene(weir):
         'loose': _start(for_each='${.input.names}', wait='none', on_parent_end='leave',
                         params={'name': '${.item}', 'waits': True}),
         'strict': _start(for_each='${.input.names}', params={'name': '${.item}', 'waits': True}),
+        'keyed': _start(params={'name': '${.input.name}'}, key='child-${.input.name}'),
         'lost': {'go': {'start': 'nowhere'}},
         'apart': _start(params={'name': '${.input.name}'}, workspace='acme'),
         'hasty': {'go': {'start': {'workflow': 'child', 'params': {'name': 'x', 'waits': True}}, 'timeout': '1500ms'}},
@@ -127,6 +128,28 @@ def a_parent_waits_as_long_as_its_child(weir):
     assert refused.code != 0, refused
     weir.good('signal', child, 'go', '-q')
     assert _told(weir.ended(id))['output'] == 'ada'
+    _no_problems(weir)
+
+
+def a_key_joins_the_execution_of_a_program(weir):
+    _scene(weir)
+    params = json.dumps({'waits': True, 'name': 'ada'})
+    child = weir.enqueue('-w', 'tiny', 'child', '-p', params, '--idempotency-key', 'child-ada')
+    _node(weir)
+    _await(weir, child, 'WAITING')
+    parents = [_run(weir, 'keyed', name='ada') for _ in range(2)]
+    for id in parents:
+        _await(weir, id, 'WAITING')
+        wait_for('the child to be adopted', lambda id=id: weir.items('list', '--where', f'parent={id}'), pause=SHORT)
+    weir.good('cancel', parents[0], '-q')
+    assert weir.show(child)['parent'] is None and _children(weir) == [child]
+    weir.good('signal', child, 'go', '-q')
+    told = _told(weir.ended(parents[1]))
+    assert (told['id'], told['status'], told['output']) == (child, 'COMPLETED', 'ada'), told
+    later = _told(weir.ended(_run(weir, 'keyed', name='ada')))
+    assert later == told and _children(weir) == [child], later
+    own = _told(weir.ended(_run(weir, 'keyed', name='bob')))
+    assert own['output'] == 'bob' and weir.show(own['id'])['idempotency_key'] == 'child-bob', own
     _no_problems(weir)
 
 

@@ -26,6 +26,7 @@ def whole():
     made.step('paid', define.signal('paid', timeout='2d', default=None), needs=['hotel', 'greet'], hold_slot=True)
     made.step('ask', define.approve(by=['token:ops'], prompt='Pay?', timeout='3d', default='reject', on_reject='fail'))
     made.step('child', define.start('hello', {'n': '${.item}'}, for_each='${.input.list}', max_parallel=2, wait='any'))
+    made.step('keyed', define.start('hello', key='import-${.input.day}'))
     made.step(
         'call',
         define.http(

@@ -69,6 +69,7 @@ export interface StartOptions {
   maxParallel?: number;
   wait?: 'all' | 'any' | 'none' | number;
   onParentEnd?: 'cancel' | 'leave';
+  key?: string;
   executorGroup?: string;
   priority?: number;
 }
@@ -186,11 +187,12 @@ export function approve(
 
 /** Starts executions of another workflow, one or one for each item, and waits for their ends. */
 export function start(workflow: Target, options: StartOptions = {}): Work {
-  const { params, workspace, forEach, maxParallel, wait, onParentEnd, executorGroup, priority } = options;
+  const { params, workspace, key, forEach, maxParallel, wait, onParentEnd, executorGroup, priority } = options;
   const keys = {
     workflow: nameOf(workflow),
     params,
     workspace,
+    key,
     for_each: forEach,
     max_parallel: maxParallel,
     wait,

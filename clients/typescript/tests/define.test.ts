@@ -36,6 +36,7 @@ function whole() {
     .step('paid', define.signal('paid', { timeout: '2d', default: null }), { needs: ['hotel', 'greet'], holdSlot: true })
     .step('ask', define.approve({ by: ['token:ops'], prompt: 'Pay?', timeout: '3d', default: 'reject', onReject: 'fail' }))
     .step('child', define.start('hello', children))
+    .step('keyed', define.start('hello', { key: `import-${of('.input.day')}` }))
     .step('call', define.http('https://pay.example.com/x', http), {
       when: of('.input.pays'),
       secrets: { 'X-Api-Key': 'stripe-key' },

@@ -23,6 +23,7 @@
 #include "engine/in_process/step_report.h"
 
 #define CHILDREN_INVALID_CODE "children_invalid"
+enum { KEY_TEXT_MAX = 4 * IDEMPOTENCY_KEY_MAX };
 
 /* --- the plan --- */
 
@@ -34,8 +35,30 @@ static bool params_fit(const json_t *params)
     return status == WEIR_OK || status == WEIR_OUT_OF_MEMORY;
 }
 
-/* The params of one child, an object. */
-static enum weir_status add_child(struct step_inputs *inputs, const struct step_start *start, json_t *children)
+/* Of the children of a plan, in the order of the items. */
+struct planned_children {
+    json_t *params;
+    json_t *keys; /* empty: the step has no `key` */
+};
+
+/* The store checks it again, and refuses keys of its own. */
+static enum weir_status add_key(struct step_inputs *inputs, const struct template *key, json_t *keys)
+{
+    struct text text = {.max = KEY_TEXT_MAX};
+    enum weir_status status = step_inputs_text(inputs, key, &text);
+    if (status == WEIR_OK && (text.length == 0 || text.length > IDEMPOTENCY_KEY_MAX ||
+                              !text_is_utf8(text.data, text.length) || memchr(text.data, '\0', text.length) != NULL)) {
+        status = step_inputs_refuse(inputs, CHILDREN_INVALID_CODE, "the key of a child must be a text of 1 to 255 bytes");
+    } else if (status == WEIR_OK) {
+        status = json_array_append_new(keys, json_string(text.data)) == 0 ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+    }
+    text_close(&text);
+    return status;
+}
+
+/* The params of one child, an object, and its key. */
+static enum weir_status add_child(struct step_inputs *inputs, const struct step_start *start,
+                                  struct planned_children *children)
 {
     json_t *params = NULL;
     enum weir_status status = start->params == NULL ? WEIR_OK : step_inputs_value(inputs, start->params, &params);
@@ -47,14 +70,15 @@ static enum weir_status add_child(struct step_inputs *inputs, const struct step_
     } else if (status == WEIR_OK && !params_fit(params)) {
         status = step_inputs_refuse(inputs, "children_too_large", "the params of a child are larger than 1 MiB");
     } else if (status == WEIR_OK) {
-        return json_array_append_new(children, params) == 0 ? WEIR_OK : WEIR_OUT_OF_MEMORY;
+        status = json_array_append_new(children->params, json_incref(params)) == 0 ? WEIR_OK : WEIR_OUT_OF_MEMORY;
     }
     json_decref(params);
-    return status;
+    return status == WEIR_OK && start->key != NULL ? add_key(inputs, start->key, children->keys) : status;
 }
 
 /* The params of all items. The context has each of them in turn. */
-static enum weir_status add_children(struct step_inputs *inputs, const struct step_start *start, json_t *children)
+static enum weir_status add_children(struct step_inputs *inputs, const struct step_start *start,
+                                     struct planned_children *children)
 {
     enum weir_status status = WEIR_OK;
     size_t count = json_array_size(inputs->items);
@@ -100,11 +124,12 @@ static enum weir_status check_plan(const struct text *text)
     return status;
 }
 
-/* `children` becomes a part of the plan. */
-static enum weir_status write_plan(struct step_inputs *inputs, const struct step_start *start, json_t *children)
+/* `children` become parts of the plan. */
+static enum weir_status write_plan(struct step_inputs *inputs, const struct step_start *start,
+                                   const struct planned_children *children)
 {
     json_t *plan = json_object();
-    size_t count = json_array_size(children);
+    size_t count = json_array_size(children->params);
     bool waits_for_all = start->wait == START_WAITS_FOR_ALL;
     bool is_fine =
         plan != NULL && put(plan, "workflow", json_string(start->workflow)) &&
@@ -116,7 +141,8 @@ static enum weir_status write_plan(struct step_inputs *inputs, const struct step
         put(plan, "max_parallel", json_integer(start->max_parallel == 0 ? (json_int_t)count : start->max_parallel)) &&
         put(plan, "leaves", json_integer(start->leaves)) &&
         (start->workspace == NULL || put(plan, "workspace", json_string(start->workspace))) &&
-        json_object_set(plan, "children", children) == 0;
+        (start->key == NULL || json_object_set(plan, "keys", children->keys) == 0) &&
+        json_object_set(plan, "children", children->params) == 0;
     text_clear(&inputs->input);
     inputs->input.max = CHILDREN_PLAN_BYTES_MAX;
     enum weir_status status = is_fine ? json_write(plan, &inputs->input, NULL) : WEIR_OUT_OF_MEMORY;
@@ -133,8 +159,8 @@ static enum weir_status write_plan(struct step_inputs *inputs, const struct step
 enum weir_status step_children_prepare(struct step_inputs *inputs, const struct step_start *start)
 {
     INVARIANT(inputs != NULL && start->workflow != NULL);
-    json_t *children = json_array();
-    enum weir_status status = children == NULL ? WEIR_OUT_OF_MEMORY : WEIR_OK;
+    struct planned_children children = {.params = json_array(), .keys = json_array()};
+    enum weir_status status = children.params == NULL || children.keys == NULL ? WEIR_OUT_OF_MEMORY : WEIR_OK;
     json_decref(inputs->items); /* of an evaluation that stopped with a request */
     inputs->items = NULL;
     text_clear(&inputs->input);
@@ -142,16 +168,17 @@ enum weir_status step_children_prepare(struct step_inputs *inputs, const struct 
         status = read_child_items(inputs, start->for_each);
     }
     if (status == WEIR_OK) {
-        status = start->for_each != NULL ? add_children(inputs, start, children) : add_child(inputs, start, children);
+        status = start->for_each != NULL ? add_children(inputs, start, &children) : add_child(inputs, start, &children);
     }
-    size_t count = json_array_size(children);
+    size_t count = json_array_size(children.params);
     if (status == WEIR_OK && start->wait > 0 && (size_t)start->wait > count) {
         status = step_inputs_refuse(inputs, "children_too_few", "\"wait\" is larger than the number of children");
     }
     if (status == WEIR_OK && count > 0) {
-        status = write_plan(inputs, start, children);
+        status = write_plan(inputs, start, &children);
     }
-    json_decref(children);
+    json_decref(children.params);
+    json_decref(children.keys);
     return status;
 }
 

@@ -288,8 +288,9 @@ enum weir_status step_inputs_refuse(struct step_inputs *inputs, const char *code
     return error_set(&inputs->message, WEIR_FAILED, "%s", message);
 }
 
-static enum weir_status add_template_text(struct step_inputs *inputs, const struct template *template, struct text *to)
+enum weir_status step_inputs_text(struct step_inputs *inputs, const struct template *template, struct text *to)
 {
+    INVARIANT(template != NULL && to != NULL);
     return template_evaluate_text(template, inputs->context, evaluate_program, inputs, to, &inputs->message);
 }
 
@@ -304,7 +305,7 @@ static enum weir_status add_command_string(struct step_inputs *inputs, const cha
         status = text_format(&value, "%s=", name);
     }
     if (status == WEIR_OK) {
-        status = add_template_text(inputs, template, &value);
+        status = step_inputs_text(inputs, template, &value);
     }
     if (status == WEIR_OK) {
         status = process_command_add(&inputs->command, value.data != NULL ? value.data : "", value.length);
@@ -489,7 +490,7 @@ static enum weir_status prepare_exec(struct step_inputs *inputs, const struct st
     status = status == WEIR_OK ? add_environment(inputs, step) : status;
     if (status == WEIR_OK && step->exec.stdin_template != NULL) {
         inputs->has_input = true;
-        status = add_template_text(inputs, step->exec.stdin_template, &inputs->input);
+        status = step_inputs_text(inputs, step->exec.stdin_template, &inputs->input);
     }
     return status;
 }
@@ -500,7 +501,7 @@ static enum weir_status prepare_sleep(struct step_inputs *inputs, const struct s
 {
     struct text value = {.max = 256};
     bool is_duration = step->sleep.duration != NULL;
-    enum weir_status status = add_template_text(inputs, is_duration ? step->sleep.duration : step->sleep.until, &value);
+    enum weir_status status = step_inputs_text(inputs, is_duration ? step->sleep.duration : step->sleep.until, &value);
     if (status == WEIR_OK && is_duration) {
         status = duration_parse(value.data != NULL ? value.data : "", &inputs->delay_us, &inputs->message);
     } else if (status == WEIR_OK) {
@@ -566,7 +567,7 @@ static enum weir_status prepare_request_url(struct step_inputs *inputs, const st
 {
     enum weir_status status = WEIR_OK;
     if (template_is_expression(url) || template_is_constant(url)) {
-        return add_template_text(inputs, url, &inputs->url);
+        return step_inputs_text(inputs, url, &inputs->url);
     }
     for (size_t i = 0; i < url->part_count && status == WEIR_OK; i++) {
         const struct template_part *part = &url->parts[i];
@@ -580,7 +581,7 @@ static enum weir_status prepare_request_url(struct step_inputs *inputs, const st
                                .parts = part,
                                .part_count = 1};
         struct text value = {.max = HTTP_URL_BYTES_MAX};
-        status = add_template_text(inputs, &one, &value);
+        status = step_inputs_text(inputs, &one, &value);
         status = status == WEIR_OK ? text_add_url_value(&inputs->url, value.data, value.length) : status;
         text_close(&value);
     }
@@ -593,7 +594,7 @@ static enum weir_status prepare_header(struct step_inputs *inputs, const struct 
 {
     enum weir_status status = text_format(&inputs->headers, "%s: ", header->name);
     size_t start = inputs->headers.length;
-    status = status == WEIR_OK ? add_template_text(inputs, header->value, &inputs->headers) : status;
+    status = status == WEIR_OK ? step_inputs_text(inputs, header->value, &inputs->headers) : status;
     for (size_t i = start; status == WEIR_OK && i < inputs->headers.length; i++) {
         unsigned char c = (unsigned char)inputs->headers.data[i];
         if ((c < ' ' && c != '\t') || c == 127) {

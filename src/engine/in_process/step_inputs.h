@@ -62,6 +62,8 @@ enum step_inputs_result step_inputs_evaluate(struct step_inputs *inputs);
 /* The value of a template, with the answers that are there. Statuses of template_evaluate(); without the answer of a
  * program `has_request` is set. For start steps. */
 enum weir_status step_inputs_value(struct step_inputs *inputs, const struct template *template, json_t **ret_value);
+/* The same as text, by the rules of template_evaluate_text(). */
+enum weir_status step_inputs_text(struct step_inputs *inputs, const struct template *template, struct text *to);
 /* Fails the evaluation with this code, which is static. */
 enum weir_status step_inputs_refuse(struct step_inputs *inputs, const char *code, const char *message);
 /* The trace context that the present attempt of the step passes on, as text; "" = none. */

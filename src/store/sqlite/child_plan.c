@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "store/driver.h"
 
 enum { PLAN_PART_BYTES = 4096 };
 
@@ -25,7 +26,9 @@ struct plan_call {
     int64_t *plan_left;
 };
 
-static enum weir_status insert_children(const struct plan_call *call, const json_t *children, struct weir_error *error)
+/* `keys`: of the children, or NULL. */
+static enum weir_status insert_children(const struct plan_call *call, const json_t *children, const json_t *keys,
+                                        struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     struct store *store = &call->write->store->store;
@@ -40,8 +43,9 @@ static enum weir_status insert_children(const struct plan_call *call, const json
         status = json_write(json_array_get(children, i), &params, error);
         if (status == WEIR_OK) {
             bool is_empty = strcmp(params.data, "{}") == 0;
-            status = connection_run(call->write->connection, error, NULL, QUERY_INSERT_CHILD, "ttitb", call->parent,
-                                    call->step, (int64_t)i, id, is_empty ? NULL : params.data, params.length);
+            status = connection_run(call->write->connection, error, NULL, QUERY_INSERT_CHILD, "ttitbt", call->parent,
+                                    call->step, (int64_t)i, id, is_empty ? NULL : params.data, params.length,
+                                    json_string_value(json_array_get(keys, i)));
         }
         text_close(&params);
     }
@@ -66,6 +70,23 @@ static bool params_are_within_limits(const json_t *children)
     return true;
 }
 
+/* The code of the failure of the keys of the children, or NULL. A plan may have none. */
+static const char *problem_of_keys(const json_t *keys, size_t count)
+{
+    bool is_reserved = false;
+    if (keys != NULL && json_array_size(keys) != count) {
+        return "children_invalid";
+    }
+    for (size_t i = 0; i < json_array_size(keys); i++) {
+        const char *key = json_string_value(json_array_get(keys, i));
+        if (key == NULL || key[0] == '\0' || strlen(key) > IDEMPOTENCY_KEY_MAX) {
+            return "children_invalid";
+        }
+        is_reserved = is_reserved || enqueue_key_is_reserved(key);
+    }
+    return is_reserved ? "child_key_reserved" : NULL;
+}
+
 /* The code of the failure of a plan that makes no children, or NULL. */
 static const char *problem_of_plan(const json_t *plan, int64_t depth, int64_t other_children)
 {
@@ -75,8 +96,9 @@ static const char *problem_of_plan(const json_t *plan, int64_t depth, int64_t ot
     return !is_readable                                                                             ? "children_invalid"
            : depth > CHILD_DEPTH_MOST                                                               ? "children_too_deep"
            : (int64_t)json_array_size(children) + other_children > (int64_t)CHILDREN_OF_PARENT_MOST ? "children_too_many"
-           : !params_are_within_limits(children)                                                    ? "children_too_large"
-                                                                                                    : NULL;
+           : !params_are_within_limits(children)
+               ? "children_too_large"
+               : problem_of_keys(json_object_get(plan, "keys"), json_array_size(children));
 }
 
 const char *child_plan_problem_text(const char *problem)
@@ -84,7 +106,9 @@ const char *child_plan_problem_text(const char *problem)
     INVARIANT(problem != NULL);
     return strcmp(problem, "children_too_deep") == 0
                ? "16 parents are above each other, and that is the limit; a workflow that starts itself needs an end"
-           : strcmp(problem, "children_too_many") == 0  ? "the steps of one execution may start 100000 children in all"
+           : strcmp(problem, "children_too_many") == 0 ? "the steps of one execution may start 100000 children in all"
+           : strcmp(problem, "child_key_reserved") == 0
+               ? "the key of a child begins with \"hook/\" or \"schedule/\": begin it with another word"
            : strcmp(problem, "children_too_large") == 0 ? "the params of a child are larger than 1 MiB"
                                                         : "the plan of the children cannot be read";
 }
@@ -138,7 +162,7 @@ static enum weir_status take_plan(const struct plan_call *call, const struct pla
     }
     (void)connection_step(call->write->connection, s, &status, error);
     *call->plan_left -= (int64_t)json_array_size(children);
-    return status == WEIR_OK ? insert_children(call, children, error) : status;
+    return status == WEIR_OK ? insert_children(call, children, json_object_get(plan, "keys"), error) : status;
 }
 
 enum weir_status child_plan_read(struct write *write, const char *parent, const char *step, int64_t *plan_left,

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "queue/signal.h"
+#include "store/sqlite/child_adoption.h"
 #include "store/sqlite/child_plan.h"
 #include "store/sqlite/enqueue.h"
 #include "store/sqlite/signals.h"
@@ -189,6 +190,7 @@ struct next_child {
     char id[UUID_TEXT_MAX];
     const char *params;
     size_t params_length;
+    const char *key; /* NULL: none */
 };
 
 static enum weir_status read_next_children(struct advance *advance, const struct child_step *step, int64_t most,
@@ -207,21 +209,25 @@ static enum weir_status read_next_children(struct advance *advance, const struct
         text_copy(child->id, sizeof child->id, column_text(s, 1));
         child->params_length = (size_t)sqlite3_column_bytes(s, 2);
         child->params = column_copy(s, 2, &advance->arena, &failed);
+        child->key = column_copy(s, 3, &advance->arena, &failed);
     }
     return failed ? error_out_of_memory(error) : status;
 }
 
-/* A refusal of the request, as for a workflow that does not exist, is the end of the child. */
+/* A refusal of the request, as for a workflow that does not exist, is the end of the child. So is a known key whose
+ * execution has ended. */
 static enum weir_status enqueue_child(struct advance *advance, struct child_step *step, const struct next_child *child,
                                       struct weir_error *error)
 {
     struct enqueue_result result = {.status = WEIR_OK};
+    struct adopted adopted = {.has_ended = false};
     size_t valid = 0;
     struct enqueue_request request = {.workspace = step->workspace == NULL ? "" : step->workspace,
                                       .workflow = step->workflow,
                                       .id = child->id,
                                       .params = child->params,
                                       .params_length = child->params_length,
+                                      .idempotency_key = child->key,
                                       .group = step->group,
                                       .default_group = step->default_group,
                                       .is_unbounded = true,
@@ -231,15 +237,26 @@ static enum weir_status enqueue_child(struct advance *advance, struct child_step
     if (status == WEIR_OK && result.status == WEIR_OK) {
         status = enqueue_request(&advance->context, &request, &result, error);
     }
+    bool is_known = child->key != NULL && (result.duplicate || result.status == WEIR_IDEMPOTENCY_KEY_REUSED);
+    if (status == WEIR_OK && is_known) {
+        const struct adoption adoption = {.parent = step->note->parent,
+                                          .workspace = request.workspace,
+                                          .workflow = step->workflow,
+                                          .key = child->key,
+                                          .is_elsewhere = step->is_elsewhere};
+        status = child_adopt(&advance->write, &adoption, &adopted, &result, error);
+    }
     step->started++;
     advance->bytes_left -= (int64_t)child->params_length;
-    advance->result.started += status == WEIR_OK && result.status == WEIR_OK;
     bool is_refused = status == WEIR_OK && result.status != WEIR_OK;
-    step->ended += is_refused;
+    bool has_ended = is_refused || adopted.has_ended;
+    advance->result.started += status == WEIR_OK && !has_ended;
+    step->ended += has_ended;
+    step->completed += !is_refused && adopted.is_completed;
     return status == WEIR_OK
-               ? connection_run(advance->write.connection, error, NULL, QUERY_START_CHILD, "ttitt", step->note->parent,
+               ? connection_run(advance->write.connection, error, NULL, QUERY_START_CHILD, "ttittt", step->note->parent,
                                 step->note->step, child->position, is_refused ? weir_status_name(result.status) : NULL,
-                                is_refused ? result.error.message : NULL)
+                                is_refused ? result.error.message : NULL, is_known && !is_refused ? adopted.id : NULL)
                : status;
 }
 
@@ -494,10 +511,10 @@ static enum weir_status work_on_step(struct advance *advance, struct child_step 
                                                   step->note->parent, step->note->step)
                                  : status;
     }
-    return status == WEIR_OK
-               ? connection_run(advance->write.connection, error, NULL, QUERY_MOVE_CHILD_STEP, "ttiiii", step->note->parent,
-                                step->note->step, step->started, step->ended, step->cancelled_to, (int64_t)step->is_settled)
-               : status;
+    return status == WEIR_OK ? connection_run(advance->write.connection, error, NULL, QUERY_MOVE_CHILD_STEP, "ttiiiii",
+                                              step->note->parent, step->note->step, step->started, step->ended,
+                                              step->cancelled_to, (int64_t)step->is_settled, step->completed)
+                             : status;
 }
 
 static enum weir_status look_at_step(struct advance *advance, const struct note *note, struct weir_error *error)

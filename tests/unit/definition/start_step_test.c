@@ -9,7 +9,8 @@ static void a_start_step_is_read_and_written(void **state)
         "  t:\n    needs: [s]\n    timeout: 120s\n    start:\n      workflow: child\n      for_each: ${.input.list}\n"
         "      params: {n: \"${.item}\", i: \"${.index + 1}\"}\n      max_parallel: 1\n      wait: any\n"
         "      on_parent_end: leave\n      executor_group: heavy\n      priority: -1\n"
-        "  u: {start: {workflow: child, wait: none, on_parent_end: cancel, workspace: big co}}\n";
+        "  u: {start: {workflow: child, wait: none, on_parent_end: cancel, workspace: big co}}\n"
+        "  v: {start: {workflow: child, key: \"import-${.input.id}\", on_parent_end: leave}}\n";
     struct definition *definition = read_fine(source);
     const struct step *step = &definition->steps[1];
     assert_int_equal(step->kind, STEP_START);
@@ -24,7 +25,8 @@ static void a_start_step_is_read_and_written(void **state)
         "\"timeout\":\"2m\",\"start\":{\"workflow\":\"child\",\"params\":{\"n\":\"${.item}\",\"i\":\"${.index + 1}\"},"
         "\"for_each\":\"${.input.list}\",\"max_parallel\":1,\"wait\":1,\"on_parent_end\":\"leave\",\"executor_group\":"
         "\"heavy\","
-        "\"priority\":-1}},\"u\":{\"start\":{\"workflow\":\"child\",\"workspace\":\"big co\",\"wait\":\"none\"}}}}");
+        "\"priority\":-1}},\"u\":{\"start\":{\"workflow\":\"child\",\"workspace\":\"big co\",\"wait\":\"none\"}},"
+        "\"v\":{\"start\":{\"workflow\":\"child\",\"key\":\"import-${.input.id}\"}}}}");
 }
 
 #define HEAD "name: a\nsteps:\n"
@@ -58,6 +60,16 @@ static void a_wrong_start_is_refused(void **state)
          "f.yaml:3:42: \"max_parallel\" needs \"for_each\": there is one child", NULL},
         {HEAD "  s: {start: {workflow: c, on_parent_end: kill}}\n",
          "f.yaml:3:43: \"on_parent_end\" must be cancel or leave", NULL},
+        {HEAD "  s: {start: {workflow: c, key: [a]}}\n", "f.yaml:3:33: \"key\" must be text, not list", NULL},
+        {HEAD "  s: {start: {workflow: c, key: \"${.item}\"}}\n",
+         "f.yaml:3:36: the expression reads \"item\", which is always null: the context has input, steps and execution",
+         "did you mean \".input.item\"?"},
+        {HEAD "  s: {start: {workflow: c, key: one, for_each: \"${.input.l}\"}}\n",
+         "f.yaml:3:33: \"key\" is the same for each item, so all children would be one execution",
+         "name the item in it, for example key: \"import-${.item.id}\""},
+        {HEAD "  s: {start: {workflow: c, key: one, on_parent_end: cancel}}\n",
+         "f.yaml:3:53: \"on_parent_end: cancel\" is not allowed beside \"key\"",
+         "others may wait for the execution of the key; cancel it with a step of its own"},
         {HEAD "  s: {start: c, retry: {attempts: 2}}\n", "f.yaml:3:17: \"retry\" has no meaning in a start step",
          "give the steps of the other workflow a \"retry\""},
         {HEAD "  s: {start: c, hold_slot: true}\n", "f.yaml:3:17: \"hold_slot\" has no meaning in a start step",

@@ -2,19 +2,19 @@
 --   positions  of children that have ended.
 --   starts, cancels  at most so many.
 --   may_plan  whether a plan may be read; else the step gets a note again.
+--   may_wait  whether children with keys may be tried, see start_more_children().
 -- Returns in `planned` the work of a plan that was read (read_child_plan()).
--- Locks: the row of the step, then those of start_children(), cancel_children() and settle_children(). Caller: advance_children().
+-- Locks: the row of the step, then those of start_more_children(), cancel_children() and settle_children(). Caller: advance_children().
 CREATE OR REPLACE FUNCTION :schema.advance_child_step(now_us bigint, parent uuid, of_step text, positions integer[], starts integer,
-                                                      cancels integer, may_plan boolean, OUT started integer, OUT cancelled integer,
-                                                      OUT settled integer, OUT again boolean, OUT waits boolean, OUT tried integer,
-                                                      OUT planned integer)
+                                                      cancels integer, may_plan boolean, may_wait boolean, OUT started integer,
+                                                      OUT cancelled integer, OUT settled integer, OUT again boolean,
+                                                      OUT waits boolean, OUT tried integer, OUT planned integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     held :schema.child_steps;
     lives boolean;
     part record;
-    room integer;
     failed integer;
     is_over boolean;
     is_completed boolean;
@@ -38,13 +38,13 @@ BEGIN
         SELECT s.* INTO held FROM :schema.child_steps s WHERE s.parent_id = parent AND s.step = of_step;
     END IF;
     -- Each child is looked up by its whole key. The planner assumes that a step has one child. So with the positions as a plain condition
-    -- each call would read all children of the step and filter them.
+    -- each call would read all children of the step and filter them. The id of an execution may be that of children of other steps.
     WITH ended AS (
         UPDATE :schema.children c
         SET status = coalesce((SELECT h.status FROM :schema.workflow_executions h WHERE h.id = c.child_id), 'LOST')
-        WHERE c.child_id = ANY (ARRAY(SELECT k.child_id FROM unnest(positions) p (n)
-                                      CROSS JOIN LATERAL (SELECT o.child_id FROM :schema.children o WHERE o.parent_id = parent
-                                                          AND o.step = of_step AND o.position = p.n OFFSET 0) k))
+        WHERE c.ctid = ANY (ARRAY(SELECT k.ctid FROM unnest(positions) p (n)
+                                  CROSS JOIN LATERAL (SELECT o.ctid FROM :schema.children o WHERE o.parent_id = parent
+                                                      AND o.step = of_step AND o.position = p.n OFFSET 0) k))
               AND c.status IS NULL
         RETURNING c.status
     )
@@ -59,16 +59,14 @@ BEGIN
         waits := part.is_locked;
         again := held.cancelled_to < held.started AND NOT waits;
     ELSE
-        LOOP -- refused children leave room for the next ones
-            room := least(held.max_parallel - (held.started - held.ended), held.count - held.started);
-            EXIT WHEN room <= 0 OR tried >= starts;
-            SELECT s.* INTO part FROM :schema.start_children(held, least(room, starts - tried)) s;
-            tried := tried + part.started + part.refused;
-            started := started + part.started;
-            held.started := held.started + part.started + part.refused;
-            held.ended := held.ended + part.refused;
-        END LOOP;
-        again := room > 0;
+        SELECT s.* INTO part FROM :schema.start_more_children(held, starts, may_wait) s;
+        started := part.started;
+        tried := part.tried;
+        waits := part.waits;
+        again := part.again;
+        held.started := held.started + part.tried;
+        held.ended := held.ended + part.ended;
+        held.completed := held.completed + part.completed;
     END IF;
     failed := held.ended - held.completed;
     is_completed := CASE WHEN held.problem IS NOT NULL THEN false WHEN held.waits_for_all OR held.wanted = 0 THEN failed = 0

@@ -43,7 +43,7 @@ BEGIN
             LOOP
                 SELECT a.* INTO part
                 FROM :schema.advance_child_apart(now_us, touched.parent_id, touched.step, touched.positions, (starts - tried)::integer,
-                                                 (starts - cancelled)::integer, planned < plan_work_most, attempt = 2) a;
+                                                 (starts - cancelled)::integer, planned < plan_work_most, NOT waits, attempt = 2) a;
                 started := started + part.started;
                 tried := tried + part.tried;
                 planned := planned + part.planned;

@@ -12,10 +12,11 @@ DECLARE
                                 WHERE e.execution_id = parent AND e.step = of_step));
     deep integer := 1 + coalesce((SELECT s.depth FROM :schema.children c
                                   JOIN :schema.child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
-                                  WHERE c.child_id = parent), 0);
+                                  WHERE c.child_id = parent AND NOT c.is_adopted), 0);
     others bigint := coalesce((SELECT sum(s.count) FROM :schema.child_steps s WHERE s.parent_id = parent), 0);
     planned json;
     items integer;
+    keys text[];
     wrong text;
     own record;
 BEGIN
@@ -35,8 +36,16 @@ BEGIN
         wrong := CASE WHEN deep > 16 THEN 'children_too_deep' WHEN others + items > 100000 THEN 'children_too_many'
                       WHEN items IS NULL THEN 'children_invalid'
                       WHEN EXISTS (SELECT 1 FROM json_array_elements(planned -> 'children') c (params)
-                                   WHERE octet_length(c.params::text) > params_most) THEN 'children_too_large' END;
+                                   WHERE octet_length(c.params::text) > params_most) THEN 'children_too_large'
+                      WHEN planned -> 'keys' IS NULL THEN NULL
+                      WHEN json_array_length(planned -> 'keys') IS DISTINCT FROM items
+                           OR EXISTS (SELECT 1 FROM json_array_elements_text(planned -> 'keys') k (key)
+                                      WHERE k.key IS NULL OR octet_length(k.key) NOT BETWEEN 1 AND 255) THEN 'children_invalid'
+                      WHEN EXISTS (SELECT 1 FROM json_array_elements_text(planned -> 'keys') k (key)
+                                   WHERE starts_with(k.key, 'hook/') OR starts_with(k.key, 'schedule/')) THEN 'child_key_reserved' END;
         items := CASE WHEN wrong IS NULL THEN items ELSE 0 END;
+        keys := ARRAY(SELECT k.key FROM json_array_elements_text(planned -> 'keys') WITH ORDINALITY k (key, n) WHERE items > 0
+                      ORDER BY k.n);
         UPDATE :schema.child_steps s
         SET workspace = planned ->> 'workspace', workflow = planned ->> 'workflow',
             executor_group = planned ->> 'executor_group', default_group = own.name,
@@ -45,8 +54,9 @@ BEGIN
             max_parallel = (planned ->> 'max_parallel')::integer, leaves = planned ->> 'leaves' = '1', depth = deep, count = items,
             problem = wrong
         WHERE s.parent_id = parent AND s.step = of_step;
-        INSERT INTO :schema.children (parent_id, step, position, child_id, params)
-        SELECT parent, of_step, c.n - 1, :schema.make_id(now_us, c.n), convert_to(nullif(c.params::text, '{}'), 'UTF8')
+        INSERT INTO :schema.children (parent_id, step, position, child_id, params, key)
+        SELECT parent, of_step, c.n - 1, :schema.make_id(now_us, c.n), convert_to(nullif(c.params::text, '{}'), 'UTF8'),
+               keys[c.n]
         FROM json_array_elements(planned -> 'children') WITH ORDINALITY c (params, n) WHERE wrong IS NULL;
     EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
         items := 0;

@@ -14,6 +14,7 @@ DECLARE
     message text := CASE held.problem
         WHEN 'children_too_deep' THEN '16 parents are above each other, and that is the limit; a workflow that starts itself needs an end'
         WHEN 'children_too_many' THEN 'the steps of one execution may start 100000 children in all'
+        WHEN 'child_key_reserved' THEN 'the key of a child begins with "hook/" or "schedule/": begin it with another word'
         WHEN 'children_too_large' THEN 'the params of a child are larger than 1 MiB'
         ELSE 'the plan of the children cannot be read' END;
     no_text constant text := '{"code":"children_invalid","error":"the step has no children on record"}';

@@ -14,6 +14,6 @@ SELECT s.step, s.workflow, s.count, s.started - s.ended AS open, s.count - s.sta
        s.ended - s.completed AS not_completed, s.leaves
 FROM :schema.child_steps s WHERE s.parent_id = $1 AND s.count IS NOT NULL ORDER BY s.step;
 
--- The parent of the child $1, at most one. Index: children_by_id.
+-- The parent that has started the child $1, at most one. Index: children_by_id.
 -- name: read_parent_rows
-SELECT c.parent_id AS id, c.step, c.position AS index FROM :schema.children c WHERE c.child_id = $1;
+SELECT c.parent_id AS id, c.step, c.position AS index FROM :schema.children c WHERE c.child_id = $1 AND NOT c.is_adopted;

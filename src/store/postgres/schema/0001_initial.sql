@@ -54,6 +54,9 @@ INSERT INTO :schema.scheduler (partition) VALUES (0);
 -- Has no rows. Rounds and acts lock it, see await_rounds().
 CREATE TABLE :schema.act_gate ();
 
+-- Has no rows. One transaction at a time enqueues children with keys, see start_keyed_children().
+CREATE TABLE :schema.child_gate ();
+
 -- max_pending: PENDING executions of a workspace; 0 = no limit.
 CREATE TABLE :schema.plans (
     name           text    COLLATE "C" NOT NULL PRIMARY KEY,
@@ -319,7 +322,8 @@ CREATE TABLE :schema.child_steps (
 ) WITH (fillfactor = 70);
 
 -- The children of a start step, in the order of its items. status: how the child has ended, REFUSED = it was not enqueued, LOST = its row
--- was gone before its end was counted.
+-- was gone before its end was counted. key: its idempotency key, until it is enqueued. is_adopted: the execution was there before, so it
+-- may be a child of several rows, and at most one of them has started it.
 CREATE TABLE :schema.children (
     parent_id      uuid    NOT NULL,
     child_id       uuid    NOT NULL,
@@ -329,9 +333,11 @@ CREATE TABLE :schema.children (
     error_code     text    COLLATE "C",
     error          text,
     params         bytea,
+    key            text    COLLATE "C",
+    is_adopted     boolean NOT NULL DEFAULT false,
     PRIMARY KEY (parent_id, step, position)
 ) WITH (fillfactor = 50); -- the start and the end of a child stay on its page, without entries of three indexes
-CREATE UNIQUE INDEX children_by_id ON :schema.children (child_id);
+CREATE INDEX children_by_id ON :schema.children (child_id);
 CREATE INDEX children_of_parent ON :schema.children (parent_id, child_id);
 
 -- The outbox of children: what has happened to a start step since it was looked at last. position: this child has ended; NULL: the step is

@@ -67,7 +67,7 @@ FROM child_steps s WHERE s.parent_id = ?1 AND s.step = ?2;
 -- name: read_child_plan
 SELECT coalesce(nullif(o.plan, ''), e.variables),
        1 + coalesce((SELECT s.depth FROM children c JOIN child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
-                     WHERE c.child_id = ?1), 0),
+                     WHERE c.child_id = ?1 AND NOT c.is_adopted), 0),
        coalesce((SELECT sum(s.count) FROM child_steps s WHERE s.parent_id = ?1), 0)
 FROM child_steps o LEFT JOIN workflow_node_executions e ON e.execution_id = o.parent_id AND e.step = o.step
 WHERE o.parent_id = ?1 AND o.step = ?2 AND coalesce(nullif(o.plan, ''), e.variables) IS NOT NULL;
@@ -93,19 +93,51 @@ UPDATE workflow_node_executions SET variables = NULL WHERE execution_id = ?1 AND
 UPDATE child_steps SET plan = '' WHERE parent_id = ?1 AND step = ?2 AND plan IS NOT NULL;
 
 -- name: insert_child
-INSERT INTO children (parent_id, step, position, child_id, params) VALUES (?1, ?2, ?3, ?4, ?5);
+INSERT INTO children (parent_id, step, position, child_id, params, key) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
 
 -- name: next_children
-SELECT position, child_id, params FROM children WHERE parent_id = ?1 AND step = ?2 AND position >= ?3 ORDER BY position LIMIT ?4;
+SELECT position, child_id, params, key FROM children WHERE parent_id = ?1 AND step = ?2 AND position >= ?3 ORDER BY position LIMIT ?4;
 
--- A child was enqueued, and its execution alone has its params from here on; or refused with ?4 code and ?5 text.
+-- A child was enqueued, and its execution alone has its params and its key from here on; or refused with ?4 code and ?5 text. ?6: the
+-- execution that it becomes, which was there before, or NULL. One that has ended ends the child.
 -- name: start_child
-UPDATE children SET params = NULL, status = CASE WHEN ?4 IS NOT NULL THEN 'REFUSED' END, error_code = ?4, error = ?5
+UPDATE children
+SET params = NULL, key = NULL, child_id = coalesce(?6, child_id), is_adopted = ?6 IS NOT NULL, error_code = ?4, error = ?5,
+    status = CASE WHEN ?4 IS NOT NULL THEN 'REFUSED' ELSE (SELECT h.status FROM workflow_executions h WHERE h.id = ?6) END
 WHERE parent_id = ?1 AND step = ?2 AND position = ?3;
 
--- ?3 started, ?4 ended, ?5 cancelled up to, ?6 settled
+-- The execution of a key, its workflow and the owner of that, and its newest retry, or itself, with its state if that has ended.
+-- ?1 name of a workspace, ?2 key. The aggregate max() chooses the row that the other columns are of.
+-- name: find_adoptable
+WITH RECURSIVE tries (id, place) AS (
+    SELECT k.execution_id, 1 FROM idempotency_keys k WHERE k.workspace_id = (SELECT w.id FROM workspaces w WHERE w.name = ?1) AND k.key = ?2
+    UNION ALL
+    SELECT coalesce((SELECT q.id FROM workflow_execution_queue q WHERE q.retry_of = t.id),
+                    (SELECT h.id FROM workflow_executions h WHERE h.retry_of = t.id)), t.place + 1
+    FROM tries t WHERE t.id IS NOT NULL
+)
+SELECT (SELECT f.id FROM tries f WHERE f.place = 1), d.name, d.workspace_id, t.id, h.status, max(t.place)
+FROM tries t
+LEFT JOIN workflow_execution_queue q ON q.id = t.id
+LEFT JOIN workflow_executions h ON h.id = t.id
+JOIN workflow_definitions d ON d.id = coalesce(q.definition_id, h.definition_id);
+
+-- Whether the execution ?2 waits for ?1, or is it.
+-- name: waits_for_execution
+WITH RECURSIVE waiting (id) AS (
+    SELECT ?1
+    UNION
+    SELECT c.parent_id
+    FROM waiting w
+    JOIN children c ON c.child_id = w.id
+    JOIN child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
+    WHERE c.status IS NULL AND NOT s.is_settled
+)
+SELECT EXISTS (SELECT 1 FROM waiting w WHERE w.id = ?2);
+
+-- ?3 started, ?4 ended, ?5 cancelled up to, ?6 settled, ?7 completed
 -- name: move_child_step
-UPDATE child_steps SET started = ?3, ended = ?4, cancelled_to = ?5, is_settled = ?6 WHERE parent_id = ?1 AND step = ?2;
+UPDATE child_steps SET started = ?3, ended = ?4, cancelled_to = ?5, is_settled = ?6, completed = ?7 WHERE parent_id = ?1 AND step = ?2;
 
 -- name: living_children
 SELECT c.position, c.child_id FROM children c
@@ -141,6 +173,6 @@ SELECT s.step, s.workflow, s.count, s.started - s.ended AS open, s.count - s.sta
        s.ended - s.completed AS not_completed, CASE WHEN s.leaves <> 0 THEN 'true' ELSE 'false' END AS leaves
 FROM child_steps s WHERE s.parent_id = ?1 AND s.count IS NOT NULL ORDER BY s.step;
 
--- The parent of a child, at most one.
+-- The parent that has started a child, at most one.
 -- name: read_parent_rows
-SELECT c.parent_id AS id, c.step, c.position AS "index" FROM children c WHERE c.child_id = ?1;
+SELECT c.parent_id AS id, c.step, c.position AS "index" FROM children c WHERE c.child_id = ?1 AND NOT c.is_adopted;

@@ -128,9 +128,9 @@ WHERE status = 'FAILED' AND id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (?23 = 0 OR finished_at - dispatched_at > ?21 AND finished_at - dispatched_at < ?22) AND (?24 IS NULL OR instr(error, ?24) > 0)
 ORDER BY id LIMIT ?13;
 
--- The children of an execution alone: ?18 parent. Index: children_of_parent.
+-- The children of an execution alone: ?18 parent. Several of them may be one execution. Index: children_of_parent.
 -- name: live_children_descending
-SELECT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_execution_queue e ON e.id = c.child_id
+SELECT DISTINCT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_execution_queue e ON e.id = c.child_id
 WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE e.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
@@ -144,7 +144,7 @@ WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2
 ORDER BY c.child_id DESC LIMIT ?13;
 
 -- name: ended_children_descending
-SELECT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_executions e ON e.id = c.child_id
+SELECT DISTINCT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_executions e ON e.id = c.child_id
 WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE e.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
@@ -161,7 +161,7 @@ WHERE c.parent_id = ?18 AND c.child_id < ?1 AND (?2 IS NULL OR workspace_id = ?2
 ORDER BY c.child_id DESC LIMIT ?13;
 
 -- name: live_children_ascending
-SELECT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_execution_queue e ON e.id = c.child_id
+SELECT DISTINCT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_execution_queue e ON e.id = c.child_id
 WHERE c.parent_id = ?18 AND c.child_id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE e.status WHEN 'PENDING' THEN 1 WHEN 'CLAIMED' THEN 2 WHEN 'DISPATCHED' THEN 4 ELSE 8 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))
@@ -175,7 +175,7 @@ WHERE c.parent_id = ?18 AND c.child_id > ?1 AND (?2 IS NULL OR workspace_id = ?2
 ORDER BY c.child_id LIMIT ?13;
 
 -- name: ended_children_ascending
-SELECT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_executions e ON e.id = c.child_id
+SELECT DISTINCT c.child_id FROM children c INDEXED BY children_of_parent CROSS JOIN workflow_executions e ON e.id = c.child_id
 WHERE c.parent_id = ?18 AND c.child_id > ?1 AND (?2 IS NULL OR workspace_id = ?2)
   AND (CASE e.status WHEN 'COMPLETED' THEN 16 WHEN 'FAILED' THEN 32 ELSE 64 END) & ?3
   AND (?4 IS NULL OR definition_id IN (SELECT id FROM workflow_definitions WHERE name = ?4))

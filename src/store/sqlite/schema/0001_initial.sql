@@ -272,7 +272,8 @@ CREATE TABLE child_steps (
 ) WITHOUT ROWID;
 
 -- The children of a start step, in the order of its items. status: how the child has ended, REFUSED = it was not enqueued, LOST = its row
--- was gone before its end was counted.
+-- was gone before its end was counted. key: its idempotency key, until it is enqueued. is_adopted: the execution was there before, so it
+-- may be a child of several rows, and at most one of them has started it.
 CREATE TABLE children (
     parent_id      TEXT    NOT NULL,
     step           TEXT    NOT NULL,
@@ -282,9 +283,11 @@ CREATE TABLE children (
     status         TEXT,
     error_code     TEXT,
     error          TEXT,
+    key            TEXT,
+    is_adopted     INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (parent_id, step, position)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX children_by_id ON children (child_id);
+CREATE INDEX children_by_id ON children (child_id);
 CREATE INDEX children_of_parent ON children (parent_id, child_id);
 
 -- The outbox of children: what has happened to a start step since it was looked at last. position: this child has ended; NULL: the step is

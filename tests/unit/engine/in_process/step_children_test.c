@@ -62,6 +62,18 @@ static void a_list_gives_the_params_of_each_child(void **state)
                         "{\"n\":null,\"next\":2},{\"n\":null,\"next\":3}]}");
 }
 
+static void a_plan_has_the_key_of_each_child(void **state)
+{
+    (void)state;
+    const struct report *report = await_plan(DEFINITION(EACH ",\"key\":\"import-${.item.id}-${.index + 1}\"}"),
+                                             "{\"list\":[{\"id\":\"a\"},{\"id\":7}]}");
+    assert_string_equal(
+        report->step.variables,
+        "{\"workflow\":\"c\",\"executor_group\":null,\"priority\":null,\"is_single\":0,\"waits_for_all\":1,"
+        "\"wanted\":2,\"max_parallel\":2,\"leaves\":1,\"keys\":[\"import-a-1\",\"import-7-2\"],\"children\":["
+        "{\"n\":null,\"next\":1},{\"n\":null,\"next\":2}]}");
+}
+
 static void expect_failure(const char *definition, const char *params, const char *code)
 {
     engine_fixture_start(&fixture, 1, definition, params);
@@ -73,6 +85,22 @@ static void a_list_that_is_none_fails_the_step(void **state)
 {
     (void)state;
     expect_failure(DEFINITION(EACH "}"), "{\"list\":7}", "children_invalid");
+}
+
+#define KEYED "{\"workflow\":\"c\",\"key\":\"${.input.key}\"}"
+
+static void a_key_that_is_no_good_fails_the_step(void **state)
+{
+    char params[IDEMPOTENCY_KEY_MAX + 32];
+    (void)state;
+    expect_failure(DEFINITION(KEYED), "{\"key\":\"\"}", "children_invalid");
+    (void)snprintf(params, sizeof params, "{\"key\":\"%0*d\"}", IDEMPOTENCY_KEY_MAX + 1, 0);
+    engine_fixture_close(&fixture);
+    engine_fixture_open(&fixture, NULL);
+    expect_failure(DEFINITION(KEYED), params, "children_invalid");
+    engine_fixture_close(&fixture);
+    engine_fixture_open(&fixture, NULL);
+    expect_failure(DEFINITION(KEYED), "{}", "expression_error");
 }
 
 static void params_that_are_no_object_fail_the_step(void **state)
@@ -222,6 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CHILDREN_TEST(a_plan_names_workflow_and_params),
         CHILDREN_TEST(a_list_gives_the_params_of_each_child),
+        CHILDREN_TEST(a_plan_has_the_key_of_each_child),
+        CHILDREN_TEST(a_key_that_is_no_good_fails_the_step),
         CHILDREN_TEST(a_list_that_is_none_fails_the_step),
         CHILDREN_TEST(params_that_are_no_object_fail_the_step),
         CHILDREN_TEST(a_program_with_several_values_fails_the_step),

@@ -130,6 +130,81 @@ static void a_plan_beyond_the_limits_waits_for_its_locked_parent(void **state)
         "children_too_many");
 }
 
+#define TWO_CHILDREN                                                                                                       \
+    "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":0,\"waits_for_all\":1,\"wanted\":2,"  \
+    "\"max_parallel\":2,\"leaves\":1,"
+
+/* A held parent with two children, which no duty has looked at. */
+static void plan_two(struct scene *scene, bool with_keys)
+{
+    char keyed[] = TWO_CHILDREN "\"keys\":[\"free\",\"held\"],\"children\":[{},{}]}";
+    char plain[] = TWO_CHILDREN "\"children\":[{},{}]}";
+    struct step_record step = {.step = "go",
+                               .state = STEP_WAITING,
+                               .attempt = 1,
+                               .exit_code = -1,
+                               .due_in_us = TIME_NEVER,
+                               .variables = with_keys ? keyed : plain,
+                               .signal = "children:go"};
+    struct claimed_item parent = claim_one(scene, enqueue_for(scene, "acme", NULL));
+    struct record record = record_of(RECORD_STEP, &parent);
+    struct record_summary summary;
+    record.step = &step;
+    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
+    assert_int_equal(record.status, WEIR_OK);
+}
+
+/* A program may hold its key for as long as its transaction is open. */
+static void a_key_that_a_program_holds_delays_its_children_alone(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->a, "BEGIN; SELECT weir.enqueue('acme', 'hello', idempotency_key => 'held')");
+    plan_two(scene, true);
+    plan_two(scene, true);
+    plan_two(scene, false);
+    struct children_advance held = advance(scene);
+    assert_int_equal(held.started, 3); /* "free", and two without keys. The other parent with keys is not tried */
+    assert_true(held.waits);
+    assert_false(held.again);
+    (void)run(scene->a, "COMMIT");
+    (void)advance(scene);
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.children WHERE key IS NOT NULL"), "0");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.children WHERE is_adopted"), "3");
+}
+
+/* An end that is not committed yet does not see the child, and the duty does not see the end. */
+static void an_execution_of_a_key_that_ends_meanwhile_is_not_missed(void **state)
+{
+    struct scene *scene = *state;
+    plan_two(scene, true);
+    (void)run(scene->b, "SELECT weir.enqueue('acme', 'hello', idempotency_key => 'held')");
+    (void)run(scene->a, "BEGIN; SELECT weir.cancel(id) FROM weir.executions WHERE idempotency_key = 'held'");
+    struct children_advance held = advance(scene);
+    assert_int_equal(held.started, 1);
+    assert_true(held.waits);
+    (void)run(scene->a, "COMMIT");
+    (void)advance(scene);
+    assert_string_equal(
+        run(scene->b, "SELECT string_agg(coalesce(status, 'OPEN'), ',' ORDER BY position) FROM weir.children"),
+        "OPEN,CANCELLED");
+}
+
+/* One transaction at a time enqueues children with keys. The other children do not wait for it. */
+static void a_duty_that_enqueues_keys_holds_up_no_other(void **state)
+{
+    struct scene *scene = *state;
+    plan_two(scene, true);
+    (void)run(scene->a, "BEGIN; SELECT started FROM weir.advance_children(200, 500)");
+    plan_two(scene, true);
+    plan_two(scene, false);
+    struct children_advance held = advance(scene);
+    assert_int_equal(held.started, 2);
+    assert_true(held.waits);
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(advance(scene).started, 2);
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.children WHERE is_adopted"), "2");
+}
+
 /* Two nodes that do the duty at once take different notes. */
 static void notes_that_another_node_has_taken_are_passed_over(void **state)
 {
@@ -221,7 +296,11 @@ static void an_end_and_a_start_read_no_other_child_of_the_step(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(an_end_and_a_start_read_no_other_child_of_the_step),
-                                       TEST(a_locked_parent_waits_alone), TEST(a_locked_child_is_cancelled_later),
+                                       TEST(a_locked_parent_waits_alone),
+                                       TEST(a_locked_child_is_cancelled_later),
+                                       TEST(a_key_that_a_program_holds_delays_its_children_alone),
+                                       TEST(an_execution_of_a_key_that_ends_meanwhile_is_not_missed),
+                                       TEST(a_duty_that_enqueues_keys_holds_up_no_other),
                                        TEST(notes_that_another_node_has_taken_are_passed_over),
                                        TEST(a_plan_beyond_the_limits_waits_for_its_locked_parent)};
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
