@@ -13,11 +13,13 @@ DECLARE
     dropped integer := 0;
 BEGIN
     SELECT array_agg(m.month) INTO months
-    FROM (SELECT DISTINCT to_date(substring(c.relname FROM '[0-9]+$'), 'YYYYMM')::timestamp AS month
-          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-          WHERE i.inhparent IN (':schema.archived_params'::regclass, ':schema.archived_steps'::regclass,
-                                ':schema.archived_attempts'::regclass, ':schema.archived_actions'::regclass,
-                                ':schema.archived_events'::regclass)) m
+    FROM (SELECT DISTINCT to_date(n.digits, 'YYYYMM')::timestamp AS month
+          FROM (SELECT substring(c.relname FROM '[0-9]+$') AS digits
+                FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+                WHERE i.inhparent IN (':schema.archived_params'::regclass, ':schema.archived_steps'::regclass,
+                                      ':schema.archived_attempts'::regclass, ':schema.archived_actions'::regclass,
+                                      ':schema.archived_events'::regclass)
+                OFFSET 0) n) m -- OFFSET: else a plan may read a date in the names of all tables of the database
     WHERE m.month < :schema.archive_month(until)
       AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h
                       WHERE h.id >= :schema.archive_month_start(m.month)
