@@ -121,6 +121,28 @@ export interface WorkspaceHistoryPoint {
   pending: number;
 }
 
+/** When an execution had a slot, or waited without one. `finished_at` null: it still does. */
+export interface SlotSpan {
+  uses_slot: boolean;
+  started_at: string;
+  finished_at: string | null;
+}
+
+export interface SlotUse {
+  id: string;
+  workflow: string | null;
+  status: string;
+  spans: SlotSpan[];
+}
+
+/** `examined_since`: executions that were enqueued earlier are in it only if they hold a slot; null: all were examined. */
+export interface SlotTimeline {
+  items: SlotUse[];
+  count: number;
+  count_is_exact: boolean;
+  examined_since: string | null;
+}
+
 /** The children of one step. */
 export interface ChildrenOfStep {
   step: string;

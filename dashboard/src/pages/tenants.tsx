@@ -11,6 +11,7 @@ import { Find } from '../parts/find.tsx';
 import { useExecutions } from '../parts/search.ts';
 import { Slots, State } from '../parts/state.tsx';
 import { Table, useList } from '../parts/table.tsx';
+import { Timeline } from '../parts/timeline.tsx';
 import { place, to, where } from '../router.ts';
 import { texts } from '../texts.ts';
 import { ExecutionTable } from './executions.tsx';
@@ -117,6 +118,7 @@ export function OneWorkspace({ name }: { name: string }) {
                 title={texts.workspace.running}
                 none={texts.workspace.noneRun}
               />
+              <Timeline workspace={name} limit={row.slots_max} />
               <History<WorkspaceHistoryPoint>
                 path={`${path}/history`}
                 charts={[

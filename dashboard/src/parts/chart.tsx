@@ -60,7 +60,7 @@ export function SpanChoice() {
   );
 }
 
-const clock = (at: string): string =>
+export const clock = (at: string): string =>
   timeFormat.value === 'utc'
     ? `${at.slice(11, 16)} UTC`
     : new Date(at).toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });

@@ -14,7 +14,7 @@
 #include "store/postgres/read.h"
 #include "store/slot_timeline.h"
 
-static void add_id(struct slot_ids *ids, const PGresult *result, int row)
+static void postgres_add_slot_id(struct slot_ids *ids, const PGresult *result, int row)
 {
     INVARIANT(ids->count < ids->most); /* the LIMIT of the query */
     text_copy(ids->ids[ids->count++], UUID_TEXT_MAX, result_text(result, row, 0));
@@ -28,7 +28,7 @@ static enum weir_status postgres_read_held(void *context, const char *workspace,
     enum weir_status status =
         link_read(context, error, &result, QUERY_SLOT_TIMELINE_HELD, "ti", workspace, (int64_t)held->most);
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
-        add_id(held, result, row);
+        postgres_add_slot_id(held, result, row);
     }
     PQclear(result);
     return status;
@@ -48,7 +48,7 @@ static enum weir_status postgres_read_window(void *context, const char *workspac
                            (int64_t)(ended->most - ended->count), since_us);
     }
     for (int row = 0; status == WEIR_OK && row < PQntuples(result); row++) {
-        add_id(PQgetvalue(result, row, 1)[0] == 't' ? ended : waiting, result, row);
+        postgres_add_slot_id(PQgetvalue(result, row, 1)[0] == 't' ? ended : waiting, result, row);
     }
     PQclear(result);
     return status;

@@ -17,8 +17,8 @@
 #define NEWEST_BOUND "~"
 
 /* Adds the ids of a bound statement, up to the most. */
-static enum weir_status add_ids(struct connection *connection, sqlite3_stmt *statement, struct slot_ids *ids,
-                                struct weir_error *error)
+static enum weir_status sqlite_add_slot_ids(struct connection *connection, sqlite3_stmt *statement, struct slot_ids *ids,
+                                            struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
@@ -36,8 +36,9 @@ static enum weir_status add_ids(struct connection *connection, sqlite3_stmt *sta
 static enum weir_status sqlite_read_held(void *context, const char *workspace, struct slot_ids *held,
                                          struct weir_error *error)
 {
-    return add_ids(context, connection_bind(context, error, QUERY_SLOT_TIMELINE_HELD, "ti", workspace, (int64_t)held->most),
-                   held, error);
+    return sqlite_add_slot_ids(
+        context, connection_bind(context, error, QUERY_SLOT_TIMELINE_HELD, "ti", workspace, (int64_t)held->most), held,
+        error);
 }
 
 /* Moves the end of a window up to that of one table. */
@@ -71,16 +72,16 @@ static enum weir_status sqlite_read_window(void *context, const char *workspace,
         status = raise_end(connection, QUERY_ENDED_WINDOW_DESCENDING, below, ret_end, error);
     }
     if (status == WEIR_OK) {
-        status = add_ids(connection,
-                         connection_bind(connection, error, QUERY_SLOT_TIMELINE_WAITING, "ttti", below, ret_end, workspace,
-                                         (int64_t)(waiting->most - waiting->count)),
-                         waiting, error);
+        status = sqlite_add_slot_ids(connection,
+                                     connection_bind(connection, error, QUERY_SLOT_TIMELINE_WAITING, "ttti", below, ret_end,
+                                                     workspace, (int64_t)(waiting->most - waiting->count)),
+                                     waiting, error);
     }
     if (status == WEIR_OK) {
-        status = add_ids(connection,
-                         connection_bind(connection, error, QUERY_SLOT_TIMELINE_ENDED, "tttii", below, ret_end, workspace,
-                                         (int64_t)(ended->most - ended->count), since_us),
-                         ended, error);
+        status = sqlite_add_slot_ids(connection,
+                                     connection_bind(connection, error, QUERY_SLOT_TIMELINE_ENDED, "tttii", below, ret_end,
+                                                     workspace, (int64_t)(ended->most - ended->count), since_us),
+                                     ended, error);
     }
     return status;
 }

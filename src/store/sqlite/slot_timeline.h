@@ -4,6 +4,7 @@
 
 #include "store/sqlite/connection.h"
 #include "store/store.h"
+
 /* The page of slot_timeline_list(). */
 WEIR_MUST_CHECK enum weir_status sqlite_list_slot_timeline(struct connection *connection,
                                                            const struct list_options *options, json_t **ret_page,
