@@ -214,6 +214,16 @@ def a_node_that_ends_by_itself_is_not_replaced(weir):
     demo.stop()
 
 
+def a_node_that_cannot_start_names_its_reason(weir):
+    demo = weir.spawn('demo', '--listen', '127.0.0.1:0', env={'WEIR_EXECUTOR_CAPACITY': 'workers'})
+    said = ''
+    while 'has ended with exit code 2 and is not replaced' not in said:
+        line = demo.stderr.readline().decode()
+        assert line, said
+        said += line
+    assert '`executor.capacity: workers` needs an address' in said, said
+
+
 def the_settings_of_the_folder_do_not_concern_the_nodes(weir):
     weir.write('weir.yaml', json.dumps({'store': 'sqlite:other.db', 'nodes': [{'executor.group': 'a'},
                                                                              {'executor.group': 'b'}]}))

@@ -4,7 +4,8 @@
  *
  *   1. A session of its own: Ctrl-C reaches the demo alone, which then stops its nodes in order.
  *   2. KILL at the death of the demo. The child compares its parent after that: the demo may have died before.
- *   3. Nothing of the demo stays open: its output is that of the demo alone, and descriptors from 3 on are closed.
+ *   3. Of the demo stderr alone stays open, for the reason of a failure: the output is that of the demo, and other
+ *      descriptors are closed.
  *   4. The program of the demo itself, as `weir serve`. It reads no weir.yaml: `nodes` there would make it several nodes.
  *
  * The lock keeps a pid from its reuse: a process that has ended is reaped under it, so kill() never meets another one.
@@ -26,7 +27,7 @@
 #include "base/text.h"
 #include "cli/signals.h"
 
-enum { EXIT_NOT_STARTED = 127, AWAIT_CHECK_MS = 20, FIRST_OWN_FD = 3 };
+enum { EXIT_NOT_STARTED = 127, AWAIT_CHECK_MS = 20 };
 
 extern char **environ;
 
@@ -47,10 +48,10 @@ _Noreturn static void become_node(char *const *arguments, pid_t demo_pid)
         _exit(EXIT_NOT_STARTED); /* the demo died before prctl(): no signal would come */
     }
     int null = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < FIRST_OWN_FD && null >= 0; fd++) {
+    for (int fd = 0; fd < STDERR_FILENO && null >= 0; fd++) {
         (void)dup2(null, fd);
     }
-    (void)close_range(FIRST_OWN_FD, ~0U, 0);
+    (void)close_range(STDERR_FILENO + 1, ~0U, 0);
     (void)execve("/proc/self/exe", arguments, environ);
     _exit(EXIT_NOT_STARTED);
 }
@@ -60,8 +61,9 @@ static void start_demo_child(struct demo_nodes *nodes, struct demo_child *child)
     char name[sizeof child->name];
     (void)snprintf(name, sizeof name, DEMO_NODE_PREFIX "%d", nodes->last_number + 1);
     const char *const arguments[] = {
-        "weir",     "serve", "--config", "/dev/null",  "--store",       nodes->store_url,   "--node",       name,
-        "--listen", "none",  "--engine", "in_process", "--max-running", DEMO_NODE_CAPACITY, "--allow-exec", NULL};
+        "weir",         "serve",    "--config", "/dev/null", "--store",    nodes->store_url, "--node",
+        name,           "--listen", "none",     "--engine",  "in_process", "--max-running",  DEMO_NODE_CAPACITY,
+        "--allow-exec", "--quiet",  NULL};
     pid_t demo_pid = getpid();
     pid_t pid = fork();
     if (pid == 0) {
