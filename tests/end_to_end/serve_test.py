@@ -585,7 +585,7 @@ def a_node_whose_store_is_destroyed_ends_with_a_message(weir):
 def a_node_without_autostart_enqueues_and_takes_nothing(weir):
     weir.make_store()
     weir.write('weir.yaml', 'dispatch.autostart: false\n')
-    process = _start(weir, '--node', 'front')
+    process = _start(weir, '--allow-exec', '--node', 'front')
     _read_until(process.stdout, b'node.paused')
     id = weir.enqueue()
     assert 'weir node resume front' in weir.good('why', id).err
