@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/shell_quote.h"
 
 #define CONNECT_TIMEOUT_US (5 * MICROSECONDS_PER_SECOND)
 #define HINT_OF_URL "the URL is that of `weir serve --listen`, without a path of its own"
@@ -319,10 +320,10 @@ static enum weir_status make_headers(struct remote_client *client, const struct 
     }
     /* A token that other users can read is as good as theirs. A refusal before the request shows it to its owner. */
     if (client->token_file != NULL && bearer_token_is_open(client->token_file)) {
+        char word[SHELL_WORD_MAX];
         error_set(error, WEIR_INVALID_CONFIG, "every user of this machine may use the token in %s", client->token_file);
-        error_hint(
-            error,
-            "chmod 600 takes the right away; a token that was read is replaced with `weir token revoke` and `create`");
+        error_hint(error, "chmod 600 %s, and if it may have been read, `weir token revoke` it",
+                   shell_quote(client->token_file, word));
         return WEIR_INVALID_CONFIG;
     }
     if (client->token_file != NULL && !bearer_token_read(client->token_file, token, sizeof token)) {

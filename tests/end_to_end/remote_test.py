@@ -7,6 +7,7 @@ usage: remote_test.py BINARY [TEST ...]
 import contextlib
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -272,6 +273,11 @@ def a_token_that_every_user_may_read_is_not_sent(weir):
             result = weir.run(*plans)
             assert_error(result, 2, 'invalid_config', 'every user', 'chmod 600')
             assert server.heads == [] and 'secret-of-file' not in result.err, (oct(mode), server.heads, result)
+        os.chmod(weir.write("it's mine", 'secret-of-file\n'), 0o644)
+        refused = weir.run('plan', 'list', '--store', server.url, '--token-file', "it's mine", code=2)
+        subprocess.run(re.search(r'chmod [^,]*', refused.err).group(), shell=True, check=True, cwd=weir.folder)
+        weir.good('plan', 'list', '--store', server.url, '--token-file', "it's mine")
+        server.heads.clear()
         for mode in (0o600, 0o400, 0o640):  # a group of its own is how a service shares it
             os.chmod(weir.path('token'), mode)
             weir.good(*plans)
