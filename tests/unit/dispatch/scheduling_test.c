@@ -381,6 +381,110 @@ static void a_paused_scheduler_schedules_for_the_others(void **state)
     close_second(&second);
 }
 
+enum { LOST_ITEMS = 12 };
+
+/* A node with places for all takes the items and dies. Their runs die with it. */
+static void lose_a_node_with_items(struct bench *bench, struct scripted_world *world)
+{
+    struct second lost = {.node = NULL};
+    char id[UUID_TEXT_MAX];
+    struct node_settings settings = bench->settings;
+    settings.name = "lost";
+    assert_int_equal(scripted_open(world, LOST_ITEMS, &lost.engine, NULL), WEIR_OK);
+    assert_int_equal(node_open(bench->store, lost.engine, &lost.events, &settings, &lost.node, NULL), WEIR_OK);
+    for (int i = 0; i < LOST_ITEMS; i++) {
+        scripted_world_push(world, &(struct scripted_outcome){.run_us = MINUTE});
+        enqueue(bench, "many", id);
+    }
+    for (int i = 0; i < 10; i++) {
+        (void)node_step(lost.node);
+    }
+    assert_int_equal(engine_running(lost.engine), LOST_ITEMS);
+    scripted_crash(lost.engine, false);
+    close_second(&lost);
+}
+
+enum { LOOPS = 4 };
+
+/* A node whose loops are called when they want to be or have been woken by the node itself, and never before. */
+struct driven {
+    struct node *node;
+    struct engine *engine;
+    int64_t due_us[LOOPS + 1]; /* the last one: of the engine */
+};
+
+static int64_t step_driven(const struct bench *bench, struct driven *driven)
+{
+    static int64_t (*const steps[LOOPS])(struct node *) = {node_dispatch_step, node_record_step, node_heartbeat_step,
+                                                           node_maintenance_step};
+    int64_t next_us = TIME_NEVER;
+    for (int i = 0; i <= LOOPS; i++) {
+        if (driven->due_us[i] <= bench->now_us) {
+            driven->due_us[i] = i == LOOPS ? engine_step(driven->engine) : steps[i](driven->node);
+        }
+    }
+    unsigned woken = node_take_wakes(driven->node);
+    for (int i = 0; i <= LOOPS; i++) {
+        driven->due_us[i] = (woken & (1U << i)) != 0 ? bench->now_us : driven->due_us[i];
+        next_us = driven->due_us[i] < next_us ? driven->due_us[i] : next_us;
+    }
+    int64_t run_us = scripted_next(driven->engine);
+    driven->due_us[LOOPS] = run_us;
+    return run_us < next_us ? run_us : next_us;
+}
+
+/* No commit wakes the loops of the other node. */
+static void pass_when_due(struct bench *bench, struct driven *first, struct driven *second)
+{
+    int64_t first_us = step_driven(bench, first);
+    int64_t next_us = step_driven(bench, second);
+    next_us = first_us < next_us ? first_us : next_us;
+    bench->now_us = next_us > bench->now_us ? next_us : bench->now_us + 10;
+}
+
+/* One place serves the items of a lost node one by one. The last of them waits long, and each follows the one before it
+ * with the next round of the scheduler. */
+static void handed_over_items_follow_each_other_without_a_wake(void **state)
+{
+    struct bench *bench = *state;
+    struct second second = {.node = NULL};
+    struct node_settings settings = bench->settings;
+    int64_t first_us = 0;
+    int64_t last_us = 0;
+    int64_t longest_us = 0;
+    struct scripted_world *world = scripted_world_open(SCRIPTED_IN_NODE, &bench->clock, NULL, 1);
+    assert_non_null(world);
+    lose_a_node_with_items(bench, world);
+    for (int i = 0; i < LOST_ITEMS; i++) {
+        scripted_world_push(world, &(struct scripted_outcome){.run_us = SECOND / 10});
+    }
+    bench->settings.group = "other";
+    start_node(bench);
+    for (int i = 0; i < 200 && !schedules(bench->node); i++, bench->now_us += SECOND / 10) {
+        (void)node_step(bench->node);
+    }
+    settings.name = "second";
+    assert_true(event_subscribe(&second.events, count_second, &second));
+    assert_int_equal(scripted_open(world, 1, &second.engine, NULL), WEIR_OK);
+    assert_int_equal(node_open(bench->store, second.engine, &second.events, &settings, &second.node, NULL), WEIR_OK);
+    struct driven scheduling = {.node = bench->node, .engine = bench->engine};
+    struct driven taking = {.node = second.node, .engine = second.engine};
+    for (int ended = 0, steps = 0; ended < LOST_ITEMS; steps++) {
+        assert_true(steps < 10000);
+        pass_when_due(bench, &scheduling, &taking);
+        if (second.counts[EVENT_EXECUTION_COMPLETED] > ended) {
+            first_us = ended == 0 ? bench->now_us : first_us;
+            longest_us = ended > 0 && bench->now_us - last_us > longest_us ? bench->now_us - last_us : longest_us;
+            last_us = bench->now_us;
+            ended = second.counts[EVENT_EXECUTION_COMPLETED];
+        }
+    }
+    assert_in_range(last_us - first_us, 20 * SECOND, 60 * SECOND);
+    assert_in_range(longest_us, 1, SCHEDULER_IDLE_US + 2 * SCHEDULER_WATCH_US);
+    close_second(&second);
+    scripted_world_close(world);
+}
+
 static void a_paused_node_gives_back_what_it_had_not_started(void **state)
 {
     struct bench *bench = *state;
@@ -436,6 +540,7 @@ int main(void)
         TEST(an_epoch_of_a_damaged_row_makes_the_node_unhealthy),
         TEST(items_beyond_the_capacity_of_the_scheduler_go_to_the_other_node),
         TEST(a_paused_scheduler_schedules_for_the_others),
+        TEST(handed_over_items_follow_each_other_without_a_wake),
         TEST(a_paused_node_gives_back_what_it_had_not_started),
         TEST(a_paused_node_alone_starts_nothing),
     };
