@@ -18,12 +18,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "server/idle_pools.h"
+
 struct connection_entry {
     struct connection_entry *next;
     struct connection_entry *before;
     int fd;
     _Atomic int64_t due_us;  /* boot clock; TIME_NEVER = none */
     _Atomic int64_t slow_us; /* boot clock: from then on the client is slow; TIME_NEVER = never */
+    struct idle_pool idle;   /* of the thread of the listener */
 };
 
 struct connection_list {

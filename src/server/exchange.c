@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "server/api.h"
 #include "server/http_server.h"
+#include "server/problem_table.h"
 #include "server/request_head.h"
 #include "server/route.h"
 #include "server/stream_hub.h"
@@ -141,9 +142,13 @@ static void read_head_lines(struct exchange *exchange, const char *method, const
 }
 
 /* Fills the answer and answers false, for checks that end with it. */
+/* No handler has seen the request, so the hint is the remedy of the code. One that refers to the hint itself is none. */
 static bool refuse(struct exchange *exchange, int status, const char *code, const char *reason)
 {
-    respond_problem(&exchange->request, &exchange->answer, status, code, reason, NULL, NULL);
+    static const char refers_to_itself[] = "Look at";
+    const struct problem_kind *kind = problem_find(code);
+    bool has_remedy = kind != NULL && strncmp(kind->remedy, refers_to_itself, strlen(refers_to_itself)) != 0;
+    respond_problem(&exchange->request, &exchange->answer, status, code, reason, has_remedy ? kind->remedy : NULL, NULL);
     return false;
 }
 
@@ -275,7 +280,9 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
         return refuse(exchange, 405, "method_not_allowed", "this path has no such method");
     }
     if (status != 0) {
-        return refuse(exchange, 404, "not_found", "there is nothing at this path");
+        respond_problem(request, &exchange->answer, 404, "not_found", "there is nothing at this path",
+                        "GET /docs lists the paths, and /openapi.json describes them", NULL);
+        return false;
     }
     if (is_wrong_host && request->route->scope == SCOPE_OPEN) {
         return refuse_host(exchange); /* no token is read for it */
@@ -304,6 +311,22 @@ void exchange_add_body(struct exchange *exchange, const char *bytes, size_t leng
     }
     request->is_whole = request->is_whole && text_add(&request->body, bytes, length) == WEIR_OK;
     atomic_store(&exchange->entry->slow_us, slow_at(exchange->body_began_us, request->body.length));
+}
+
+/* Of these versions it is known where a request lies in the pool of its connection, and what is written after it. */
+static bool is_known_library(void)
+{
+    return strncmp(MHD_get_version(), "0.9.", 4) == 0 || strncmp(MHD_get_version(), "1.0.", 4) == 0;
+}
+
+void exchange_count_request(struct exchange *exchange, const char *method)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!exchange->is_counted && exchange->idle_pools != NULL && info != NULL && is_known_library()) {
+        exchange->is_counted = true;
+        idle_pools_count(exchange->entry, method, info->header_size, exchange->body_bytes);
+    }
 }
 
 bool exchange_end_body(struct exchange *exchange)

@@ -53,6 +53,7 @@ struct listener {
     struct listen_socket socket;
     struct MHD_Daemon *daemon;
     struct MHD_Daemon *retired;
+    struct idle_pools idle; /* without TLS; then there is one daemon */
 };
 
 struct http_server {
@@ -363,6 +364,7 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
     struct http_server *server = context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         if (*socket_context != NULL) {
+            idle_pools_begin(*socket_context); /* it leaves the list */
             atomic_fetch_sub(&server->api->requests.connections, 1);
             connection_list_remove(&server->connections, *socket_context);
         }
@@ -376,14 +378,13 @@ static void notify_connection(void *context, struct MHD_Connection *connection, 
 }
 
 /* The listener of a connection; *ret_is_retired (may be NULL): by the daemon of an older certificate. */
-static const struct listener *listener_of(struct http_server *server, struct MHD_Connection *connection,
-                                          bool *ret_is_retired)
+static struct listener *listener_of(struct http_server *server, struct MHD_Connection *connection, bool *ret_is_retired)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_DAEMON);
-    const struct listener *found = NULL;
+    struct listener *found = NULL;
     (void)pthread_mutex_lock(&server->lock);
     for (size_t i = 0; i < server->listener_count && info != NULL; i++) {
-        const struct listener *listener = &server->listeners[i];
+        struct listener *listener = &server->listeners[i];
         if (listener->daemon == info->daemon || listener->retired == info->daemon) {
             found = listener;
             if (ret_is_retired != NULL) {
@@ -404,7 +405,9 @@ static void *begin_exchange(void *context, const char *uri, struct MHD_Connectio
     struct exchange *exchange =
         entry == NULL ? NULL : exchange_open(server, server->api, connection, entry, uri, &server->held);
     if (exchange != NULL) {
-        const struct listener *listener = listener_of(server, connection, NULL);
+        struct listener *listener = listener_of(server, connection, NULL);
+        idle_pools_begin(entry);
+        exchange->idle_pools = listener == NULL || listener->socket.has_tls ? NULL : &listener->idle;
         exchange->request.is_of_machine = listener != NULL && listener->socket.is_local && !server->behind_proxy;
         atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_HEAD_DEADLINE_US);
     }
@@ -423,8 +426,13 @@ static void end_exchange(void *context, struct MHD_Connection *connection, void 
     if (exchange != NULL) {
         struct http_server *server = exchange->server;
         http_metrics_note(&server->api->requests, exchange->request.route, exchange->answer.status);
-        atomic_store(&exchange->entry->due_us, now_boot_us() + HTTP_IDLE_DEADLINE_US);
+        int64_t now_us = now_boot_us();
+        atomic_store(&exchange->entry->due_us, now_us + HTTP_IDLE_DEADLINE_US);
         atomic_store(&exchange->entry->slow_us, TIME_NEVER);
+        if (exchange->idle_pools != NULL) {
+            idle_pools_end(exchange->idle_pools, exchange->entry, now_us);
+            idle_pools_return(exchange->idle_pools, now_us);
+        }
         (void)pthread_mutex_lock(&server->lock);
         server->unsent -= exchange->is_queued ? 1 : 0;
         if (server->unsent == 0) {
@@ -470,10 +478,12 @@ static enum MHD_Result answer_http_request(void *context, struct MHD_Connection 
         return exchange->is_answered && exchange->ends_connection ? exchange_send(exchange) : MHD_YES;
     }
     if (*body_length > 0) {
+        exchange->body_bytes += *body_length;
         exchange_add_body(exchange, body, *body_length);
         *body_length = 0;
         return MHD_YES;
     }
+    exchange_count_request(exchange, method);
     if (!exchange->is_answered) {
         exchange->is_answered = !exchange_end_body(exchange);
     }
@@ -497,29 +507,11 @@ static void ignore_report(void *context, const char *format, va_list arguments)
 static enum weir_status check_tls(const struct http_server_options *options, const struct listen_socket *sockets,
                                   size_t count, struct weir_error *error)
 {
-    struct tls_files files;
     bool is_wanted = false;
     for (size_t i = 0; i < count; i++) {
         is_wanted = is_wanted || sockets[i].has_tls;
     }
-    if (!is_wanted) {
-        return WEIR_OK;
-    }
-    if (options->certificate_file[0] == '\0' || options->key_file[0] == '\0') {
-        error_set(error, WEIR_INVALID_CONFIG, "http.listen: https:// needs a certificate and its key");
-        error_hint(error, "set http.tls.certificate_file and http.tls.key_file");
-        return WEIR_INVALID_CONFIG;
-    }
-    if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES) {
-        error_set(error, WEIR_INVALID_CONFIG, "http.listen: the libmicrohttpd of this machine was built without TLS");
-        error_hint(error, "use the one of the distribution, or a proxy with TLS and http.behind_proxy: true");
-        return WEIR_INVALID_CONFIG;
-    }
-    enum weir_status status = tls_files_read(options->certificate_file, options->key_file, &files, error);
-    if (status == WEIR_OK) {
-        tls_files_close(&files);
-    }
-    return status;
+    return is_wanted ? tls_files_require(options->certificate_file, options->key_file, error) : WEIR_OK;
 }
 
 enum weir_status http_server_open(const struct http_server_options *options, struct store *store, struct api *api,
@@ -561,7 +553,7 @@ enum weir_status http_server_open(const struct http_server_options *options, str
     server->listener_count = count;
     for (size_t i = 0; i < count; i++) {
         size_t used = strlen(server->addresses);
-        server->listeners[i] = (struct listener){.socket = sockets[i]};
+        server->listeners[i] = (struct listener){.socket = sockets[i], .idle.pool_bytes = CONNECTION_BYTES_MAX};
         (void)snprintf(server->addresses + used, sizeof server->addresses - used, "%s%s", i == 0 ? "" : ", ",
                        sockets[i].address);
     }

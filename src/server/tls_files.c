@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "server/libmicrohttpd.h"
 
 enum { PEM_BYTES_MAX = 256 * 1024, PEM_CHUNK = 4096 };
 
@@ -121,4 +122,25 @@ void tls_files_close(struct tls_files *files)
     INVARIANT(files != NULL);
     text_close(&files->certificate);
     text_close(&files->key);
+}
+
+enum weir_status tls_files_require(const char *certificate_file, const char *key_file, struct weir_error *error)
+{
+    INVARIANT(certificate_file != NULL && key_file != NULL);
+    struct tls_files files;
+    if (certificate_file[0] == '\0' || key_file[0] == '\0') {
+        error_set(error, WEIR_INVALID_CONFIG, "http.listen: https:// needs a certificate and its key");
+        error_hint(error, "set http.tls.certificate_file and http.tls.key_file");
+        return WEIR_INVALID_CONFIG;
+    }
+    if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES) {
+        error_set(error, WEIR_INVALID_CONFIG, "http.listen: the libmicrohttpd of this machine was built without TLS");
+        error_hint(error, "use the one of the distribution, or a proxy with TLS and http.behind_proxy: true");
+        return WEIR_INVALID_CONFIG;
+    }
+    enum weir_status status = tls_files_read(certificate_file, key_file, &files, error);
+    if (status == WEIR_OK) {
+        tls_files_close(&files);
+    }
+    return status;
 }

@@ -15,5 +15,8 @@ struct tls_files {
 WEIR_MUST_CHECK enum weir_status tls_files_read(const char *certificate, const char *key, struct tls_files *files,
                                                 struct weir_error *error);
 void tls_files_close(struct tls_files *files);
+/* The same check before a start, without the texts. It includes whether the library can do TLS, which must be loaded. */
+WEIR_MUST_CHECK enum weir_status tls_files_require(const char *certificate_file, const char *key_file,
+                                                   struct weir_error *error);
 
 #endif

@@ -93,7 +93,10 @@ def what_cannot_be_answered_says_why(weir):
     problem(listener.ask(path, 'POST', body={'workflow': 'hello', 'idempotency_key': 'a'}, idempotency_key='b'), 400,
              'invalid_argument')
     problem(listener.ask(path, 'POST', body=b'{', content_type='application/json'), 400, 'invalid_argument')
-    problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')
+    assert 'Content-Type' in problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')['hint']
+    for lost in ('/', '/v1', '/v1/execution'):
+        assert problem(listener.ask(lost), 404, 'not_found')['hint'].startswith('GET /docs lists the paths'), lost
+    assert 'Allow' in problem(listener.ask(path, 'DELETE'), 405, 'method_not_allowed')['hint']
     problem(listener.ask(path, 'POST', body={}, content_type='text/plain'), 415, 'unsupported_media_type')
     problem(listener.ask(path, 'POST', body={}, content_encoding='gzip'), 415, 'unsupported_media_type')
     with listener.connect() as connection:  # refused by its length: the body need not be sent

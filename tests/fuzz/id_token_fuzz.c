@@ -125,8 +125,7 @@ static void try_groups(const char *setting, const json_t *claims)
     struct oidc_right right;
     arena_init(&arena, MEMORY_MAX);
     const json_t *names = json_object_get(claims, "groups");
-    if (oidc_groups_read(setting, &arena, &groups, NULL) == WEIR_OK &&
-        oidc_groups_choose(&groups, names, &arena, &right)) {
+    if (oidc_groups_read(setting, &arena, &groups, NULL) == WEIR_OK && oidc_groups_choose(&groups, names, &arena, &right)) {
         bool is_named = is_text(claims, "groups", right.group);
         for (size_t i = 0; i < json_array_size(names); i++) {
             const char *name = json_string_value(json_array_get(names, i));

@@ -96,7 +96,8 @@ static void respond_file(const struct http_request *request, struct http_answer 
 
 static void refuse_path(const struct http_request *request, struct http_answer *answer)
 {
-    respond_problem(request, answer, 404, "not_found", "there is nothing at this path", NULL, NULL);
+    respond_problem(request, answer, 404, "not_found", "there is nothing at this path",
+                    "GET /docs lists the paths, and /openapi.json describes them", NULL);
 }
 
 void answer_dashboard_page(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
