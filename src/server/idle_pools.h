@@ -4,7 +4,7 @@
  * pool, so that all pages of it count, though nothing is in them. Pages with zeros alone go back to the system here. A page
  * that was given back reads as zeros, so the library notices nothing.
  *
- * The library does not tell where a pool begins. A request begins at the begin of the pool, unless empty lines were sent
+ * The library does not show where a pool begins. A request begins at the begin of the pool, unless empty lines were sent
  * before it. The number of bytes that the system has received shows whether any were: then it is more than the bytes of
  * all requests. So a pool is known after the first request of a connection of TCP without TLS. All others keep their
  * memory.

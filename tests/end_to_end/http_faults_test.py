@@ -7,6 +7,7 @@ usage: http_faults_test.py BINARY [TEST ...]
 import contextlib
 import itertools
 import json
+import re
 import resource
 import selectors
 import signal
@@ -116,6 +117,61 @@ def idle_and_half_open_connections_delay_nobody(weir):
             if number % 3 == 0:
                 held[-1].sendall(b'GET /livez HTTP/1.1\r\nHost: local')
         _others_work(listener, 'idle')
+    finally:
+        for connection in held:
+            connection.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    listener.stop()
+
+
+def _resident_kib(pid):
+    with open(f'/proc/{pid}/status') as file:
+        return int(re.search(r'VmRSS:\s+(\d+) kB', file.read()).group(1))
+
+
+def idle_connections_give_their_memory_back_and_go_on(weir):
+    weir.make_store()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20000), hard))
+    listener = Listener(weir).ready()
+    get, count = b'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n', 1000
+    body = json.dumps({'workflow': 'hello'}).encode()
+    long = get[:-2] + b'X-Long: %s\r\n\r\n' % (b'a' * 12000)
+    others = ((get, 200), (b'\r\n\r\n' + get, 200), (long, 200), (get.replace(b'livez', b'nothing'), 404),
+              (post(body, b'Content-Length: %d' % len(body)), 202))
+
+    def ask(connection, request, status, answers=1):
+        connection.sendall(request)
+        rest = b''
+        for _ in range(answers):
+            answer = read_answer(connection, data=rest)
+            assert answer.status == status, answer
+            rest = answer.rest
+        assert rest == b'', rest
+
+    def each():
+        listener.ask('/livez')  # the listener looks at its idle connections when a request has ended
+        return (_resident_kib(listener.process.pid) - before) / count
+
+    held = []
+    try:
+        listener.ask('/livez')
+        before = _resident_kib(listener.process.pid)
+        held = [listener.connect() for _ in range(count)]
+        for connection in held:
+            ask(connection, get, 200)
+        asked = each()
+        wait_for('the memory of idle connections', lambda: each() < (asked + 1) / 2, pause=SHORT)
+        if MEMORY_FACTOR == 1:
+            assert asked > 15 and wait_for('10 KiB each', lambda: each() < 10 and each(), pause=SHORT), asked
+        # What a connection has begun to send stays, and each goes on, also when its pool is not known.
+        for connection in held:
+            connection.sendall(get[:20])
+        wait_for('the memory again', lambda: each() < (asked + 1) / 2, pause=SHORT)
+        for number, connection in enumerate(held):
+            ask(connection, get[20:], 200)
+            ask(connection, *others[number % len(others)])
+            ask(connection, get * 3, 200, answers=3)
     finally:
         for connection in held:
             connection.close()
