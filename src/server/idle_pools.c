@@ -42,7 +42,7 @@ void idle_pools_begin(struct connection_entry *entry)
     }
 }
 
-/* False: the socket is none of TCP, or the system is too old to tell. */
+/* False: the socket is none of TCP, or the system is too old to count. */
 static bool read_received(int fd, uint64_t *ret_bytes)
 {
     struct tcp_info info;
