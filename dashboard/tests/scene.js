@@ -146,12 +146,22 @@ export async function openBrowser() {
 }
 export const closeBrowser = () => browser.close();
 
-/** `allowed`: messages of the console that the test expects. `origins`: others that the page may ask. `prepare` runs before the page is opened. */
+/** `allowed`: messages of the console that the test expects. `origins`: others that the page may ask. `prepare` runs before the page is opened.
+ * `beside`: a page; the new one is another tab of its browser. */
 export async function openPage(
   address,
-  { width = 1440, theme = 'light', allowed = [], origins = [], prepare = async () => {}, context: options = {} } = {},
+  {
+    width = 1440,
+    theme = 'light',
+    allowed = [],
+    origins = [],
+    prepare = async () => {},
+    context: options = {},
+    beside,
+  } = {},
 ) {
-  const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, ...options });
+  const context =
+    beside?.context() ?? (await browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, ...options }));
   context.setDefaultTimeout(DEADLINE_MS);
   const page = await context.newPage();
   page.allowed = [...allowed];
