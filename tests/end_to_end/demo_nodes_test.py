@@ -191,7 +191,8 @@ def a_second_signal_interrupts_the_executions_of_all_nodes(weir):
     assert all(_is_gone(pid) for pid in processes), processes
     nodes = weir.items('node', 'list', '--all', '--store', STORE)
     assert [node['state'] for node in nodes] == ['stopped'] * 3, nodes  # a node that was killed is not
-    assert not weir.items('list', '--status', 'CLAIMED,DISPATCHED', '--store', STORE)
+    held = weir.items('list', '--status', 'CLAIMED,DISPATCHED', '--store', STORE)
+    assert len(held) == SLOTS and all(row['node'] is None for row in held), held  # given back, with their slots
 
 
 def a_demo_that_ends_by_itself_stops_its_nodes(weir):
