@@ -204,11 +204,18 @@ def a_demo_that_ends_by_itself_stops_its_nodes(weir):
 
 
 def a_node_that_ends_by_itself_is_not_replaced(weir):
+    """One that is killed behind it is: the next name shows that nothing came between the two."""
     demo = Demo(weir)
-    for name in ('demo-2', 'demo-3'):
+
+    def end(name):
         os.kill(demo.nodes()[name]['pid'], signal.SIGTERM)
         line = f'node {name} has ended with exit code 0 and is not replaced'
         wait_for('its end', lambda: line in demo.said(), pause=SHORT)
+    end('demo-2')
+    assert demo.kill()['node'] == 'demo-3'
+    wait_for('the next node', lambda: 'node demo-4 started' in demo.said(), pause=SHORT)
+    wait_for('its row', lambda: list(demo.nodes()) == ['demo-1', 'demo-4'], pause=SHORT)
+    end('demo-4')
     refusal = problem(demo.ask(KILL, 'POST'), 409, 'conflict')
     assert 'no node of the demo can be killed now' in refusal['detail'], refusal
     assert list(demo.nodes()) == ['demo-1']
