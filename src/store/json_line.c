@@ -327,6 +327,20 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     return status;
 }
 
+/* Each message about the value of a key begins with the key. */
+const char *json_line_key_at_fault(const struct weir_error *error)
+{
+    INVARIANT(error != NULL);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        size_t length = strlen(keys[i]);
+        char next = strncmp(error->message, keys[i], length) == 0 ? error->message[length] : '\0';
+        if (next == ' ' || next == ':') {
+            return keys[i];
+        }
+    }
+    return NULL;
+}
+
 /* --- many of them in one text --- */
 
 /* The limit is the caller's: it has room for so many. */

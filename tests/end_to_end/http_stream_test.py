@@ -269,6 +269,8 @@ def what_cannot_be_streamed_says_why(weir):
     for id in ('x', '', '01a215fd'):
         problem(listener.ask(f'/v1/stream?id={id}'), 400, 'invalid_argument')
     problem(listener.ask('/v1/stream?workspaces=acme'), 400, 'invalid_argument')
+    refused = problem(listener.ask('/v1/stream?workspace=acm'), 404, 'workspace_not_found')
+    assert refused['errors'][0]['pointer'] == 'workspace' and '/v1/workspaces' in refused['hint'], refused
     problem(listener.ask('/v1/stream', 'POST'), 405, 'method_not_allowed')
     listener.stop()
 

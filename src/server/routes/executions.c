@@ -87,7 +87,7 @@ static void read_enqueue_set(struct enqueue_set *set, size_t count, int64_t now_
         struct weir_error refusal = {.status = WEIR_OK};
         struct enqueue_request enqueue;
         if (read_enqueue(set->requests[i], now_us, &enqueue, &refusal) != WEIR_OK) {
-            respond_error(set->requests[i], set->answers[i], &refusal, NULL);
+            respond_body_error(set->requests[i], set->answers[i], &refusal, json_line_key_at_fault(&refusal));
             continue;
         }
         size_t at = enqueue.key_mode == KEY_ONCE ? set->plain++ : --set->first_keyed;

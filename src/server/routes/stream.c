@@ -52,6 +52,22 @@ static enum weir_status read_filter(struct http_request *request, struct stream_
     return WEIR_OK;
 }
 
+/* A stream of a misspelt workspace would have no change for ever. When the store does not answer, the stream begins all the
+ * same, and goes on when the store is back. */
+static enum weir_status find_stream_workspace(struct store *store, const struct stream_filter *filter,
+                                              const char **ret_argument, struct weir_error *error)
+{
+    json_t *usage = NULL;
+    *ret_argument = "workspace";
+    enum weir_status status = filter->workspace == NULL ? WEIR_OK : store_usage(store, filter->workspace, &usage, error);
+    json_decref(usage);
+    if (status != WEIR_WORKSPACE_NOT_FOUND) {
+        return WEIR_OK;
+    }
+    error_hint(error, "GET /v1/workspaces lists them");
+    return status;
+}
+
 static void refuse_stream(const struct http_request *request, struct http_answer *answer, enum stream_answer refusal)
 {
     bool is_tokens = refusal == STREAM_TOKEN_FULL;
@@ -72,8 +88,8 @@ void answer_stream_changes(struct api *api, struct store *store, struct http_req
     struct stream_filter filter = {.workspace = NULL};
     struct weir_error error = {.status = WEIR_OK};
     const char *argument = NULL;
-    (void)store;
-    if (read_filter(request, &filter, &argument, &error) != WEIR_OK) {
+    if (read_filter(request, &filter, &argument, &error) != WEIR_OK ||
+        find_stream_workspace(store, &filter, &argument, &error) != WEIR_OK) {
         respond_error(request, answer, &error, argument);
         return;
     }

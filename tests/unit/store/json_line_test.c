@@ -161,6 +161,26 @@ static void a_text_that_is_no_list_of_items_is_refused(void **state)
     assert_int_equal(count, 7);
 }
 
+static void a_refusal_names_its_key(void **state)
+{
+    static const struct {
+        const char *line;
+        const char *key;
+    } refused[] = {{"{\"workspace\":\"w\"}", "workflow"},
+                   {"{\"workspace\":\"w\",\"workflow\":\"f\",\"key_mode\":1}", "key_mode"},
+                   {"{\"workspace\":\"w\",\"workflow\":\"f\",\"debounce_max\":\"x\"}", "debounce_max"},
+                   {"{\"workspace\":\"w\",\"workflow\":\"f\",\"other\":1}", NULL},
+                   {"[]", NULL}};
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct enqueue_request request;
+        struct weir_error error;
+        assert_int_equal(read_line(refused[i].line, &request, &error), WEIR_INVALID_ARGUMENT);
+        const char *key = json_line_key_at_fault(&error);
+        assert_string_equal(key == NULL ? "none" : key, refused[i].key == NULL ? "none" : refused[i].key);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +190,7 @@ int main(void)
         cmocka_unit_test(params_that_are_too_large_are_refused),
         cmocka_unit_test(many_items_are_split_without_a_change),
         cmocka_unit_test(a_text_that_is_no_list_of_items_is_refused),
+        cmocka_unit_test(a_refusal_names_its_key),
     };
     arena_init(&arena, 16 * 1024 * 1024);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
