@@ -66,7 +66,7 @@ export const texts = {
     limitBelow: (limit: number) => `limit of ${one(limit, 'slot', 'slots')}, below the chart`,
     more: (rows: number) => `${one(rows, 'bar has', 'bars have')} no room here: read the table.`,
     narrowed: (count: number) => `Narrowed to ${one(count, 'execution', 'executions')}; there were more in this time.`,
-    examined: 'Of executions that were enqueued earlier, only those that have a slot are shown: before',
+    examined: (at: string) => `Executions that were enqueued before ${at} are shown only if they have a slot.`,
     phase: 'Slot',
     uses: 'has one',
     none: 'waits without',

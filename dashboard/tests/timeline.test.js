@@ -145,10 +145,15 @@ test('the time is chosen by links, in the address', async () => {
 
 test('the page says what is left out', async () => {
   const fields = { count_is_exact: false, examined_since: at(30) };
-  const own = await openPage(scene.address, { prepare: prepare(fields) });
+  const own = await openPage(scene.address, {
+    prepare: prepare(fields),
+    context: { timezoneId: 'UTC', locale: 'en-GB' },
+  });
   await show(own, '#/workspace/acme', 'Workspace acme');
   await panel(own).getByText('Narrowed to 4 executions; there were more in this time.').waitFor();
-  await panel(own).getByText('only those that have a slot are shown: before 30 min ago').waitFor();
+  await panel(own)
+    .getByText('Executions that were enqueued before 27 Nov 2026, 11:30:00 UTC are shown only if they have a slot.')
+    .waitFor();
   await closePage(own);
   const many = Array.from({ length: 60 }, (_, number) => ({ ...use(1, 'DISPATCHED', span(5, null)), id: `${number}` }));
   const full = await openPage(scene.address, { prepare: prepare({ items: many, count: 60 }) });

@@ -3,7 +3,7 @@
 // the keyboard and for readers of the screen. It ends with the moment of its answer, so nothing moves by itself.
 import { useMemo } from 'preact/hooks';
 import { segment, withQuery } from '../api.ts';
-import { duration, now } from '../format.ts';
+import { absolute, duration, now } from '../format.ts';
 import { useRead } from '../live.ts';
 import type { SlotSpan, SlotTimeline, SlotUse } from '../model.ts';
 import { pack } from '../packing.ts';
@@ -38,7 +38,7 @@ function Choice() {
     '6h': texts.timeline.day,
   };
   return (
-    <p class="spans small">
+    <p class="spans choice small">
       {Object.entries(names).map(([span, text]) => (
         <a
           key={span}
@@ -191,9 +191,7 @@ function Chart({ data, limit, minutes }: { data: SlotTimeline; limit: number; mi
       )}
       {!data.count_is_exact && <p class="quiet small">{texts.timeline.narrowed(data.count)}</p>}
       {data.examined_since !== null && (
-        <p class="quiet small">
-          {texts.timeline.examined} <Time at={data.examined_since} />
-        </p>
+        <p class="quiet small">{texts.timeline.examined(absolute(data.examined_since, 'local'))}</p>
       )}
     </figure>
   );
