@@ -68,6 +68,8 @@ class Listener:
         with self.connect() as connection:
             connection.sendall(f'{method} {path} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n'.encode() + (body or b''))
             answer = read_answer(connection, has_body=method != 'HEAD')
+        if answer is not None and answer.status in (429, 503):
+            assert re.fullmatch('[1-9][0-9]*', answer.head.get('retry-after', '')), answer
         if answer is not None and method != 'HEAD' and path != '/openapi.json':
             self.api().check_answer(method, path, answer.status, answer.head.get('content-type', ''), answer.body)
             if body and answer.status < 300 and not has_refused_items(answer):
