@@ -4,7 +4,7 @@
 #include "conformance/scene.h"
 #include "store/reading.h"
 
-enum { RACERS = 4 };
+enum { RACERS = 4, RACED_SET = 100 };
 
 static void limit_plan(struct scene *scene, const char *plan, int64_t most)
 {
@@ -278,17 +278,15 @@ static void *run_racer(void *context)
     }
 }
 
-/* Each handle may pass the limit by a 64th of it, and by the request whose transaction is open. */
-static void racing_handles_stay_near_the_limit(void **state)
+/* The number of executions that all racers together have enqueued. */
+static size_t race(struct scene *scene, void *(*run)(void *), int64_t most)
 {
-    struct scene *scene = *state;
     struct racer racers[RACERS];
     size_t accepted = 0;
-    enum { MOST = 640 };
-    limit_plan(scene, "free", MOST);
+    limit_plan(scene, "free", most);
     for (size_t i = 0; i < RACERS; i++) {
         racers[i] = (struct racer){.store = driver_open(&scene->driver, NULL)};
-        assert_int_equal(pthread_create(&racers[i].thread, NULL, run_racer, &racers[i]), 0);
+        assert_int_equal(pthread_create(&racers[i].thread, NULL, run, &racers[i]), 0);
     }
     for (size_t i = 0; i < RACERS; i++) {
         assert_int_equal(pthread_join(racers[i].thread, NULL), 0);
@@ -297,7 +295,43 @@ static void racing_handles_stay_near_the_limit(void **state)
         store_close(racers[i].store);
     }
     assert_int_equal(pending_of(scene, "free-co"), accepted);
-    assert_in_range(accepted, MOST, MOST + RACERS * (MOST / 64 + 1));
+    return accepted;
+}
+
+/* Each handle may pass the limit by a 64th of it, and by the request whose transaction is open. */
+static void racing_handles_stay_near_the_limit(void **state)
+{
+    enum { MOST = 640 };
+    assert_in_range(race(*state, run_racer, MOST), MOST, MOST + RACERS * (MOST / 64 + 1));
+}
+
+/* Enqueues sets until the workspace has no room for a whole one. */
+static void *run_set_racer(void *context)
+{
+    struct racer *racer = context;
+    struct enqueue_request requests[RACED_SET];
+    struct enqueue_result results[RACED_SET];
+    for (size_t i = 0; i < RACED_SET; i++) {
+        requests[i] = (struct enqueue_request){.workspace = "free-co", .workflow = "hello"};
+    }
+    while (racer->failure == WEIR_OK) {
+        struct weir_error error;
+        memset(results, 0, sizeof results);
+        enum weir_status status = store_enqueue(racer->store, requests, RACED_SET, results, &error);
+        racer->failure = status == WEIR_STORE_BUSY ? WEIR_OK : status;
+        for (size_t i = 0; i < RACED_SET && status == WEIR_OK; i++) {
+            racer->accepted += results[i].status == WEIR_OK;
+            racer->failure = results[i].status != WEIR_OK ? results[i].status : racer->failure;
+        }
+    }
+    return NULL;
+}
+
+/* A set is large here, so it waits for the others, and none of them passes the limit. */
+static void racing_sets_do_not_pass_the_limit(void **state)
+{
+    enum { MOST = 640 };
+    assert_int_equal(race(*state, run_set_racer, MOST), MOST);
 }
 
 /* A handle that has places left of an earlier count gives them up with another limit, and after about a second. */
@@ -337,6 +371,7 @@ int main(void)
         SCENE_TEST(a_retry_is_not_refused),
         SCENE_TEST(a_cancel_makes_room),
         SCENE_TEST(racing_handles_stay_near_the_limit),
+        SCENE_TEST(racing_sets_do_not_pass_the_limit),
         SCENE_TEST(places_of_an_earlier_count_are_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,8 +21,9 @@
 -- Nothing here ends the caller's transaction: a refusal is a row. Sets are matched by hashed subplans and by place, never by joins: the
 -- cost must not be the square of the number of requests, for any estimate of the planner. The plans are cached, because making them costs
 -- more than running them.
--- Locks: a long transaction of a caller makes other sessions wait in two cases only. They wait for the same idempotency key of a workspace
--- or the same given id, and for a default group that neither a node nor a definition has named. Callers: enqueue_one(), try_enqueue(),
+-- Locks: a long transaction of a caller makes other sessions wait in three cases only. They wait for the same idempotency key of a
+-- workspace or the same given id, and for a default group that neither a node nor a definition has named. A large set for a workspace with
+-- max_pending waits for other large ones (pending_room()). Callers: enqueue_one(), try_enqueue(),
 -- enqueue_many(), enqueue_set (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],

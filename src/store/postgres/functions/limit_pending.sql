@@ -1,5 +1,6 @@
 -- Of the places that a set is going to insert (NULL = all with a definition), those that fit into their workspaces: the first ones of
--- each. full_ids: those with places that were left out; NULL = none. Locks: none. Caller: enqueue_set().
+-- each. full_ids: those with places that were left out; NULL = none. The workspaces are
+-- locked in the order of their ids, so that two sets cannot wait for each other. Locks: those of pending_room(). Caller: enqueue_set().
 CREATE OR REPLACE FUNCTION :schema.limit_pending(workspace_ids integer[], definition_ids bigint[], places integer[],
                                                  OUT chosen integer[], OUT full_ids integer[])
 LANGUAGE plpgsql VOLATILE AS $$
@@ -15,7 +16,7 @@ BEGIN
                         WHERE r.definition_id IS NOT NULL AND (places IS NULL OR r.place IN (SELECT unnest(places)))
                         GROUP BY r.workspace_id) u
                   CROSS JOIN LATERAL (SELECT o.id, o.pending_max FROM :schema.workspaces o WHERE o.id = u.workspace_id OFFSET 0) w
-                  WHERE w.pending_max > 0 LOOP
+                  WHERE w.pending_max > 0 ORDER BY w.id LOOP
         room := :schema.pending_room(wanted.id, wanted.most, wanted.items);
         IF room < wanted.items THEN
             full_ids := full_ids || wanted.id;

@@ -1,13 +1,16 @@
 -- How many of `wanted` new executions a workspace takes, which may have `most` pending ones. The rows are counted by index, at most
 -- `most` of them, so it needs no scheduler and no counter that enqueues would wait for. A count is not made for each call: it lets this
 -- session enqueue the 64th part of the free places without another one, for about a second. So several sessions together may pass `most`
--- by one 64th each, and by the executions that open transactions have not committed. A count of many rows holds longer, so that it stays
--- a small part of the work. An undone transaction undoes the use of the places, too.
--- Locks: none. Indexes: queue_runnable, queue_delayed. Callers: enqueue_one(), limit_pending().
+-- by one 64th each. Executions of open transactions are not counted. So a set that is larger than that part waits for the open transactions
+-- with such sets in the same workspace; smaller ones never wait. A count of many rows holds longer, so that it stays a small part of the
+-- work. An undone transaction undoes the use of the places, too.
+-- Locks: for a large set the row of the workspace in pending_gates. Indexes: queue_runnable, queue_delayed.
+-- Callers: enqueue_one(), limit_pending().
 CREATE OR REPLACE FUNCTION :schema.pending_room(owner integer, most integer, wanted integer) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     parts  constant integer := 64;
+    small  constant integer := 10; -- requests that wait for no other session, also where a 64th is less
     now_us constant bigint := :schema.store_time();
     kept   text[] := string_to_array(current_setting('weir.pending_room', true), '/'); -- owner, most, places left, until, schema
     lanes  bigint[];
@@ -18,6 +21,10 @@ BEGIN
         kept[3] := kept[3]::bigint - wanted;
         PERFORM set_config('weir.pending_room', array_to_string(kept, '/'), false);
         RETURN wanted;
+    END IF;
+    IF wanted > greatest(most / parts, small) THEN
+        INSERT INTO :schema.pending_gates (workspace_id) VALUES (owner) ON CONFLICT DO NOTHING;
+        PERFORM 1 FROM :schema.pending_gates g WHERE g.workspace_id = owner FOR UPDATE;
     END IF;
     lanes := ARRAY(SELECT a.base | owner FROM :schema.group_lanes a);
     SELECT most - count(*) INTO room

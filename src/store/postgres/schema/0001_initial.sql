@@ -83,6 +83,12 @@ CREATE TABLE :schema.workspaces (
 );
 CREATE INDEX workspaces_of_plan ON :schema.workspaces (plan, id);
 
+-- A row for each workspace with a limit that has got a large set of requests: pending_room() locks it. It is no column of workspaces, so
+-- that an act of an operator never waits for the transaction of a caller. A deleted workspace leaves its row.
+CREATE TABLE :schema.pending_gates (
+    workspace_id   integer NOT NULL PRIMARY KEY
+);
+
 -- The record of each deletion. The history of a deleted workspace keeps its id, which is never given out again.
 CREATE TABLE :schema.deleted_workspaces (
     id             integer NOT NULL PRIMARY KEY, -- that the workspace had
