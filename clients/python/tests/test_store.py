@@ -211,6 +211,24 @@ def test_a_workspace_is_deleted(store):
         store.show(first)
 
 
+def test_a_full_workspace_refuses_an_enqueue(store):
+    store.set_plan_max_pending('pro', 2)
+    store.set_workspace('acme', plan='pro')
+    store.set_max_pending('acme', 1)
+    store.enqueue('acme', 'nap')
+    with pytest.raises(weir.QueueFull) as refused:
+        store.enqueue('acme', 'nap')
+    assert (refused.value.status, refused.value.kind.name) == ('queue_full', 'AT_CAPACITY')
+    store.set_max_pending('acme', None)
+    store.enqueue('acme', 'nap')
+    with pytest.raises(weir.QueueFull):
+        store.enqueue('acme', 'nap')
+    store.set_max_pending('acme', 0)
+    store.enqueue('acme', 'nap')
+    with pytest.raises(weir.NotFound):
+        store.set_max_pending('acmee', 1)
+
+
 def test_a_workflow_is_disabled_and_deleted(store):
     store.disable_workflow('nap')
     with pytest.raises(weir.Error) as refused:

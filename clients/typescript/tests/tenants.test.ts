@@ -32,6 +32,21 @@ test('a workspace is deleted with what waits, and its history is erased', async 
   await assert.rejects(store.show(id), hasStatus('execution_not_found'));
 });
 
+test('a full workspace refuses an enqueue', async (t) => {
+  const store = await openStore(t);
+  const request = { workspace: 'acme', workflow: 'nap' };
+  await store.setPlanMaxPending('pro', 2);
+  await store.setWorkspace('acme', { plan: 'pro' });
+  await store.setMaxPending('acme', 1);
+  await store.enqueue(request);
+  await assert.rejects(store.enqueue(request), hasStatus('queue_full'));
+  await store.setMaxPending('acme', null);
+  await store.enqueue(request);
+  await assert.rejects(store.enqueue(request), hasStatus('queue_full'));
+  await store.setMaxPending('acme', 0);
+  await store.enqueue(request);
+});
+
 test('a workflow is disabled, enabled and deleted', async (t) => {
   const store = await openStore(t);
   await store.disableWorkflow('nap');
