@@ -89,7 +89,8 @@ static enum weir_status find_workspace(struct enqueue_context *context, const ch
         *ret_id = sqlite3_column_int64(find, 0);
         text_copy(cached->name, sizeof cached->name, name);
         cached->id = *ret_id;
-        cached->pending = (struct pending_count){.most = sqlite3_column_int64(find, 2), .left = -1};
+        cached->pending =
+            (struct pending_count){.most = sqlite3_column_int64(find, 2), .left = -1, .wanted = (int64_t)context->count};
         (void)sqlite3_reset(find);
     } else if (status == WEIR_OK) {
         error_set(error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", name);
@@ -665,6 +666,7 @@ enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_reques
                                       .write = &write,
                                       .uuids = store->uuids,
                                       .rooms = sqlite_of(store)->rooms,
+                                      .count = count,
                                       .now_us = write.now_us,
                                       .wall_us = write.now_us};
     status = enqueue_all(&context, requests, count, results, error);

@@ -32,6 +32,7 @@ struct enqueue_context {
     struct write *write; /* for a mode of a key, which ends an execution; NULL where the requests have none */
     struct uuid_source *uuids;
     struct pending_room *rooms; /* of the handle */
+    size_t count;               /* requests of the transaction, of all workspaces */
     int64_t now_us;
     int64_t wall_us;
     struct cached_workspace workspaces[ENQUEUE_CACHED];

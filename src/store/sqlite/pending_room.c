@@ -4,8 +4,8 @@
  * are counted by index, at most as many as the limit, and seldom:
  *
  *   1. A count holds until the end of its transaction, exactly, because a writer is alone.
- *   2. It then lets the handle enqueue the 64th part of the free places without another count, for about a second. So
- *      several handles together may pass the limit by one 64th each.
+ *   2. It then lets the handle enqueue the 64th part of the free places without another count, for about a second, by
+ *      transactions that need no further place. So several handles together may pass the limit by one 64th each.
  *   3. A count of many rows holds longer, so that counting stays a small part of the work.
  *
  * It reads the queue alone, so the limit holds where no node runs. It never writes. Runs in the caller's thread.
@@ -18,14 +18,13 @@ enum { ROOM_PARTS = 64 };
 #define ROOM_US (1 * MICROSECONDS_PER_SECOND)
 #define ROOM_ROW_US 10 /* longer, for each row that was counted */
 
-/* Places that the handle has left of an earlier count, or none. */
-static bool take_kept(struct pending_room *room, int64_t workspace_id, int64_t most, int64_t now_us)
+/* Places that the handle has left of an earlier count, or none. A transaction that needs more of them counts first. */
+static bool take_kept(struct pending_room *room, struct pending_count *count, int64_t workspace_id, int64_t now_us)
 {
-    if (room->workspace_id != workspace_id || room->most != most || room->left <= 0 || now_us >= room->until_us) {
-        return false;
-    }
-    room->left--;
-    return true;
+    bool is_known = room->workspace_id == workspace_id && room->most == count->most && now_us < room->until_us;
+    count->uses_kept = is_known && room->left > 0 && (count->uses_kept || room->left >= count->wanted);
+    room->left -= count->uses_kept;
+    return count->uses_kept;
 }
 
 enum weir_status pending_room_take(struct connection *connection, struct pending_room *rooms, struct pending_count *count,
@@ -33,7 +32,7 @@ enum weir_status pending_room_take(struct connection *connection, struct pending
 {
     INVARIANT(connection != NULL && rooms != NULL && count != NULL && workspace_id > 0);
     struct pending_room *room = &rooms[(uint64_t)workspace_id % PENDING_ROOMS];
-    if (count->most == 0 || (count->left < 0 && take_kept(room, workspace_id, count->most, now_us))) {
+    if (count->most == 0 || (count->left < 0 && take_kept(room, count, workspace_id, now_us))) {
         return WEIR_OK;
     }
     if (count->left < 0) {

@@ -6,8 +6,10 @@
 
 /* A count of this transaction is exact until its end, because no other one writes. */
 struct pending_count {
-    int64_t most; /* 0 = no limit */
-    int64_t left; /* places; -1 = not counted by this transaction */
+    int64_t most;   /* 0 = no limit */
+    int64_t left;   /* places; -1 = not counted by this transaction */
+    int64_t wanted; /* places that the transaction takes at most */
+    bool uses_kept; /* it takes the places of an earlier count */
 };
 
 /* The part of its counts that a handle keeps for its next transactions: one workspace in each place. */
