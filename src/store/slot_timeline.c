@@ -121,7 +121,7 @@ static int64_t time_of_id(const char *id)
     return (int64_t)strtoull(digits, NULL, 16) * 1000;
 }
 
-/* Reads ids until `since_us` is behind the window, or enough windows were examined. */
+/* Reads ids until `since_us` is behind the window, enough ended executions were found, or enough windows were examined. */
 static enum weir_status choose(const struct slot_timeline_rows *rows, const char *workspace, int64_t since_us,
                                struct choice *choice, struct weir_error *error)
 {
@@ -134,7 +134,7 @@ static enum weir_status choose(const struct slot_timeline_rows *rows, const char
         end[0] = '\0';
         status = rows->read_window(rows->context, workspace, below, since_us, &choice->waiting, &choice->ended, end, error);
         choice->examined_since_us = status == WEIR_OK && end[0] != '\0' ? time_of_id(end) : 0;
-        if (end[0] == '\0' || choice->examined_since_us < since_us) {
+        if (end[0] == '\0' || choice->examined_since_us < since_us || choice->ended.count == choice->ended.most) {
             break;
         }
         text_copy(below, sizeof below, end);

@@ -105,6 +105,14 @@ static void a_parked_execution_waits_without_a_slot(void **state)
     assert_string_equal(only_spans(scene, "pro-co", from_us + SECONDS(7), from_us), "wait 6-10");
 }
 
+static void retry_all(struct scene *scene)
+{
+    struct execution_filter filter = {.workspace = "pro-co"};
+    struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+}
+
 /* A retry leaves the slot, and its backoff is no wait of the execution. */
 static void a_refused_start_leaves_its_slot(void **state)
 {
@@ -122,11 +130,7 @@ static void a_refused_start_leaves_its_slot(void **state)
     scene_pass(scene, SECONDS(1));
     assert_int_equal(scene_record(scene, RECORD_FAILED, &item), WEIR_OK);
     assert_string_equal(only_spans(scene, "pro-co", from_us, from_us), "slot 0-2, slot 8-9");
-    /* The act of a person has the name of a move, and is none. */
-    struct execution_filter filter = {.workspace = "pro-co"};
-    struct bulk_result result = {0};
-    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &filter, "", 10, &result, &scene->error));
-    assert_int_equal(result.changed, 1);
+    retry_all(scene);
     assert_string_equal(only_spans(scene, "pro-co", from_us, from_us), "slot 0-2, slot 8-9");
 }
 
@@ -146,7 +150,9 @@ static void a_handover_keeps_the_slot(void **state)
     struct claim_result claim = scene_claim_as(scene, heir, "default", 1);
     assert_int_equal(claim.handed_over, 1);
     scene_pass(scene, SECONDS(10));
-    assert_int_equal(scene_record_full(scene, heir, scene_record_of(RECORD_COMPLETED, &claim.items[0])), WEIR_OK);
+    assert_int_equal(scene_record_full(scene, heir, scene_record_of(RECORD_FAILED, &claim.items[0])), WEIR_OK);
+    assert_string_equal(only_spans(scene, "pro-co", from_us, from_us), "slot 0-70");
+    retry_all(scene); /* the act of a person has the name of a move, and is none */
     assert_string_equal(only_spans(scene, "pro-co", from_us, from_us), "slot 0-70");
 }
 

@@ -1,9 +1,14 @@
 -- The timeline of a workspace's slots (store/slot_timeline.h).
 
--- Those that hold a slot. $1 workspace, $2 limit. All held rows of the store are read, never those that wait.
+-- Those that hold a slot. $1 workspace, $2 limit. Each row of a claim set is read by its id: OFFSET 0 keeps the server from a join that
+-- walks along the queue, with all that wait there. As in held_items, a claim counts for its own node and fence.
 -- name: slot_timeline_held
-SELECT q.id FROM :schema.held_items q
-WHERE q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $1) ORDER BY q.id DESC LIMIT $2;
+SELECT h.id
+FROM :schema.claims c CROSS JOIN LATERAL unnest(c.ids) i (id)
+CROSS JOIN LATERAL (SELECT q.id FROM :schema.workflow_execution_queue q
+                    WHERE q.id = i.id AND q.fence = c.fence AND q.node_id = c.node_id AND q.phase = 2
+                      AND q.workspace_id = (SELECT w.id FROM :schema.workspaces w WHERE w.name = $1) OFFSET 0) h
+ORDER BY h.id DESC LIMIT $2;
 
 -- Those that were claimed once and hold no slot, and those that ended. $1 ids below, $2 ids from, $3 workspace, $4 limit of the former,
 -- $5 limit of the latter, $6 finished since.

@@ -227,6 +227,7 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
                  " 9000000000000000000, 9223372036854775807, 100, " ID_NONE ", 0, 0, NULL, 0, " ID_LAST NO_LABELS ")"},
         {"the order of the queue", EXPLAIN "EXECUTE runnable_in_order ('sleepers', 0, " ID_NONE ", 100)"},
         {"those that are due later", EXPLAIN "EXECUTE delayed_in_order ('sleepers', 0, " ID_NONE ", 100)"},
+        {"the slots of a workspace", EXPLAIN "EXECUTE held_of_timeline ('sleepers', 100)"},
         {"the deletion of another workspace",
          EXPLAIN "SELECT * FROM weir.remove_workspace('other', true, 1000, NULL, NULL, true)"},
     };
@@ -244,6 +245,9 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
     run(sql);
     (void)snprintf(sql, sizeof sql, "PREPARE runnable_in_order (text, bigint, uuid, bigint) AS %s",
                    address->texts[QUERY_QUEUE_ORDER_RUNNABLE]);
+    run(sql);
+    (void)snprintf(sql, sizeof sql, "PREPARE held_of_timeline (text, bigint) AS %s",
+                   address->texts[QUERY_SLOT_TIMELINE_HELD]);
     run(sql);
     (void)snprintf(sql, sizeof sql, "PREPARE delayed_in_order (text, bigint, uuid, bigint) AS %s",
                    address->texts[QUERY_QUEUE_ORDER_DELAYED]);
