@@ -50,9 +50,14 @@ static bool add_span(json_t *spans, bool uses_slot, int64_t from_us, int64_t unt
                                                   "finished_at", until_us == 0 ? NULL : until)) == 0;
 }
 
-/* The claim of a handover is one within the slot that the execution has already. A move out of a slot whose claim was not
+/* The spans of one execution that end at or behind `since_us`, oldest first: [{"uses_slot", "started_at", "finished_at"}],
+ * where the end is null while the span goes on. `moves`: oldest first; the present claim is not among them. `claimed_us`:
+ * of the present or last claim, 0 = none. `finished_us`: 0 = it has not ended. NULL: out of memory.
+ *
+ * The claim of a handover is one within the slot that the execution has already. A move out of a slot whose claim was not
  * read has no span. */
-json_t *slot_spans(const struct slot_move *moves, size_t count, int64_t claimed_us, int64_t finished_us, int64_t since_us)
+static json_t *slot_spans(const struct slot_move *moves, size_t count, int64_t claimed_us, int64_t finished_us,
+                          int64_t since_us)
 {
     INVARIANT(moves != NULL || count == 0);
     int64_t slot_us = 0; /* since when it has a slot, or waits; 0 = it does not */

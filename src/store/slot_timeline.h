@@ -36,11 +36,6 @@ struct slot_move {
 
 /* False: the event of that name moves nothing. */
 bool slot_move_parse(const char *event, enum slot_move_kind *ret_kind);
-/* The spans of one execution that end at or behind `since_us`, oldest first: [{"uses_slot", "started_at", "finished_at"}],
- * where the end is null while the span goes on. `moves`: oldest first; the present claim is not among them. `claimed_us`:
- * of the present or last claim, 0 = none. `finished_us`: 0 = it has not ended. NULL: out of memory. */
-json_t *slot_spans(const struct slot_move *moves, size_t count, int64_t claimed_us, int64_t finished_us, int64_t since_us);
-
 /* The ids of one kind. */
 struct slot_ids {
     char (*ids)[UUID_TEXT_MAX]; /* `most` of them */
