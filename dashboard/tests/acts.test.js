@@ -107,12 +107,12 @@ test('a workspace is paused, resumed, and gets other limits', async () => {
   assert.equal(scene.json('workspace', 'show', 'globex').paused, false);
   await button('Limits').click();
   await page.locator('dialog[open]').getByLabel('Slots at most').fill('7');
-  await page.locator('dialog[open]').getByLabel('Pending at most').fill('5000');
+  await page.locator('dialog[open]').getByLabel('Pending at most').fill('500000');
   await page.locator('dialog[open]').getByLabel('Plan').selectOption('enterprise');
   await page.locator('dialog[open]').getByRole('button', { name: 'Limits' }).click();
   await page.locator('.toolbar .slots', { hasText: '/7' }).waitFor();
   const set = scene.json('workspace', 'show', 'globex');
-  assert.deepEqual([set.plan, set.max_concurrent, set.max_pending], ['enterprise', 7, 5000]);
+  assert.deepEqual([set.plan, set.max_concurrent, set.max_pending], ['enterprise', 7, 500000]);
   // What another operator changes while the dialog is open stays, since this one has not touched it.
   await button('Limits').click();
   await page.locator('dialog[open]').getByLabel('Slots at most').fill('');
@@ -128,11 +128,11 @@ test('a plan gets another limit', async () => {
   await button('Limits', row('pro')).click();
   const dialog = page.locator('dialog[open]');
   await dialog.getByLabel('Slots at most').fill('6');
-  await dialog.getByLabel('Pending at most').fill('900');
+  await dialog.getByLabel('Pending at most').fill('900000');
   await dialog.getByRole('button', { name: 'Limits' }).click();
   await row('pro').locator('td', { hasText: /^6$/ }).waitFor();
   const pro = scene.json('plan', 'list').items.find((plan) => plan.name === 'pro');
-  assert.deepEqual([pro.max_concurrent, pro.max_pending], [6, 900]);
+  assert.deepEqual([pro.max_concurrent, pro.max_pending], [6, 900000]);
 });
 
 test('the queue is paused and resumed', async () => {
