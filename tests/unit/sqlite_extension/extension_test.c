@@ -322,11 +322,11 @@ static void workspaces_and_workflows_are_deleted_in_the_transaction(void **state
     refused("SELECT weir_enqueue('acme', 'nap')", "workflow_disabled");
     (void)run("SELECT weir_enable_workflow('nap')");
     (void)run("SELECT weir_enqueue('acme', 'nap')");
+    (void)snprintf(sql, sizeof sql, "SELECT weir_result('%s')", answer);
+    refused(sql, "illegal_state");
     (void)run("UPDATE workspaces SET max_pending = 1, pending_max = 1");
     refused("SELECT weir_enqueue('acme', 'nap')", "queue_full");
     (void)run("UPDATE workspaces SET max_pending = NULL, pending_max = 0");
-    (void)snprintf(sql, sizeof sql, "SELECT weir_result('%s')", answer);
-    refused(sql, "illegal_state");
     refused("SELECT weir_delete_workflow('nap')", "illegal_state");
     refused("SELECT weir_delete_workspace('acme')", "illegal_state");
     (void)run("BEGIN");
