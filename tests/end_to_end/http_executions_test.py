@@ -75,6 +75,32 @@ def an_execution_is_enqueued_once_and_shown(weir):
     listener.stop()
 
 
+def a_full_workspace_takes_more_and_the_reason_is_named(weir):
+    listener = _start(weir)
+    _gate(weir)
+
+    def enqueue():
+        answer = listener.ask('/v1/workspaces/tiny/executions', 'POST', body={'workflow': 'gate'})
+        assert answer.status == 202, answer
+        return answer.json()['id']
+    runs = enqueue()
+    wait_for('the step', lambda: os.path.exists(weir.path('began')), pause=SHORT)
+    waits = enqueue()  # the plan has one slot
+
+    def why():
+        answer = listener.ask(f'/v1/executions/{waits}/why').json()
+        return answer if answer['pending_reason'] == 'workspace_at_capacity' else None
+    why = wait_for('the reason', why, pause=SHORT)
+    assert (why['status'], why['slots_used'], why['slots_max']) == ('PENDING', 1, 1), why
+    assert [holder['id'] for holder in why['slot_holders']] == [runs], why
+    row = listener.ask(f'/v1/executions/{waits}').json()
+    assert (row['pending_reason'], row['starts_refused'], row['error_code']) == ('workspace_at_capacity', 0, None), row
+    weir.write('end', '')
+    for id in (runs, waits):
+        _await_status(listener, id, 'COMPLETED')
+    listener.stop()
+
+
 def what_cannot_be_answered_says_why(weir):
     weir.make_store()
     listener = Listener(weir).ready()
