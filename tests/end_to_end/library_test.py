@@ -80,8 +80,8 @@ def the_static_library_keeps_its_inside_to_itself(weir):
 
 
 def the_program_and_the_library_are_hardened(weir):
-    """Position-independent, relocations and the procedure linkage table read-only, no executable stack, no library from a
-    folder of the build; stack protector, and functions of the C library that check the size of their target."""
+    """Position-independent, relocations and the procedure linkage table read-only, no executable stack; stack protector,
+    and functions of the C library that check the size of their target."""
     if _is_instrumented() or _option('optimization') == '0':
         return  # FORTIFY needs optimisation, and sanitizers replace these functions by their own
     for path in (weir.binary, os.path.join(BUILD, 'src', 'libweir.so')):
