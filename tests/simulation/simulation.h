@@ -17,9 +17,10 @@
  *   story.c         what the views tell of an execution is what the observer saw
  *   promptness.c    when all is calm, what may go on does so soon
  *   simulation.c    the program: seeds, TAP, replay
- *   mutants.c       broken variants; each must be caught, or the checker is worth nothing
+ *   mutants.c, state_mutants.c   broken variants; each must be caught, or the checker is worth nothing
  *
  * In one fleet of five every other node is driven by its host: all its loops run in one call, and wait for each other.
+ * Two fleets in seven have workflows with states (support/scripted_engine/machine.c).
  * One fleet in four is mixed: its nodes have engines of both kinds and two namespaces, and some come back from a restart
  * with another one.
  *
@@ -607,6 +608,8 @@ void schedules_check_promptness(struct simulation *simulation);
 
 void states_prepare(struct simulation *simulation);
 void states_act(struct simulation *simulation);
+/* A signal for a machine whose wait is on record, and which is not parked yet. */
+void states_signal_early(struct simulation *simulation);
 /* Each wait gets its cause. */
 void states_settle(struct simulation *simulation);
 void states_note_action(struct simulation *simulation, const struct change *change);

@@ -393,11 +393,10 @@ static void check_end_of_machine(struct simulation *simulation, const struct mod
 
 void check_states(struct simulation *simulation, struct model_item *item)
 {
-    struct model_machine *machine = &item->machine;
-    if (!machine->is_known || machine->batch != simulation->observed_from ||
-        (item->place != PLACE_LIVE && item->place != PLACE_ENDED) || failed(simulation)) {
+    if (!item->machine.is_known || (item->place != PLACE_LIVE && item->place != PLACE_ENDED) || failed(simulation)) {
         return;
     }
+    struct model_machine *machine = touch(simulation, item); /* also when the row of the queue alone has changed */
     if (machine->is_answered) { /* a state without a handler takes a signal and reads no data */
         machine->variables.got += machine->consumed_data;
         machine->consumed_data = 0;
@@ -575,6 +574,20 @@ void states_act(struct simulation *simulation)
         migrate_machine(simulation, item);
     }
     world_wake_nodes(simulation);
+}
+
+/* Between the record of a wait and that of its park: only the numbers in the park show the store that it has come. */
+void states_signal_early(struct simulation *simulation)
+{
+    for (size_t i = 0; i < simulation->item_count; i++) {
+        struct model_item *item = &simulation->items[i];
+        int number = number_of_signal(item->machine.awaits);
+        if (number >= 0 && item->place == PLACE_LIVE && item->phase == 2 && item->node_id != 0 && !item->machine.is_retry &&
+            strcmp(item->machine.row_status, "WAITING") == 0 && drawn(simulation, 2500)) {
+            send_signal(simulation, item, number);
+            return;
+        }
+    }
 }
 
 /* Those outside give each wait its cause. */

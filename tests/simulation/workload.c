@@ -376,6 +376,8 @@ void workload_step(struct simulation *simulation)
     }
     if (simulation->profile.has_states && drawn(simulation, 400)) {
         states_act(simulation);
+    } else if (simulation->profile.has_states) {
+        states_signal_early(simulation);
     }
 }
 
