@@ -121,8 +121,8 @@ def what_cannot_be_answered_says_why(weir):
     problem(listener.ask(path, 'POST', body=b'{', content_type='application/json'), 400, 'invalid_argument')
     for key, value in (('priority', 'high'), ('run_at', 'tomorrow'), ('params', [1]), ('labels', 1), ('debounce', '0s'),
                        ('idempotency_key', ''), ('workflow', None)):
-        refused = problem(listener.ask(path, 'POST', body={'workflow': 'hello', key: value}), 422 if key == 'params' else 400,
-                          'params_invalid' if key == 'params' else 'invalid_argument')
+        expected = (422, 'params_invalid') if key == 'params' else (400, 'invalid_argument')
+        refused = problem(listener.ask(path, 'POST', body={'workflow': 'hello', key: value}), *expected)
         assert [error['pointer'] for error in refused['errors']] == [f'/{key}'], refused
     assert 'Content-Type' in problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')['hint']
     for lost in ('/', '/v1', '/v1/execution'):
