@@ -171,7 +171,7 @@ test('a hook is paused and resumed', async () => {
 });
 
 test('a schedule is triggered, paused and resumed', async () => {
-  scene.weir('schedule', 'set', 'nightly', '--cron', '0 3 * * *', '--workflow', 'quick', '-w', 'initech', '-q');
+  scene.schedule();
   await show(page, '#/schedules', 'Schedules');
   await row('nightly').getByText('0 3 * * *').waitFor();
   await perform(page, button('Trigger', row('nightly')), 'asked for');

@@ -20,7 +20,7 @@ let ids;
 before(async () => {
   await Promise.all([openBrowser(), scene.start()]);
   ids = scene.fill();
-  scene.weir('schedule', 'set', 'nightly', '--cron', '0 3 * * *', '--workflow', 'quick', '-w', 'initech', '-q');
+  scene.schedule();
 });
 after(async () => {
   await closeBrowser();

@@ -11,7 +11,7 @@ let ids;
 before(async () => {
   await Promise.all([openBrowser(), scene.start()]);
   ids = scene.fill();
-  scene.weir('schedule', 'set', 'nightly', '--cron', '0 3 * * *', '--workflow', 'quick', '-w', 'initech', '-q');
+  scene.schedule();
   scene.weir('hook', 'set', 'crm', '--on', 'FAILED', '--start-workspace', 'initech', '--start-workflow', 'quick', '-q');
 });
 after(async () => {

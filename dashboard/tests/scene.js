@@ -121,6 +121,11 @@ export class Scene {
     return { running, waiting, failed, done };
   }
 
+  /** A schedule of every night. */
+  schedule() {
+    this.weir('schedule', 'set', 'nightly', '--cron', '0 3 * * *', '--workflow', 'quick', '-w', 'initech', '-q');
+  }
+
   /** Asks until it is so; each question takes some milliseconds. */
   until(question) {
     for (const end = Date.now() + DEADLINE_MS; !question(); ) assert.ok(Date.now() < end, `not within time: ${question}`);
