@@ -33,16 +33,15 @@ enum {
 };
 
 const struct archive_table archive_tables[ARCHIVE_TABLES] = {
-    {"execution_params", QUERY_READ_PARAMS_TO_ARCHIVE, QUERY_COUNT, QUERY_PUT_PARAMS, QUERY_PURGE_PARAMS,
-     QUERY_VIEW_PARAMS},
+    {"execution_params", QUERY_READ_PARAMS_TO_ARCHIVE, QUERY_COUNT, QUERY_PUT_PARAMS, QUERY_PURGE_PARAMS, "id"},
     {"workflow_node_executions", QUERY_READ_STEPS_TO_ARCHIVE, QUERY_READ_LAST_STEP_TO_ARCHIVE, QUERY_PUT_STEPS,
-     QUERY_PURGE_STEPS, QUERY_VIEW_STEPS},
+     QUERY_PURGE_STEPS, "execution_id"},
     {"workflow_node_attempts", QUERY_READ_ATTEMPTS_TO_ARCHIVE, QUERY_COUNT, QUERY_PUT_ATTEMPTS, QUERY_PURGE_ATTEMPTS,
-     QUERY_VIEW_ATTEMPTS},
+     "execution_id"},
     {"workflow_actions", QUERY_READ_ACTIONS_TO_ARCHIVE, QUERY_COUNT, QUERY_PUT_ACTIONS, QUERY_PURGE_ACTIONS,
-     QUERY_VIEW_ACTIONS},
+     "execution_id"},
     {"workflow_execution_events", QUERY_READ_EVENTS_TO_ARCHIVE, QUERY_COUNT, QUERY_PUT_EVENTS, QUERY_PURGE_EVENTS,
-     QUERY_VIEW_EVENTS},
+     "execution_id"},
 };
 
 bool archive_path_of(const char *store_path, char to[ARCHIVE_PATH_MAX])

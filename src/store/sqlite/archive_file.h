@@ -28,7 +28,7 @@ struct archive_table {
     enum sqlite_query last;   /* rows of it in the store that come behind these; QUERY_COUNT = none */
     enum sqlite_query put;    /* inserts a row */
     enum sqlite_query remove; /* removes those that `read` finds */
-    enum sqlite_query view;   /* the temporary view of both files */
+    const char *id;           /* the column with the id of the execution */
 };
 enum { ARCHIVE_TABLES = 5 };
 extern const struct archive_table archive_tables[ARCHIVE_TABLES];

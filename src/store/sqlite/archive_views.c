@@ -31,11 +31,20 @@ static int make_temporary(sqlite3 *database, const char *sql)
     return code;
 }
 
+/* The view of both files that has the name of the table. */
+static int make_view_of(sqlite3 *database, const struct archive_table *table)
+{
+    char *text = sqlite3_mprintf(sqlite_queries[QUERY_VIEW_OF_TABLE].sql, table->name, table->name, table->name, table->id);
+    int code = text == NULL ? SQLITE_NOMEM : sqlite3_exec(database, text, NULL, NULL, NULL);
+    sqlite3_free(text);
+    return code;
+}
+
 static int make_temporary_views(sqlite3 *database)
 {
     int code = SQLITE_OK;
     for (size_t i = 0; i < ARCHIVE_TABLES && code == SQLITE_OK; i++) {
-        code = sqlite3_exec(database, sqlite_queries[archive_tables[i].view].sql, NULL, NULL, NULL);
+        code = make_view_of(database, &archive_tables[i]);
     }
     for (int i = 0; i < SQLITE_VIEW_COUNT && code == SQLITE_OK; i++) {
         code = make_temporary(database, sqlite_views[i].sql);

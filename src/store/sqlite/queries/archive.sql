@@ -88,32 +88,9 @@ INSERT OR REPLACE INTO workflow_actions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 
 INSERT OR REPLACE INTO workflow_execution_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
 
 -- Readers see both files under the names of the tables. A row of the archive counts where its execution is archived.
--- name: view_params
-CREATE TEMP VIEW execution_params AS
-SELECT * FROM main.execution_params
+-- A format of sqlite3_mprintf(): the name of the table three times, and its column with the id of the execution.
+-- name: view_of_table
+CREATE TEMP VIEW "%w" AS
+SELECT * FROM main."%w"
 UNION ALL
-SELECT a.* FROM archive.execution_params a CROSS JOIN main.workflow_executions h ON h.id = a.id AND h.archived = 1;
-
--- name: view_steps
-CREATE TEMP VIEW workflow_node_executions AS
-SELECT * FROM main.workflow_node_executions
-UNION ALL
-SELECT a.* FROM archive.workflow_node_executions a CROSS JOIN main.workflow_executions h ON h.id = a.execution_id AND h.archived = 1;
-
--- name: view_attempts
-CREATE TEMP VIEW workflow_node_attempts AS
-SELECT * FROM main.workflow_node_attempts
-UNION ALL
-SELECT a.* FROM archive.workflow_node_attempts a CROSS JOIN main.workflow_executions h ON h.id = a.execution_id AND h.archived = 1;
-
--- name: view_actions
-CREATE TEMP VIEW workflow_actions AS
-SELECT * FROM main.workflow_actions
-UNION ALL
-SELECT a.* FROM archive.workflow_actions a CROSS JOIN main.workflow_executions h ON h.id = a.execution_id AND h.archived = 1;
-
--- name: view_events
-CREATE TEMP VIEW workflow_execution_events AS
-SELECT * FROM main.workflow_execution_events
-UNION ALL
-SELECT a.* FROM archive.workflow_execution_events a CROSS JOIN main.workflow_executions h ON h.id = a.execution_id AND h.archived = 1;
+SELECT a.* FROM archive."%w" a CROSS JOIN main.workflow_executions h ON h.id = a."%w" AND h.archived = 1;
