@@ -337,6 +337,17 @@ uint64_t text_hash(const char *string)
     return hash;
 }
 
+char *text_trim(char *string)
+{
+    static const char blanks[] = " \t\r\n";
+    string += strspn(string, blanks);
+    size_t length = strlen(string);
+    while (length > 0 && strchr(blanks, string[length - 1]) != NULL) {
+        string[--length] = '\0';
+    }
+    return string;
+}
+
 void text_copy(char *to, size_t size, const char *from)
 {
     if (size > 0) {

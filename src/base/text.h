@@ -54,6 +54,8 @@ const char *text_nearest(const char *word, const char *const *candidates, size_t
 /* FNV-1a, 64 bits: for tables, and where the same text shall always give the same number. */
 uint64_t text_hash(const char *string);
 
+/* Cuts blanks, tabs and line breaks at both ends, in place. Returns the beginning of the rest. */
+char *text_trim(char *string);
 /* Copies with the end cut if need be; always NUL-terminated when size > 0. */
 void text_copy(char *to, size_t size, const char *from);
 

@@ -39,6 +39,7 @@
 #include "base/error.h"
 #include "base/syscall_filter.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 enum { JQ_MESSAGE_MAX = 300, JQ_COMBINED_BYTES_MAX = 8 * 1024 * 1024 };
 
@@ -509,10 +510,7 @@ static bool read_check_answer(int in_fd, struct check_answer *ret_answer, bool *
  * our pipes. */
 static pid_t fork_checker(const char *const *programs, size_t count, int out_fd)
 {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before = thread_block_signals();
     pid_t child = fork();
     if (child == 0) {
         check_main(programs, count, out_fd);

@@ -64,23 +64,33 @@ static bool read_option(const char *option, struct shell_options *options)
     return true;
 }
 
+/* Reads the options behind the shell's name, from `from` on. Returns the first argument behind them and their values.
+ * *ret_is_ended: a "-" or "--" has ended them. */
+static size_t skip_options(const char *const *arguments, size_t count, size_t from, struct shell_options *options,
+                           bool *ret_is_ended)
+{
+    size_t at = from;
+    *ret_is_ended = false;
+    for (; at < count && !*ret_is_ended; at++) {
+        if (options->values > 0) {
+            options->values--;
+        } else if (strcmp(arguments[at], "--") == 0 || strcmp(arguments[at], "-") == 0) {
+            *ret_is_ended = true;
+        } else if (!read_option(arguments[at], options)) {
+            break;
+        }
+    }
+    return at;
+}
+
 /* `from` is the argument behind the shell's name. */
 static void find_script(const char *const *arguments, size_t count, size_t from, bool is_run, enum shell_role *roles)
 {
     struct shell_options options = {.values = 0};
     bool is_ended = false;
-    size_t at = from;
-    for (; at < count && !is_ended; at++) {
-        if (options.values > 0) {
-            options.values--;
-        } else if (strcmp(arguments[at], "--") == 0 || strcmp(arguments[at], "-") == 0) {
-            is_ended = true;
-        } else if (!read_option(arguments[at], &options)) {
-            break;
-        }
-        if (is_run && roles[at] == SHELL_ARGUMENT) {
-            roles[at] = SHELL_OPTION;
-        }
+    size_t at = skip_options(arguments, count, from, &options, &is_ended);
+    for (size_t i = from; i < at && is_run; i++) {
+        roles[i] = roles[i] == SHELL_ARGUMENT ? SHELL_OPTION : roles[i];
     }
     if (at < count && options.has_script) {
         roles[at] = SHELL_SCRIPT;
@@ -94,17 +104,8 @@ static bool reads_script_from_input(const char *const *arguments, size_t count, 
 {
     static const char *const inputs[] = {"/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"};
     struct shell_options options = {.values = 0};
-    size_t at = from;
     bool is_ended = false;
-    for (; at < count && !is_ended; at++) {
-        if (options.values > 0) {
-            options.values--;
-        } else if (strcmp(arguments[at], "--") == 0 || strcmp(arguments[at], "-") == 0) {
-            is_ended = true;
-        } else if (!read_option(arguments[at], &options)) {
-            break;
-        }
-    }
+    size_t at = skip_options(arguments, count, from, &options, &is_ended);
     if (options.has_script || options.has_input || at >= count) {
         return !options.has_script;
     }

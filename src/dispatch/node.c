@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/stack.h"
+#include "base/thread.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/engine_health.h"
 #include "dispatch/heartbeat.h"
@@ -79,16 +80,6 @@ static void fill_settings(struct node *node, const struct node_settings *setting
     }
 }
 
-/* Signals are the host's: its own threads take them, and a thread that starts now takes none. Returns the mask before. */
-static sigset_t mask_signals_of_threads(void)
-{
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    return before;
-}
-
 struct connecting {
     struct store *store;
     pthread_t thread;
@@ -112,7 +103,7 @@ static enum weir_status connect_handles(struct node *node, struct weir_error *er
 {
     struct connecting all[LOOP_COUNT] = {0};
     enum weir_status status = WEIR_OK;
-    sigset_t before = mask_signals_of_threads();
+    sigset_t before = thread_block_signals();
     for (int i = 0; i < LOOP_COUNT; i++) {
         struct connecting *one = &all[i];
         one->store = node->stores[i];
@@ -363,7 +354,7 @@ enum weir_status node_run_threads(struct node *node, struct weir_error *error)
     if (status != WEIR_OK) {
         return status;
     }
-    sigset_t before = mask_signals_of_threads();
+    sigset_t before = thread_block_signals();
     node->threads.are_running = true;
     for (int i = 0; i < LOOP_COUNT && status == WEIR_OK; i++) {
         struct loop_start *start = malloc(sizeof *start);

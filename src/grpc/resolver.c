@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 
 /* Shared by the thread and the resolver; the last holder frees it. The resolver reads the result after `ended` was set. */
 struct lookup_job {
@@ -110,26 +110,6 @@ bool grpc_resolver_is_running(const struct resolver *resolver)
     return resolver->job != NULL;
 }
 
-/* The thread blocks all signals, so that the threads that handle them get them. */
-static int begin_thread(struct lookup_job *job)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    sigset_t all;
-    sigset_t before;
-    int failure = pthread_attr_init(&attributes);
-    if (failure != 0) {
-        return failure;
-    }
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    failure = pthread_create(&thread, &attributes, run_lookup, job);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return failure;
-}
-
 enum weir_status grpc_resolver_start(struct resolver *resolver, int64_t now_us, struct weir_error *error)
 {
     INVARIANT(resolver->fd >= 0);
@@ -155,7 +135,7 @@ enum weir_status grpc_resolver_start(struct resolver *resolver, int64_t now_us, 
     if (grpc_targets_are_numeric(&job->targets)) {
         (void)run_lookup(job); /* a numeric address needs no lookup */
     } else {
-        failure = begin_thread(job);
+        failure = thread_start_detached(run_lookup, job);
     }
     if (failure != 0) {
         (void)close(job->fd);

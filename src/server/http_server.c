@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "server/api.h"
 #include "server/connection_list.h"
 #include "server/exchange.h"
@@ -671,16 +672,6 @@ static enum weir_status start_daemons(struct http_server *server, bool reload, s
     return status;
 }
 
-/* For threads that start now. Signals are the program's: its main thread takes them. The mask before. */
-static sigset_t mask_signals(void)
-{
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    return before;
-}
-
 /* One exchange at a time: a third daemon on a socket would have nobody to stop the second. */
 enum weir_status http_server_reload(struct http_server *server, struct weir_error *error)
 {
@@ -696,7 +687,7 @@ enum weir_status http_server_reload(struct http_server *server, struct weir_erro
             return WEIR_SYSTEM;
         }
     }
-    sigset_t before = mask_signals();
+    sigset_t before = thread_block_signals();
     enum weir_status status = start_daemons(server, true, error);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
@@ -706,7 +697,7 @@ enum weir_status http_server_start(struct http_server *server, struct weir_error
 {
     INVARIANT(server != NULL && server->thread_count == 0);
     enum weir_status status = WEIR_OK;
-    sigset_t before = mask_signals();
+    sigset_t before = thread_block_signals();
     while (status == WEIR_OK && server->thread_count < HTTP_THREADS) {
         status = start_answering_thread(server, error);
     }

@@ -6,19 +6,6 @@
 #include "base/error.h"
 #include "base/text.h"
 
-static const char blanks[] = " \t\r\n";
-
-/* Cuts the blanks at both ends, in place. */
-static char *trim(char *text)
-{
-    text += strspn(text, blanks);
-    size_t length = strlen(text);
-    while (length > 0 && strchr(blanks, text[length - 1]) != NULL) {
-        text[--length] = '\0';
-    }
-    return text;
-}
-
 static enum weir_status refuse_entry(const char *entry, const char *fault, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_CONFIG, "http.oidc.groups: \"%.100s\" %s", entry, fault);
@@ -40,7 +27,7 @@ static enum weir_status read_workspaces(char *list, const char *entry, struct ar
         if (comma != NULL) {
             *comma++ = '\0';
         }
-        char *name = trim(at);
+        char *name = text_trim(at);
         if (name[0] == '\0' || right->workspace_count == TOKEN_WORKSPACES_MOST) {
             return refuse_entry(entry, name[0] == '\0' ? "names no workspace" : "has too many workspaces", error);
         }
@@ -65,8 +52,8 @@ static enum weir_status read_entry(char *text, struct arena *arena, struct oidc_
     if (workspaces != NULL) {
         *workspaces++ = '\0';
     }
-    *right = (struct oidc_right){.group = trim(text), .has_all_workspaces = workspaces == NULL};
-    if (right->group[0] == '\0' || !token_role_parse(trim(equals + 1), &right->role)) {
+    *right = (struct oidc_right){.group = text_trim(text), .has_all_workspaces = workspaces == NULL};
+    if (right->group[0] == '\0' || !token_role_parse(text_trim(equals + 1), &right->role)) {
         return refuse_entry(entry, right->group[0] == '\0' ? "names no group" : "has no role", error);
     }
     return workspaces == NULL ? WEIR_OK : read_workspaces(workspaces, entry, arena, right, error);
@@ -87,7 +74,7 @@ enum weir_status oidc_groups_read(const char *text, struct arena *arena, struct 
         if (semicolon != NULL) {
             *semicolon++ = '\0';
         }
-        char *entry = trim(at);
+        char *entry = text_trim(at);
         if (entry[0] != '\0' && ret_groups->count == OIDC_GROUPS_MOST) {
             return error_set(error, WEIR_INVALID_CONFIG, "http.oidc.groups has more than %d entries", OIDC_GROUPS_MOST);
         }

@@ -364,20 +364,6 @@ enum weir_status reading_act_bound(const char *cursor, int64_t *ret_below, struc
     return status;
 }
 
-enum weir_status reading_page_events(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,
-                                     struct weir_error *error)
-{
-    INVARIANT(offset >= 0 && limit > 0);
-    bool more = json_array_size(rows) > limit;
-    if (more) {
-        (void)json_array_remove(rows, limit);
-    }
-    json_t *next = more ? json_sprintf("%lld", (long long)offset + (long long)limit) : json_null();
-    return reading_return_json(json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", next, "count",
-                                         (json_int_t)json_array_size(rows), "count_is_exact", (int)(!more && offset == 0)),
-                               ret_page, error);
-}
-
 /* --- parts of an answer --- */
 
 /* A workflow of steps may have a step of this id as well, but never its variables: an object with a state. */
@@ -409,19 +395,22 @@ static void open_changes(json_t *actions)
     }
 }
 
-/* The cursor is the number of the last action and no offset: old actions are removed while somebody reads. */
-enum weir_status reading_page_actions(json_t *rows, int64_t after, size_t limit, json_t **ret_page,
-                                      struct weir_error *error)
+/* The cursor of actions is the number of the last one and no offset: old actions are removed while somebody reads. */
+enum weir_status reading_page_part(enum store_list_kind kind, json_t *rows, int64_t after, size_t limit, json_t **ret_page,
+                                   struct weir_error *error)
 {
-    INVARIANT(after >= 0 && limit > 0);
+    INVARIANT((kind == LIST_EVENTS || kind == LIST_ACTIONS) && after >= 0 && limit > 0);
     bool more = json_array_size(rows) > limit;
     if (more) {
         (void)json_array_remove(rows, limit);
     }
-    open_changes(rows);
-    const json_t *last = json_object_get(json_array_get(rows, limit - 1), "seq");
-    json_t *next = more ? json_sprintf("%lld", (long long)json_integer_value(last)) : json_null();
-    return reading_return_json(json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", next, "count",
+    int64_t next = after + (int64_t)limit;
+    if (kind == LIST_ACTIONS) {
+        open_changes(rows);
+        next = json_integer_value(json_object_get(json_array_get(rows, limit - 1), "seq"));
+    }
+    json_t *cursor = more ? json_sprintf("%lld", (long long)next) : json_null();
+    return reading_return_json(json_pack("{s:o, s:o, s:I, s:b}", "items", rows, "next_cursor", cursor, "count",
                                          (json_int_t)json_array_size(rows), "count_is_exact", (int)(!more && after == 0)),
                                ret_page, error);
 }

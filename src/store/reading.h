@@ -43,9 +43,6 @@ enum weir_status reading_refuse_missing(const char *id, struct weir_error *error
 
 /* Whether the steps of the execution are the one of a workflow with states. */
 bool reading_has_machine(const json_t *execution);
-/* The page of actions behind the number `after`. Takes over `rows`, of which there may be one more than `limit`. */
-WEIR_MUST_CHECK enum weir_status reading_page_actions(json_t *rows, int64_t after, size_t limit, json_t **ret_page,
-                                                      struct weir_error *error);
 /* Adds the last actions and the number of those before them. Takes over `actions`, whose variables are texts. */
 WEIR_MUST_CHECK enum weir_status reading_add_actions(json_t *execution, json_t *actions, int64_t earlier,
                                                      struct weir_error *error);
@@ -117,10 +114,10 @@ WEIR_MUST_CHECK enum weir_status reading_page_steps(json_t *rows, json_t **ret_p
 WEIR_MUST_CHECK enum weir_status reading_event_offset(const char *cursor, int64_t *ret_offset, struct weir_error *error);
 /* The number below which a page of acts begins, newest first: the cursor, or the largest number without one. */
 WEIR_MUST_CHECK enum weir_status reading_act_bound(const char *cursor, int64_t *ret_below, struct weir_error *error);
-/* A page of at most `limit` events from `offset` on. `rows`: one row more if the list continues; the page takes them over.
- */
-WEIR_MUST_CHECK enum weir_status reading_page_events(json_t *rows, int64_t offset, size_t limit, json_t **ret_page,
-                                                     struct weir_error *error);
+/* A page of at most `limit` events or actions behind the position `after`. `rows`: one row more if the list continues; the
+ * page takes them over. Variables of actions in them are texts. */
+WEIR_MUST_CHECK enum weir_status reading_page_part(enum store_list_kind kind, json_t *rows, int64_t after, size_t limit,
+                                                   json_t **ret_page, struct weir_error *error);
 
 /* --- parts of an answer --- */
 

@@ -120,24 +120,13 @@ struct profile {
     bool was_found;
 };
 
-/* Cuts blanks at both ends, in place. */
-static char *trim_blanks(char *text)
-{
-    text += strspn(text, " \t");
-    size_t length = strlen(text);
-    while (length > 0 && strchr(" \t\r\n", text[length - 1]) != NULL) {
-        text[--length] = '\0';
-    }
-    return text;
-}
-
 /* Returns the value in place, without its quotes. Only a comment may follow. NULL: it is neither a string nor a boolean. */
 static char *read_profile_value(char *text)
 {
     char quote = text[0];
     if (quote != '"' && quote != '\'') {
         text[strcspn(text, "#")] = '\0';
-        text = trim_blanks(text);
+        text = text_trim(text);
         return text[0] == '\0' || strpbrk(text, "[{\"'") != NULL ? NULL : text;
     }
     char *to = text;
@@ -154,7 +143,7 @@ static char *read_profile_value(char *text)
     if (*at == '\0') {
         return NULL;
     }
-    const char *rest = trim_blanks(at + 1);
+    const char *rest = text_trim(at + 1);
     bool is_whole = rest[0] == '\0' || rest[0] == '#';
     *to = '\0';
     return is_whole ? text : NULL;
@@ -167,7 +156,7 @@ static void enter_section(struct profile *profile, char *line)
     size_t length = strcspn(line, "]");
     line[length] = '\0';
     (void)snprintf(name, sizeof name, "profile.%s", profile->name);
-    char *section = trim_blanks(line + 1);
+    char *section = text_trim(line + 1);
     char unquoted[LINE_BYTES_MAX];
     size_t count = 0;
     for (const char *at = section; *at != '\0' && count + 1 < sizeof unquoted; at++) {
@@ -218,7 +207,7 @@ static enum weir_status take_profile_key(struct profile *profile, const char *ke
 static enum weir_status take_profile_line(struct profile *profile, char *text, int number, struct weir_error *error)
 {
     char origin[ORIGIN_BYTES_MAX];
-    char *line = trim_blanks(text);
+    char *line = text_trim(text);
     (void)snprintf(origin, sizeof origin, "%s:%d", profile->path, number);
     if (line[0] == '[') {
         enter_section(profile, line);
@@ -229,7 +218,7 @@ static enum weir_status take_profile_line(struct profile *profile, char *text, i
         return WEIR_OK;
     }
     *equals = '\0';
-    return take_profile_key(profile, trim_blanks(line), trim_blanks(equals + 1), origin, error);
+    return take_profile_key(profile, text_trim(line), text_trim(equals + 1), origin, error);
 }
 
 /* Reads the file line by line. A TLS section without `disabled` turns TLS on. */

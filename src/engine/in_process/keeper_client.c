@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "base/thread.h"
 #include "engine/in_process/keeper.h"
 
 struct keeper_queued {
@@ -71,10 +72,7 @@ enum weir_status keeper_client_open(struct keeper_client *link, struct weir_erro
                                 strerror(errno));
     }
     /* No signal handler of the node may run in the child before it has set its own. */
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t before = thread_block_signals();
     pid_t pid = fork();
     if (pid == 0) {
         keeper_main(ends[1], link->mark);

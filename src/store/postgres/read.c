@@ -236,45 +236,27 @@ static enum weir_status page_executions(struct link *link, const void *request, 
 
 /* --- other lists --- */
 
-/* Events in their order, behind the first `offset` ones. */
-static enum weir_status read_event_page(struct link *link, const char *id, int64_t offset, size_t limit,
-                                        json_t **ret_events, struct weir_error *error)
+/* Events or actions in their order, behind the position `after`. */
+static enum weir_status read_part_rows(struct link *link, enum postgres_query query, const char *id, int64_t after,
+                                       size_t limit, json_t **ret_rows, struct weir_error *error)
 {
     PGresult *result = NULL;
-    enum weir_status status = link_read(link, error, &result, QUERY_READ_EVENT_ROWS, "uii", id, offset, (int64_t)limit);
-    return status == WEIR_OK ? result_rows_json(result, ret_events, error) : status;
+    enum weir_status status = link_read(link, error, &result, query, "uii", id, after, (int64_t)limit);
+    return status == WEIR_OK ? result_rows_json(result, ret_rows, error) : status;
 }
 
-static enum weir_status page_events(struct link *link, const struct list_options *options, const char *id,
-                                    json_t **ret_page, struct weir_error *error)
+static enum weir_status page_part(struct link *link, const struct list_options *options, const char *id, json_t **ret_page,
+                                  struct weir_error *error)
 {
-    int64_t offset = 0;
-    json_t *rows = NULL;
-    enum weir_status status = reading_event_offset(options->cursor, &offset, error);
-    if (status == WEIR_OK) {
-        status = read_event_page(link, id, offset, options->limit + 1, &rows, error);
-    }
-    return status == WEIR_OK ? reading_page_events(rows, offset, options->limit, ret_page, error) : status;
-}
-
-static enum weir_status read_action_page(struct link *link, const char *id, int64_t after, size_t limit,
-                                         json_t **ret_actions, struct weir_error *error)
-{
-    PGresult *result = NULL;
-    enum weir_status status = link_read(link, error, &result, QUERY_READ_ACTION_ROWS, "uii", id, after, (int64_t)limit);
-    return status == WEIR_OK ? result_rows_json(result, ret_actions, error) : status;
-}
-
-static enum weir_status page_actions(struct link *link, const struct list_options *options, const char *id,
-                                     json_t **ret_page, struct weir_error *error)
-{
+    bool are_events = options->kind == LIST_EVENTS;
     int64_t after = 0;
     json_t *rows = NULL;
     enum weir_status status = reading_event_offset(options->cursor, &after, error);
     if (status == WEIR_OK) {
-        status = read_action_page(link, id, after, options->limit + 1, &rows, error);
+        status = read_part_rows(link, are_events ? QUERY_READ_EVENT_ROWS : QUERY_READ_ACTION_ROWS, id, after,
+                                options->limit + 1, &rows, error);
     }
-    return status == WEIR_OK ? reading_page_actions(rows, after, options->limit, ret_page, error) : status;
+    return status == WEIR_OK ? reading_page_part(options->kind, rows, after, options->limit, ret_page, error) : status;
 }
 
 /* Events and actions may be many and have pages. The steps of an execution are all on one page. */
@@ -285,11 +267,8 @@ static enum weir_status page_events_or_steps(struct link *link, const void *requ
     char id[UUID_TEXT_MAX];
     json_t *items = NULL;
     enum weir_status status = postgres_find_execution(link, options->filter.id, id, error);
-    if (status == WEIR_OK && options->kind == LIST_ACTIONS) {
-        return page_actions(link, options, id, ret_page, error);
-    }
-    if (status == WEIR_OK && options->kind == LIST_EVENTS) {
-        return page_events(link, options, id, ret_page, error);
+    if (status == WEIR_OK && (options->kind == LIST_ACTIONS || options->kind == LIST_EVENTS)) {
+        return page_part(link, options, id, ret_page, error);
     }
     if (status == WEIR_OK) {
         status = read_rows_of_id(link, QUERY_READ_STEP_ROWS, id, &items, error);
@@ -484,7 +463,7 @@ static enum weir_status add_last_events(struct link *link, json_t *execution, co
     enum weir_status status = link_read_integer(link, error, &count, QUERY_COUNT_EVENT_ROWS, "u", id);
     int64_t earlier = reading_earlier_events(count);
     if (status == WEIR_OK) {
-        status = read_event_page(link, id, earlier, SHOW_EVENTS_MOST, &events, error);
+        status = read_part_rows(link, QUERY_READ_EVENT_ROWS, id, earlier, SHOW_EVENTS_MOST, &events, error);
     }
     return status == WEIR_OK ? reading_add_events(execution, events, earlier, error) : status;
 }
@@ -506,7 +485,7 @@ static enum weir_status add_last_actions(struct link *link, json_t *execution, c
     }
     PQclear(result);
     if (status == WEIR_OK) {
-        status = read_action_page(link, id, after, SHOW_ACTIONS_MOST, &actions, error);
+        status = read_part_rows(link, QUERY_READ_ACTION_ROWS, id, after, SHOW_ACTIONS_MOST, &actions, error);
     }
     return status == WEIR_OK ? reading_add_actions(execution, actions, earlier, error) : status;
 }

@@ -111,42 +111,26 @@ static enum weir_status list_executions(struct connection *connection, const str
 
 /* --- other lists --- */
 
-static enum weir_status read_event_rows(struct connection *connection, const char *id, int64_t offset, size_t limit,
-                                        json_t **ret_events, struct weir_error *error)
+/* Events or actions in their order, behind the position `after`. */
+static enum weir_status list_part_rows(struct connection *connection, enum sqlite_query query, const char *id,
+                                       int64_t after, size_t limit, json_t **ret_rows, struct weir_error *error)
 {
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_EVENT_ROWS, "tii", id, offset, (int64_t)limit);
-    return statement_rows_json(connection, statement, ret_events, error);
+    sqlite3_stmt *statement = connection_bind(connection, error, query, "tii", id, after, (int64_t)limit);
+    return statement_rows_json(connection, statement, ret_rows, error);
 }
 
-static enum weir_status list_event_rows(struct connection *connection, const struct list_options *options, const char *id,
-                                        json_t **ret_page, struct weir_error *error)
+static enum weir_status list_part(struct connection *connection, const struct list_options *options, const char *id,
+                                  json_t **ret_page, struct weir_error *error)
 {
-    int64_t offset = 0;
-    json_t *rows = NULL;
-    enum weir_status status = reading_event_offset(options->cursor, &offset, error);
-    if (status == WEIR_OK) {
-        status = read_event_rows(connection, id, offset, options->limit + 1, &rows, error);
-    }
-    return status == WEIR_OK ? reading_page_events(rows, offset, options->limit, ret_page, error) : status;
-}
-
-static enum weir_status read_action_rows(struct connection *connection, const char *id, int64_t after, size_t limit,
-                                         json_t **ret_actions, struct weir_error *error)
-{
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_READ_ACTION_ROWS, "tii", id, after, (int64_t)limit);
-    return statement_rows_json(connection, statement, ret_actions, error);
-}
-
-static enum weir_status list_action_rows(struct connection *connection, const struct list_options *options, const char *id,
-                                         json_t **ret_page, struct weir_error *error)
-{
+    bool are_events = options->kind == LIST_EVENTS;
     int64_t after = 0;
     json_t *rows = NULL;
     enum weir_status status = reading_event_offset(options->cursor, &after, error);
     if (status == WEIR_OK) {
-        status = read_action_rows(connection, id, after, options->limit + 1, &rows, error);
+        status = list_part_rows(connection, are_events ? QUERY_READ_EVENT_ROWS : QUERY_READ_ACTION_ROWS, id, after,
+                                options->limit + 1, &rows, error);
     }
-    return status == WEIR_OK ? reading_page_actions(rows, after, options->limit, ret_page, error) : status;
+    return status == WEIR_OK ? reading_page_part(options->kind, rows, after, options->limit, ret_page, error) : status;
 }
 
 /* Adds the last actions of a workflow with states, and the number of those before them. */
@@ -171,7 +155,7 @@ static enum weir_status add_actions(struct connection *connection, json_t *execu
         (void)sqlite3_reset(statement);
     }
     if (status == WEIR_OK) {
-        status = read_action_rows(connection, id, after, SHOW_ACTIONS_MOST, &actions, error);
+        status = list_part_rows(connection, QUERY_READ_ACTION_ROWS, id, after, SHOW_ACTIONS_MOST, &actions, error);
     }
     return status == WEIR_OK ? reading_add_actions(execution, actions, earlier, error) : status;
 }
@@ -183,11 +167,8 @@ static enum weir_status list_history(struct connection *connection, const struct
     char id[UUID_TEXT_MAX];
     json_t *rows = NULL;
     enum weir_status status = filter_find_id(connection, options->filter.id, id, error);
-    if (status == WEIR_OK && options->kind == LIST_ACTIONS) {
-        return list_action_rows(connection, options, id, ret_page, error);
-    }
-    if (status == WEIR_OK && options->kind == LIST_EVENTS) {
-        return list_event_rows(connection, options, id, ret_page, error);
+    if (status == WEIR_OK && (options->kind == LIST_ACTIONS || options->kind == LIST_EVENTS)) {
+        return list_part(connection, options, id, ret_page, error);
     }
     if (status == WEIR_OK) {
         status = statement_rows_json(connection, connection_bind(connection, error, QUERY_READ_STEP_ROWS, "t", id), &rows,
@@ -371,7 +352,7 @@ static enum weir_status add_events(struct connection *connection, json_t *execut
     enum weir_status status = connection_read_integer(connection, error, &count, QUERY_COUNT_EVENT_ROWS, "t", id);
     int64_t earlier = reading_earlier_events(count);
     if (status == WEIR_OK) {
-        status = read_event_rows(connection, id, earlier, SHOW_EVENTS_MOST, &events, error);
+        status = list_part_rows(connection, QUERY_READ_EVENT_ROWS, id, earlier, SHOW_EVENTS_MOST, &events, error);
     }
     return status == WEIR_OK ? reading_add_events(execution, events, earlier, error) : status;
 }

@@ -206,6 +206,17 @@ static void a_copy_is_cut_and_terminated(void **state)
     assert_string_equal(to, "");
 }
 
+static void blanks_at_both_ends_are_cut(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {{" \t a b\r\n", "a b"}, {"", ""}, {" \n", ""}, {"a", "a"}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        char text[16];
+        text_copy(text, sizeof text, pairs[i][0]);
+        assert_string_equal(text_trim(text), pairs[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +232,7 @@ int main(void)
         cmocka_unit_test(a_cut_never_splits_a_character),
         cmocka_unit_test(the_nearest_name_is_suggested),
         cmocka_unit_test(a_copy_is_cut_and_terminated),
+        cmocka_unit_test(blanks_at_both_ends_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

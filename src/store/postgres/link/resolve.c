@@ -10,7 +10,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 /* One look-up, shared by the caller and the thread. The side that leaves last frees it. */
 struct question {
@@ -101,21 +101,10 @@ static struct question *question_open(const char *host)
     return question;
 }
 
-/* Starts the thread with all signals blocked. */
 static bool start_resolver(struct question *question)
 {
-    pthread_t thread;
-    pthread_attr_t attributes;
-    sigset_t all;
-    sigset_t before;
-    (void)pthread_attr_init(&attributes);
-    (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     question->references = 2;
-    (void)sigfillset(&all); /* signals are for the threads of the program */
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&thread, &attributes, run_resolver, question) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
+    bool started = thread_start_detached(run_resolver, question) == 0;
     if (!started) { /* else the thread may be about to change it */
         question->references = 1;
     }
