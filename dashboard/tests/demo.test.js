@@ -19,31 +19,41 @@ after(async () => {
 const button = (page) => page.getByRole('button', { name: 'Kill a node' });
 const box = (page, name) => page.locator('.demo-nodes li', { has: page.getByText(name, { exact: true }) });
 
+/** The number of the nodes that hold executions; the page may be some seconds old. */
+async function nodesAtWork() {
+  const { items } = await (await fetch(`${demo.address}v1/nodes?limit=1000`)).json();
+  return items.filter((row) => row.holds > 0).length;
+}
+
+/** Presses until the killed node had work: a wave may be over by then. */
+async function killBusyNode(page) {
+  for (;;) {
+    while ((await nodesAtWork()) < 3);
+    await button(page).click();
+    const text = await page.getByText(/^demo-\d+ \(process \d+\) was killed while it held/).textContent();
+    const [, name, held] = /^(demo-\d+) .* held (\d+)/.exec(text);
+    if (held !== '0') return [name, held];
+  }
+}
+
 test('a press kills a node: it is shown dead, its executions are taken over and completed, and a new node comes', async () => {
-  const page = await openPage(demo.address);
+  const page = await openPage(demo.address, { allowed: [/409/] });
+  // A read rests for half a minute after a slow answer.
+  page.setDefaultTimeout(100_000);
   await button(page).waitFor();
   await page.getByText('never pass their limit').waitFor();
-  // An open page brings work; the two nodes that can be killed get what the first one has no room for.
-  await box(page, 'demo-1').getByText('13 of 13 executions').waitFor();
-  await button(page).click();
-  const line = page.getByText(/^demo-[23] \(process \d+\) was killed while it held [1-9]/);
-  const [, name, held] = /^(demo-\d).* held (\d+)/.exec(await line.textContent());
+  const [name, held] = await killBusyNode(page);
   await box(page, name).locator('.state', { hasText: 'dead' }).waitFor();
-  await page
-    .getByRole('status')
-    .filter({ hasText: `${held} of ${held} taken over` })
-    .waitFor();
+  const status = page.getByRole('status');
+  await status.filter({ hasText: `${held} of ${held} taken over` }).waitFor();
   const ways = await page.locator('.demo-handover li').allTextContents();
   assert.equal(ways.length, Number(held));
   for (const way of ways) assert.match(way, new RegExp(`${name} → demo-\\d`));
   await page.evaluate(axe);
   const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
   assert.deepEqual(found.violations, []);
-  await page
-    .getByRole('status')
-    .filter({ hasText: `${held} completed` })
-    .waitFor();
-  await box(page, 'demo-4').locator('.state', { hasText: 'alive' }).waitFor();
+  await status.filter({ hasText: `${held} completed` }).waitFor();
+  await page.waitForFunction(() => document.querySelectorAll('.demo-nodes .state.is-good').length === 3);
   for (const slots of await page.locator('tbody .slots .number').allTextContents()) {
     const [used, most] = slots.split('/').map(Number);
     assert.ok(used <= most, slots);

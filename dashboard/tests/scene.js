@@ -64,15 +64,16 @@ export class Scene {
     return this.run(['serve', '--node', 'one', '--allow-exec', ...words]);
   }
 
-  /** The demo, whose store is its own. */
+  /** The demo, whose store is its own. A long lease: a busy machine makes no node late, and a death is found without it. */
   startDemo() {
-    return this.run(['demo']);
+    return this.run(['demo'], { WEIR_NODE_LEASE: '2m' });
   }
 
-  async run(words) {
+  async run(words, environment = {}) {
     const listen = `127.0.0.1:${this.port}`;
     this.node = spawn(binary, [...words, '--listen', listen], {
       cwd: this.folder,
+      env: { ...process.env, ...environment },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     let text = '';
