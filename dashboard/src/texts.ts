@@ -590,6 +590,7 @@ export const texts = {
     ] as [string, string][],
   },
   embed: {
+    waits: 'Waits, newest first',
     noneYet: 'None among the newest executions.',
     noToken: 'This box has no token. The page around it gives one in its address: #token=weir_...',
     ended: 'The token of this box is not valid: it has expired, or it was revoked. The page around it must give a new one.',

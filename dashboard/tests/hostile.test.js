@@ -30,7 +30,9 @@ async function taken(page, hash, text) {
   await page.waitForFunction((wanted) => document.querySelector('main').textContent.includes(wanted), text);
   // What is a text of a user has made no element.
   assert.equal(await page.locator('#app :is(img, iframe, script, b, object, embed)').count(), 0, hash);
-  const links = await page.locator('a').evaluateAll((all) => all.map((link) => new URL(link.href).protocol));
+  const links = await page
+    .locator('a')
+    .evaluateAll((all) => all.map((link) => new URL(link.getAttribute('href'), document.baseURI).protocol));
   assert.ok(
     links.every((protocol) => protocol === 'http:'),
     hash,

@@ -102,6 +102,7 @@ def workspaces_are_made_changed_paused_and_deleted(weir):
     assert listener.get(path)['paused'] is True
     assert listener.change(path + '/resume')['after']['paused'] is False
     assert listener.get(path + '/usage')['slots_used'] == 0
+    assert listener.get(path + '/slot_timeline')['items'] == []
     page = listener.get('/v1/workspaces?limit=1')
     assert len(page['items']) == 1 and page['next_cursor'] is not None, page
     rest = listener.get(f'/v1/workspaces?cursor={page["next_cursor"]}')
@@ -116,7 +117,7 @@ def workspaces_are_made_changed_paused_and_deleted(weir):
     assert 'new' in listener.refuse('/v1/workspaces/nwe', 'PATCH', body={'max_concurrent': 3}, **missing)['hint']
     for act in ('pause', 'resume'):
         listener.refuse(f'/v1/workspaces/nwe/{act}', 'POST', **missing)
-    for part in ('', '/usage'):
+    for part in ('', '/usage', '/slot_timeline'):
         listener.refuse('/v1/workspaces/nwe' + part, **missing)
     listener.refuse('/v1/workspaces/nwe', 'DELETE', **missing)
     listener.refuse('/v1/workspaces/none/history', 'DELETE', **missing)

@@ -147,7 +147,7 @@ function Content({ view, token }: { view: View; token: string }) {
         </div>
       </dl>
       <Rows title={texts.workspace.running} none={texts.workspace.noneRun} page={view.running} token={token} />
-      <Rows title={texts.workspace.next} none={texts.workspace.noneWait} page={view.waiting} token={token} />
+      <Rows title={texts.embed.waits} none={texts.workspace.noneWait} page={view.waiting} token={token} />
     </>
   );
 }

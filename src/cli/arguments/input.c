@@ -44,7 +44,7 @@ static enum weir_status read_whole_input(int fd, const char *name, struct text *
             bool is_folder = errno == EISDIR;
             error_set_native(error, is_folder ? WEIR_INVALID_ARGUMENT : WEIR_SYSTEM, errno, "cannot read %s: %s", name,
                              strerror(errno));
-            error_hint(error, is_folder ? "that is a folder: name a file, or - for stdin"
+            error_hint(error, is_folder ? "give the path of a file that you may read, not that of a folder, or - for stdin"
                                         : "give the path of a file that you may read, or - for stdin");
             return error->status;
         }

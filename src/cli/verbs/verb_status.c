@@ -52,8 +52,8 @@ static void print_left_groups(struct output *output, const json_t *answer)
         char word[SHELL_WORD_MAX];
         if (field_number(group, "nodes_live", 1) == 0 && held + pending > 0) {
             output_print(output,
-                         "%s group     %s has no live node: %" PRId64 " pending, %" PRId64
-                         " held (`weir serve --executor-group %s`)\n",
+                         "%s group     %s has no live node: %" PRId64 " pending, %" PRId64 " held\n"
+                         "            weir serve --executor-group %s\n",
                          output_sign_coloured(output, SIGN_WARN), name, pending, held, shell_quote(name, word));
         }
     }
