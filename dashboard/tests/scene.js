@@ -196,7 +196,11 @@ export async function openPage(
   return page;
 }
 
-export const closePage = (page) => page.context().close();
+export async function closePage(page) {
+  // An answer that a test holds back may come when the page is gone.
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  await page.context().close();
+}
 
 /** The views, with the heading of each. `ids`: those of Scene.fill(). */
 export const views = (ids) => [
