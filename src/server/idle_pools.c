@@ -27,6 +27,7 @@ static void idle_remove(struct connection_entry *entry)
 {
     struct idle_pool *idle = &entry->idle;
     struct idle_pools *pools = idle->pools;
+    INVARIANT(pools != NULL);
     *(idle->before != NULL ? &idle->before->idle.next : &pools->first) = idle->next;
     *(idle->next != NULL ? &idle->next->idle.before : &pools->last) = idle->before;
     idle->pools = NULL;

@@ -29,8 +29,6 @@
 
 enum { EXIT_NOT_STARTED = 127, AWAIT_CHECK_MS = 20 };
 
-extern char **environ;
-
 void demo_nodes_open(struct demo_nodes *nodes, const char *store_url)
 {
     INVARIANT(nodes != NULL && store_url != NULL);

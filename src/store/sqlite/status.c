@@ -61,7 +61,7 @@ static enum weir_status read_totals(struct status_sums *sums, int64_t now_us, js
     }
     if (connection_step(sums->connection, statement, &status, error)) {
         json_t *totals = json_pack(
-            "{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "pending", (json_int_t)(total->runnable + total->waiting),
+            "{s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "pending", (json_int_t)total->runnable + total->waiting,
             "slots_used", (json_int_t)total->held, "completed", (json_int_t)total->completed, "failed",
             (json_int_t)total->failed, "cancelled", (json_int_t)total->cancelled, "workspace_count",
             (json_int_t)sums->workspace_count, "queue_paused", sqlite3_column_int(statement, 0), "schedules_late",
@@ -182,7 +182,7 @@ static enum weir_status status_add_groups(struct status_sums *sums, int64_t now_
         if (status == WEIR_OK) {
             json_t *row =
                 json_pack("{s:s, s:b, s:I, s:o, s:I, s:I}", "name", column_text(statement, 1), "paused",
-                          sqlite3_column_int(statement, 2), "pending", (json_int_t)(sum.runnable + sum.waiting),
+                          sqlite3_column_int(statement, 2), "pending", (json_int_t)sum.runnable + sum.waiting,
                           "oldest_pending_age_us", oldest_us == INT64_MAX ? json_null() : json_integer(now_us - oldest_us),
                           "slots_used", (json_int_t)sum.held, "nodes_live", (json_int_t)sqlite3_column_int64(statement, 3));
             status = json_array_append_new(groups, row) == 0 ? WEIR_OK : error_out_of_memory(error);

@@ -308,7 +308,7 @@ static json_t *sums_workspace_row(const struct workspace_sum *workspace, int64_t
     json_t *age = workspace->oldest_us == INT64_MAX ? json_null() : json_integer(now_us - workspace->oldest_us);
     return json_pack("{s:s, s:s, s:I, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", workspace->name, "plan",
                      workspace->plan, "slots_used", (json_int_t)lanes->held, "slots_max", (json_int_t)workspace->slots_max,
-                     "paused", workspace->is_paused, "pending", (json_int_t)(lanes->runnable + lanes->waiting), "completed",
+                     "paused", workspace->is_paused, "pending", (json_int_t)lanes->runnable + lanes->waiting, "completed",
                      (json_int_t)lanes->completed, "failed", (json_int_t)lanes->failed, "cancelled",
                      (json_int_t)lanes->cancelled, "delayed", (json_int_t)lanes->waiting, "waiting",
                      (json_int_t)lanes->parked, "oldest_pending_age_us", age);
