@@ -78,30 +78,36 @@ static const struct arm *ended_arm(const struct walk *walk)
     return &arms[(walk->states & ITEM_STATES_ENDED) == 1U << ITEM_FAILED ? ARM_FAILED : ARM_ENDED];
 }
 
-static bool is_behind_id(const struct walk *walk, const char *id, const char *other)
+static bool is_behind_id(bool descending, const char *id, const char *other)
 {
-    return walk->descending ? strcmp(id, other) < 0 : strcmp(id, other) > 0;
+    return descending ? strcmp(id, other) < 0 : strcmp(id, other) > 0;
 }
 
-/* Moves the end of the window to that of the arm, if this one is nearer. */
-static enum weir_status end_window(struct connection *connection, const struct arm *arm, struct walk *walk,
-                                   struct weir_error *error)
+enum weir_status filter_end_window(struct connection *connection, enum sqlite_query query, const char *after,
+                                   bool descending, char end[UUID_TEXT_MAX], struct weir_error *error)
 {
+    INVARIANT(connection != NULL && after != NULL && end != NULL);
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = !arm->has_window ? NULL
-                                               : connection_bind(connection, error, arm->window[walk->descending], "ti",
-                                                                 walk->after, (int64_t)WINDOW_ROWS);
+    sqlite3_stmt *statement = connection_bind(connection, error, query, "ti", after, (int64_t)WINDOW_ROWS);
     if (statement == NULL) {
-        return arm->has_window ? statement_failure(error) : WEIR_OK;
+        return statement_failure(error);
     }
     if (connection_step(connection, statement, &status, error)) {
         const char *id = column_text(statement, 0);
-        if (walk->window_end[0] == '\0' || is_behind_id(walk, walk->window_end, id)) {
-            text_copy(walk->window_end, sizeof walk->window_end, id);
+        if (id != NULL && (end[0] == '\0' || is_behind_id(descending, end, id))) {
+            text_copy(end, UUID_TEXT_MAX, id);
         }
     }
     (void)sqlite3_reset(statement);
     return status;
+}
+
+static enum weir_status end_window(struct connection *connection, const struct arm *arm, struct walk *walk,
+                                   struct weir_error *error)
+{
+    return arm->has_window ? filter_end_window(connection, arm->window[walk->descending], walk->after, walk->descending,
+                                               walk->window_end, error)
+                           : WEIR_OK;
 }
 
 /* Reads ids of one arm. */
@@ -172,7 +178,7 @@ static enum weir_status begin_walk(struct connection *connection, struct walk *w
     (void)snprintf(walk->below, sizeof walk->below, "%s" LAST_ID, prefix);
     if (prefix[0] != '\0') {
         const char *bound = before_prefix(prefix, walk->descending, walk->nearest, sizeof walk->nearest);
-        walk->after = is_behind_id(walk, bound, walk->after) ? bound : walk->after;
+        walk->after = is_behind_id(walk->descending, bound, walk->after) ? bound : walk->after;
     } else if (filter->ids_before_us != 0) {
         reading_first_id(filter->ids_before_us, walk->below);
     }

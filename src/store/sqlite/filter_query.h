@@ -16,6 +16,13 @@ struct selection {
 enum weir_status filter_select_ids(struct connection *connection, const struct execution_filter *filter, const char *after,
                                    bool descending, size_t limit, struct selection *ret_selection,
                                    struct weir_error *error);
+/* Sorts behind each id: behind every hex digit and dash. */
+#define ID_BOUND_NEWEST "~"
+/* Moves the end of a window behind `after` to that of one table, if this one is nearer; "" = it has no end yet. `query`
+ * finds the end of the table. */
+enum weir_status filter_end_window(struct connection *connection, enum sqlite_query query, const char *after,
+                                   bool descending, char end[UUID_TEXT_MAX], struct weir_error *error);
+
 /* The whole id that begins with `prefix`; WEIR_EXECUTION_NOT_FOUND, or WEIR_INVALID_ARGUMENT when several do or it is no
  * id. */
 enum weir_status filter_find_id(struct connection *connection, const char *prefix, char *ret_id, struct weir_error *error);

@@ -57,6 +57,18 @@ static enum weir_status grow(struct lane_sums *sums)
     return WEIR_OK;
 }
 
+void lane_delta_add(struct lane_delta *to, const struct lane_delta *delta)
+{
+    INVARIANT(to != NULL && delta != NULL);
+    to->runnable += delta->runnable;
+    to->waiting += delta->waiting;
+    to->held += delta->held;
+    to->parked += delta->parked;
+    to->completed += delta->completed;
+    to->failed += delta->failed;
+    to->cancelled += delta->cancelled;
+}
+
 enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *delta)
 {
     INVARIANT(sums->count <= sums->capacity);
@@ -71,14 +83,7 @@ enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *
         sums->items[sums->count] = (struct lane_delta){.lane_id = delta->lane_id};
         *slot = (uint32_t)++sums->count;
     }
-    struct lane_delta *sum = &sums->items[*slot - 1];
-    sum->runnable += delta->runnable;
-    sum->waiting += delta->waiting;
-    sum->held += delta->held;
-    sum->completed += delta->completed;
-    sum->failed += delta->failed;
-    sum->cancelled += delta->cancelled;
-    sum->parked += delta->parked;
+    lane_delta_add(&sums->items[*slot - 1], delta);
     return WEIR_OK;
 }
 

@@ -16,6 +16,8 @@ struct lane_sums {
     int64_t only_lane; /* other lanes are left out; 0 = all */
 };
 
+/* Adds the counters; lane_id, node_held and least_rank of `to` stay. */
+void lane_delta_add(struct lane_delta *to, const struct lane_delta *delta);
 void lane_sums_close(struct lane_sums *sums);
 WEIR_MUST_CHECK enum weir_status lane_sums_add(struct lane_sums *sums, const struct lane_delta *delta);
 /* All lanes of one row of the news. WEIR_STORE_CORRUPT: the text is damaged. */

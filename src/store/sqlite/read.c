@@ -21,8 +21,6 @@
 #include "store/sqlite/row_json.h"
 #include "store/sqlite/slot_timeline.h"
 
-#define NEWEST_BOUND "~" /* sorts behind every hex digit and dash */
-
 /* --- lists of executions --- */
 
 /* Reads one row of the view and appends it. A filter by reason is applied by the caller, or here when `reason` is not NULL.
@@ -104,7 +102,7 @@ static enum weir_status list_executions(struct connection *connection, const str
                                         json_t **ret_page, struct weir_error *error)
 {
     const struct execution_rows rows = {
-        .read = read_execution_rows, .count = count_execution_rows, .context = connection, .newest_bound = NEWEST_BOUND};
+        .read = read_execution_rows, .count = count_execution_rows, .context = connection, .newest_bound = ID_BOUND_NEWEST};
     return options->order == ORDER_QUEUE ? sqlite_list_queue(connection, &rows, options, ret_page, error)
                                          : reading_list_executions(&rows, options, ret_page, error);
 }

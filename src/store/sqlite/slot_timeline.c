@@ -11,10 +11,8 @@
 
 #include "base/error.h"
 #include "store/slot_timeline.h"
+#include "store/sqlite/filter_query.h"
 #include "store/sqlite/row_json.h"
-
-/* Behind every hex digit and dash. */
-#define NEWEST_BOUND "~"
 
 /* Adds the ids of a bound statement, up to the most. */
 static enum weir_status sqlite_add_slot_ids(struct connection *connection, sqlite3_stmt *statement, struct slot_ids *ids,
@@ -41,25 +39,6 @@ static enum weir_status sqlite_read_held(void *context, const char *workspace, s
         error);
 }
 
-/* Moves the end of a window up to that of one table. */
-static enum weir_status raise_end(struct connection *connection, enum sqlite_query query, const char *below,
-                                  char ret_end[UUID_TEXT_MAX], struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement = connection_bind(connection, error, query, "ti", below, (int64_t)WINDOW_ROWS);
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    if (connection_step(connection, statement, &status, error)) {
-        const char *id = column_text(statement, 0);
-        if (id != NULL && strcmp(id, ret_end) > 0) {
-            text_copy(ret_end, UUID_TEXT_MAX, id);
-        }
-    }
-    (void)sqlite3_reset(statement);
-    return status;
-}
-
 /* struct slot_timeline_rows, read_window. */
 static enum weir_status sqlite_read_window(void *context, const char *workspace, const char *below, int64_t since_us,
                                            struct slot_ids *waiting, struct slot_ids *ended, char ret_end[UUID_TEXT_MAX],
@@ -67,9 +46,9 @@ static enum weir_status sqlite_read_window(void *context, const char *workspace,
 {
     struct connection *connection = context;
     ret_end[0] = '\0';
-    enum weir_status status = raise_end(connection, QUERY_LIVE_WINDOW_DESCENDING, below, ret_end, error);
+    enum weir_status status = filter_end_window(connection, QUERY_LIVE_WINDOW_DESCENDING, below, true, ret_end, error);
     if (status == WEIR_OK) {
-        status = raise_end(connection, QUERY_ENDED_WINDOW_DESCENDING, below, ret_end, error);
+        status = filter_end_window(connection, QUERY_ENDED_WINDOW_DESCENDING, below, true, ret_end, error);
     }
     if (status == WEIR_OK) {
         status = sqlite_add_slot_ids(connection,
@@ -135,6 +114,6 @@ enum weir_status sqlite_list_slot_timeline(struct connection *connection, const 
                                             .show = row_json_executions,
                                             .read_moves = sqlite_read_moves,
                                             .context = connection,
-                                            .newest_bound = NEWEST_BOUND};
+                                            .newest_bound = ID_BOUND_NEWEST};
     return slot_timeline_list(&rows, options, ret_page, error);
 }

@@ -79,17 +79,6 @@ static struct workspace_sum *sums_find_workspace(const struct status_sums *sums,
     return next;
 }
 
-static void sums_add_lane(struct lane_delta *to, const struct lane_delta *lane)
-{
-    to->runnable += lane->runnable;
-    to->waiting += lane->waiting;
-    to->held += lane->held;
-    to->parked += lane->parked;
-    to->completed += lane->completed;
-    to->failed += lane->failed;
-    to->cancelled += lane->cancelled;
-}
-
 /* Memory and texts of the news are no failures of the database. */
 static enum weir_status lanes_failure(const struct connection *connection, int code, struct weir_error *error)
 {
@@ -116,9 +105,9 @@ enum weir_status status_sums_open(struct status_sums *sums, struct connection *c
     for (size_t i = 0; status == WEIR_OK && i < sums->lanes->count; i++) {
         const struct lane_delta *lane = &sums->lanes->items[i];
         struct workspace_sum *workspace = sums_find_workspace(sums, lane->lane_id, &last);
-        sums_add_lane(&sums->total, lane);
+        lane_delta_add(&sums->total, lane);
         if (workspace != NULL) {
-            sums_add_lane(&workspace->lanes, lane);
+            lane_delta_add(&workspace->lanes, lane);
         }
     }
     return status;
@@ -214,9 +203,7 @@ enum weir_status status_sums_oldest(struct status_sums *sums, int64_t group_id, 
     size_t end = group_id == 0 ? sums->lanes->count : lane_sums_find_group(sums->lanes, group_id + 1);
     for (size_t i = first; i < end; i++) {
         const struct lane_delta *lane = &sums->lanes->items[i];
-        sum.runnable += lane->runnable;
-        sum.waiting += lane->waiting;
-        sum.held += lane->held;
+        lane_delta_add(&sum, lane);
         if (lane->runnable > 0) {
             keep_large_lane(lanes, &count, lane);
         }

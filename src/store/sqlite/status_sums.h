@@ -43,8 +43,8 @@ WEIR_MUST_CHECK enum weir_status status_sums_kinds(struct status_sums *sums, con
 WEIR_MUST_CHECK enum weir_status status_sums_workspaces(struct status_sums *sums, size_t most, int64_t now_us,
                                                         json_t **ret_rows, struct weir_error *error);
 /* Of the lanes with the most runnable items (GROUP_LANES_LOOKED_AT), since when the next one of an item could run;
- * INT64_MAX: there is none. `group_id` 0: of all groups. *ret_sum: what runs and waits in the lanes of the group (runnable,
- * waiting, held); may be NULL. */
+ * INT64_MAX: there is none. `group_id` 0: of all groups. *ret_sum: the counters of the lanes of
+ * the group; may be NULL. */
 WEIR_MUST_CHECK enum weir_status status_sums_oldest(struct status_sums *sums, int64_t group_id, int64_t *ret_oldest_us,
                                                     struct lane_delta *ret_sum, struct weir_error *error);
 

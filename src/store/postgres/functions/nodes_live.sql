@@ -1,4 +1,4 @@
--- How many nodes of the group live. Locks: none. Caller: why_living().
+-- How many nodes of the group live. Locks: none. Callers: why_living(), the status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.nodes_live(of_group text) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT count(*) FROM :schema.nodes n

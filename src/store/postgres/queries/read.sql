@@ -346,14 +346,11 @@ SELECT json_build_object(
     'executor_groups', (
         SELECT coalesce(json_agg(json_build_object(
             'name', g.name, 'paused', g.paused, 'pending', coalesce(b.pending, 0), 'oldest_pending_age_us', o.oldest,
-            'slots_used', coalesce(b.held, 0), 'nodes_live', coalesce(s.nodes, 0))
+            'slots_used', coalesce(b.held, 0), 'nodes_live', :schema.nodes_live(g.name))
             ORDER BY g.name), '[]')
         FROM (SELECT e.id, e.name, e.paused FROM :schema.executor_groups e ORDER BY e.name LIMIT $3) g
         LEFT JOIN (SELECT k.group_id, sum(k.runnable + k.waiting) AS pending, sum(k.held) AS held FROM books k GROUP BY k.group_id) b
              ON b.group_id = g.id
-        LEFT JOIN (SELECT n.executor_group, count(*) AS nodes FROM :schema.nodes n
-                   WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > (SELECT us FROM now)
-                   GROUP BY n.executor_group) s ON s.executor_group = g.name
         LEFT JOIN (SELECT l.group_id, max((SELECT us FROM now) - h.since) AS oldest
                    FROM (SELECT k.lane_id, k.group_id,
                                 row_number() OVER (PARTITION BY k.group_id ORDER BY k.runnable DESC, k.lane_id) AS place

@@ -22,11 +22,9 @@ static struct children_advance advance(struct scene *scene)
     return done;
 }
 
-/* A held parent with one child, which the duty has started. */
-static struct claimed_item begin_parent(struct scene *scene)
+/* A held parent whose step has this plan, which no duty has looked at. */
+static struct claimed_item record_plan(struct scene *scene, char *plan)
 {
-    char plan[] = "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":1,\"waits_for_all\":1,"
-                  "\"wanted\":1,\"max_parallel\":1,\"leaves\":0,\"children\":[{}]}";
     struct step_record step = {.step = "go",
                                .state = STEP_WAITING,
                                .attempt = 1,
@@ -40,6 +38,15 @@ static struct claimed_item begin_parent(struct scene *scene)
     record.step = &step;
     ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
     assert_int_equal(record.status, WEIR_OK);
+    return parent;
+}
+
+/* A held parent with one child, which the duty has started. */
+static struct claimed_item begin_parent(struct scene *scene)
+{
+    char plan[] = "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":1,\"waits_for_all\":1,"
+                  "\"wanted\":1,\"max_parallel\":1,\"leaves\":0,\"children\":[{}]}";
+    struct claimed_item parent = record_plan(scene, plan);
     assert_int_equal(advance(scene).started, 1);
     return parent;
 }
@@ -141,19 +148,7 @@ static void plan_two(struct scene *scene, const char *keys)
 {
     char plan[512];
     (void)snprintf(plan, sizeof plan, TWO_CHILDREN "%s\"children\":[{},{}]}", keys);
-    struct step_record step = {.step = "go",
-                               .state = STEP_WAITING,
-                               .attempt = 1,
-                               .exit_code = -1,
-                               .due_in_us = TIME_NEVER,
-                               .variables = plan,
-                               .signal = "children:go"};
-    struct claimed_item parent = claim_one(scene, enqueue_for(scene, "acme", NULL));
-    struct record record = record_of(RECORD_STEP, &parent);
-    struct record_summary summary;
-    record.step = &step;
-    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
-    assert_int_equal(record.status, WEIR_OK);
+    (void)record_plan(scene, plan);
 }
 
 /* A program may hold its key for as long as its transaction is open. */
