@@ -280,8 +280,7 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
         return refuse(exchange, 405, "method_not_allowed", "this path has no such method");
     }
     if (status != 0) {
-        respond_problem(request, &exchange->answer, 404, "not_found", "there is nothing at this path",
-                        "GET /docs lists the paths, and /openapi.json describes them", NULL);
+        respond_no_path(request, &exchange->answer);
         return false;
     }
     if (is_wrong_host && request->route->scope == SCOPE_OPEN) {

@@ -280,6 +280,12 @@ void respond_problem(const struct http_request *request, struct http_answer *ans
     write_body(answer, problem);
 }
 
+void respond_no_path(const struct http_request *request, struct http_answer *answer)
+{
+    respond_problem(request, answer, 404, "not_found", "there is nothing at this path",
+                    "GET /docs lists the paths, and /openapi.json describes them", NULL);
+}
+
 /* A message about the store has its address, which is for operators alone. */
 static bool is_of_operator(const struct http_request *request)
 {

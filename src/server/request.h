@@ -140,6 +140,8 @@ void respond_page(struct http_request *request, struct http_answer *answer, json
  * `code` is a name of the table in docs/http.md. */
 void respond_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
                      const char *detail, const char *hint, const char *pointer);
+/* The problem of a path that no route has. */
+void respond_no_path(const struct http_request *request, struct http_answer *answer);
 /* The same as respond_error() with further members of the problem, of which it takes a reference over; NULL = none. */
 void respond_refusal(const struct http_request *request, struct http_answer *answer, const struct weir_error *error,
                      json_t *members);

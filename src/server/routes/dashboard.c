@@ -94,12 +94,6 @@ static void respond_file(const struct http_request *request, struct http_answer 
     answer->constant_length = is_packed ? file->packed_length : file->plain_length;
 }
 
-static void refuse_path(const struct http_request *request, struct http_answer *answer)
-{
-    respond_problem(request, answer, 404, "not_found", "there is nothing at this path",
-                    "GET /docs lists the paths, and /openapi.json describes them", NULL);
-}
-
 void answer_dashboard_page(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)store;
@@ -108,7 +102,7 @@ void answer_dashboard_page(struct api *api, struct store *store, struct http_req
     const struct dashboard_file *page = dashboard_find_file(PAGE);
     INVARIANT(page != NULL);
     if (!api->has_dashboard || accept == NULL || strstr(accept, "text/html") == NULL) {
-        refuse_path(request, answer);
+        respond_no_path(request, answer);
         return;
     }
     /* Two encodings have two tags: a cache must not take the one for the other (RFC 9110, 8.8.3.3). */
@@ -131,7 +125,7 @@ void answer_dashboard_asset(struct api *api, struct store *store, struct http_re
     bool is_page = file != NULL && (strcmp(file->name, PAGE) == 0 || strcmp(file->name, BOX) == 0);
     bool is_this_version = strcmp(request_value(request, "version"), DASHBOARD_VERSION) == 0;
     if (!api->has_dashboard || file == NULL || is_page) {
-        refuse_path(request, answer);
+        respond_no_path(request, answer);
     } else {
         respond_file(request, answer, file, is_this_version ? "public, max-age=31536000, immutable" : NULL);
     }
@@ -143,7 +137,7 @@ void answer_embedded_box(struct api *api, struct store *store, struct http_reque
 {
     (void)store;
     if (!api->has_dashboard) {
-        refuse_path(request, answer);
+        respond_no_path(request, answer);
     } else if (api->embed_policy[0] == '\0') {
         respond_problem(request, answer, 403, "not_permitted",
                         "no site may show this box: the setting http.embed_origins names none",
