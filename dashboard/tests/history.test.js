@@ -1,11 +1,8 @@
 // The charts of the history: their lines, the choice of a point by pointer and keyboard, their tables, gaps, and axe.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { closeBrowser, closePage, openBrowser, openPage, Scene, show } from './scene.js';
+import { checkLooks, closeBrowser, closePage, openBrowser, openPage, Scene, show } from './scene.js';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const scene = new Scene();
 const BEGIN = Date.parse('2026-11-27T10:00:00Z');
 const at = (minute) => new Date(BEGIN + minute * 60_000).toISOString();
@@ -119,14 +116,7 @@ for (const theme of ['light', 'dark']) {
       await show(own, '#/', 'Overview');
       await own.locator('figure.chart').first().waitFor();
       await own.getByText('As a table').first().click();
-      await own.evaluate(axe);
-      const found = await own.evaluate(() => globalThis.axe.run());
-      assert.deepEqual(
-        found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)]),
-        [],
-      );
-      const isWider = await own.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
-      assert.ok(!isWider, 'the page is wider than the window');
+      await checkLooks(own);
       await closePage(own);
     });
   }

@@ -1,11 +1,8 @@
 // The pending executions of a workspace in the order in which they start: on its page, in the list with its pages, and axe.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { closeBrowser, closePage, openBrowser, openPage, Scene, show } from './scene.js';
+import { checkLooks, closeBrowser, closePage, openBrowser, openPage, Scene, show } from './scene.js';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const scene = new Scene();
 let page;
 let ids;
@@ -87,14 +84,7 @@ for (const theme of ['light', 'dark']) {
       const own = await openPage(scene.address, { width, theme });
       await show(own, '#/executions?order=queue&where=workspace%3Dinitech+status%3DPENDING', 'Executions');
       await own.getByRole('columnheader', { name: 'Place' }).waitFor();
-      await own.evaluate(axe);
-      const found = await own.evaluate(() => globalThis.axe.run());
-      assert.deepEqual(
-        found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)]),
-        [],
-      );
-      const isWider = await own.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
-      assert.ok(!isWider, 'the page is wider than the window');
+      await checkLooks(own);
       await closePage(own);
     });
   }

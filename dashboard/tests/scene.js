@@ -2,7 +2,8 @@
 // of the policy, or a request that leaves the node fails the test in which it happens.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach } from 'node:test';
@@ -10,6 +11,7 @@ import { chromium } from 'playwright-core';
 
 const binary = process.env.WEIR_BINARY ?? path.resolve(import.meta.dirname ?? '.', '../../build/weir');
 const DEADLINE_MS = 30_000;
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 const workflows = {
   hold: 'name: hold\nsteps:\n  fetch:\n    exec: [sh, -c, "echo fetched; echo careful >&2"]\n  wait:\n    needs: [fetch]\n    exec: [sleep, "600"]\n',
@@ -200,6 +202,18 @@ export async function closePage(page) {
   // An answer that a test holds back may come when the page is gone.
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   await page.context().close();
+}
+
+/** axe finds nothing in the page, and it is not wider than the window. */
+export async function checkLooks(page) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run());
+  assert.deepEqual(
+    found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)]),
+    [],
+  );
+  const isWider = await page.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
+  assert.ok(!isWider, 'the page is wider than the window');
 }
 
 /** The views, with the heading of each. `ids`: those of Scene.fill(). */

@@ -1,11 +1,8 @@
 // The timeline of a workspace's slots: its bars and their rows, the limit, the table, the choice of the time, notes, and axe.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { closeBrowser, closePage, openBrowser, openPage, Scene, show } from './scene.js';
+import { checkLooks, closeBrowser, closePage, openBrowser, openPage, Scene, show } from './scene.js';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const scene = new Scene();
 const NOW = Date.parse('2026-11-27T12:00:00Z');
 /** Minutes before now. */
@@ -185,14 +182,7 @@ for (const theme of ['light', 'dark']) {
       await show(own, '#/workspace/acme', 'Workspace acme');
       await bars(own).first().waitFor({ state: 'attached' });
       await panel(own).getByText('As a table').click();
-      await own.evaluate(axe);
-      const found = await own.evaluate(() => globalThis.axe.run());
-      assert.deepEqual(
-        found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)]),
-        [],
-      );
-      const isWider = await own.evaluate(() => document.documentElement.scrollWidth > window.innerWidth);
-      assert.ok(!isWider, 'the page is wider than the window');
+      await checkLooks(own);
       await closePage(own);
     });
   }

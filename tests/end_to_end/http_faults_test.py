@@ -164,7 +164,7 @@ def idle_connections_give_their_memory_back_and_go_on(weir):
         wait_for('the memory of idle connections', lambda: each() < (asked + 1) / 2, pause=SHORT)
         if MEMORY_FACTOR == 1:
             assert asked > 15 and wait_for('10 KiB each', lambda: each() < 10 and each(), pause=SHORT), asked
-        # What a connection has begun to send stays, and each goes on, also when its pool is not known.
+        # A page with a part of the next request stays. Each connection goes on, also one whose pool is not known.
         for connection in held:
             connection.sendall(get[:20])
         wait_for('the memory again', lambda: each() < (asked + 1) / 2, pause=SHORT)

@@ -1,4 +1,5 @@
 // Workspaces, one workspace, plans.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ask, hasAllWorkspaces, may, segment, session, withQuery } from '../api.ts';
 import { count } from '../format.ts';
@@ -174,6 +175,22 @@ export function OneWorkspace({ name }: { name: string }) {
   );
 }
 
+/** A limit of a workspace; empty: that of the plan. */
+function LimitField({ name, value, children }: { name: string; value: number | null; children: ComponentChildren }) {
+  return (
+    <label class="field">
+      <span>{children}</span>
+      <input
+        name={name}
+        type="number"
+        min="0"
+        defaultValue={value === null ? '' : String(value)}
+        placeholder={texts.workspace.ofPlan}
+      />
+    </label>
+  );
+}
+
 function Limits({ row }: { row: Workspace }) {
   const isAllowed = may('admin') && hasAllWorkspaces();
   if (!isAllowed || session.value === null) return null;
@@ -202,28 +219,12 @@ function Limits({ row }: { row: Workspace }) {
       read={readForm}
     >
       <PlanChoice plan={row.plan} />
-      <label class="field">
-        <span>{texts.workspace.maxConcurrent}</span>
-        <input
-          name="max_concurrent"
-          type="number"
-          min="0"
-          defaultValue={row.max_concurrent === null ? '' : String(row.max_concurrent)}
-          placeholder={texts.workspace.ofPlan}
-        />
-      </label>
-      <label class="field">
-        <span>
-          {texts.workspace.maxPending} <span class="quiet">{texts.workspace.zeroIsNone}</span>
-        </span>
-        <input
-          name="max_pending"
-          type="number"
-          min="0"
-          defaultValue={row.max_pending === null ? '' : String(row.max_pending)}
-          placeholder={texts.workspace.ofPlan}
-        />
-      </label>
+      <LimitField name="max_concurrent" value={row.max_concurrent}>
+        {texts.workspace.maxConcurrent}
+      </LimitField>
+      <LimitField name="max_pending" value={row.max_pending}>
+        {texts.workspace.maxPending} <span class="quiet">{texts.workspace.zeroIsNone}</span>
+      </LimitField>
     </ActButton>
   );
 }
