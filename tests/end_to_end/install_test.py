@@ -34,8 +34,8 @@ class Installers:
                             'WEIR_TEST_CACHE': weir.path('cache'), 'RECORD': weir.path('record'),
                             'PERMISSION': weir.path('permission')}
 
-    def start(self, *words):
-        process = subprocess.Popen(['sh', SCRIPT, *words], env=self.environment, stdin=subprocess.DEVNULL,
+    def start(self, *words, held=()):
+        process = subprocess.Popen(['sh', SCRIPT, *words], env=self.environment, stdin=subprocess.DEVNULL, pass_fds=held,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.weir.background.append(process)
         return process
@@ -98,10 +98,15 @@ def who_waited_for_one_that_fails_tries_himself(weir):
 
 def what_a_killed_one_left_is_replaced(weir):
     installers = Installers(weir)
-    first = installers.start()
+    ends, held = os.pipe()
+    first = installers.start(held=[held])
+    os.close(held)
     assert 'building' in first.stderr.readline()
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
+    # Its build may outlive it by a moment, and must not get the answer: each of its processes holds the pipe.
+    assert os.read(ends, 1) == b''
+    os.close(ends)
     folder = installers.folder()
     assert not os.path.exists(folder)
     # As older versions of the script left it: in its place, and not whole.
