@@ -50,8 +50,8 @@ OBJECTS = {
                  ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
                  ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
                  ' last_worker_language~?',
-    'UnfinishedStep': 'approvers? prompt? state~? step status attempt started_at? due_at? signal? children_count?'
-                      ' children_ended? oldest_child_id?',
+    'UnfinishedStep': 'approvers? prompt? state~? step status attempt attempts_max? error_code? error? started_at? due_at?'
+                      ' signal? children_count? children_ended? oldest_child_id?',
     'SlotHolder': 'id status node? step_names? running_us executor_group? nodes_live?',
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',
@@ -211,7 +211,7 @@ OWN = {
         'properties': {'pointer': {'type': 'string'}, 'detail': {'type': 'string'}}}},
     ('Step', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING', 'COMPLETED', 'FAILED', 'SKIPPED', 'CANCELLED']},
     ('Attempt', 'status'): {'type': 'string', 'enum': ['FAILED', 'INTERRUPTED']},
-    ('UnfinishedStep', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING']},
+    ('UnfinishedStep', 'status'): {'type': 'string', 'enum': ['RUNNING', 'WAITING', 'INTERRUPTED']},
     ('CompleteRequest', 'status'): {'type': 'string', 'enum': ['COMPLETED', 'FAILED', 'CANCELLED']},
     ('Refusal', 'status'): {'type': 'integer'},
     ('ActRequest', 'after'): {'type': 'string', 'description': 'the last_id of the chunk before'},

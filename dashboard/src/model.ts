@@ -166,6 +166,10 @@ export interface SlotHolder {
 export interface UnfinishedStep {
   step: string;
   status: string;
+  attempt: number;
+  attempts_max: number | null;
+  error_code: string | null;
+  error: string | null;
   due_at: string | null;
   signal: string | null;
   approvers: string | null;

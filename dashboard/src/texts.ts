@@ -380,6 +380,8 @@ export const texts = {
         child: 'waits for its children',
         time: 'waits for a time',
       })[wait] ?? '',
+    failed: (attempt: number, most: number | null, error: string): string =>
+      `attempt ${attempt}${most === null ? '' : ` of ${most}`} failed: ${error}`,
     approvers: (names: string) => `May decide: ${names}`,
     comment: 'Comment, which the workflow gets',
     data: 'Data, as JSON; none without a text',

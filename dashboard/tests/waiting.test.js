@@ -18,6 +18,7 @@ before(async () => {
     order: { paid: { signal: { name: 'paid' } } },
     late: { paid: { signal: { name: 'paid', timeout: '2h' } } },
     nap: { rest: { sleep: '2h' } },
+    charge: { card: { exec: ['sh', '-c', 'echo bank busy >&2; exit 3'], retry: { attempts: 6, backoff: '1h' } } },
     mixed: { ask: { approve: {} }, paid: { signal: { name: 'paid' } } },
   })) {
     scene.write(`${name}.json`, JSON.stringify({ name, steps }));
@@ -160,6 +161,11 @@ test('a sleep and a wait with a timeout are ended, and a wait without one offers
   const order = await open('order', 'signal');
   assert.equal(await button('Wake').count(), 0);
   scene.weir('cancel', order, '-q');
+});
+
+test('a step that failed says why, and how often it may', async () => {
+  await open('charge', 'retry');
+  await page.locator('.waits li', { hasText: 'attempt 1 of 6 failed: exit code 3: bank busy' }).waitFor();
 });
 
 test('the page of an execution offers the same acts', async () => {

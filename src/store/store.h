@@ -716,13 +716,14 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *
  *     {"id", "status", "pending_reason", "because", "slots_used", "slots_max", "slot_holders": [...], "place",
  *      "place_is_exact", "due_at", "starts_refused", "starts_max", "deferrals", "handovers", "suspicion", "suspected_at",
- *      "node", "target", "unfinished_steps": [{"step", "status", "attempt", "started_at"}] ...}
+ *      "node", "target", "unfinished_steps": [{"step", "status", "attempt", "attempts_max", "started_at"}] ...}
  *
  * "suspicion" and "suspected_at" are the number of deaths of nodes under which a step of it ran, and the time of the last
  * one (queue/suspicion.h). "target" is the place where its start may have arrived (engine_target_text()); null while it is
  * pending. "unfinished_steps" has at most 20 steps that run or wait for their next attempt; one that ran when the execution
- * lost its node is INTERRUPTED. A slot holder has its "executor_group" and, when no node has it, "nodes_live" of that
- * group.
+ * lost its node is INTERRUPTED. One that waits for its next attempt has the "error_code" and "error" of the last one;
+ * "attempts_max" is null where the definition names none. A slot holder has its "executor_group" and, when no node has it,
+ * "nodes_live" of that group.
  *
  * Further members, by the state or the reason:
  *

@@ -100,6 +100,25 @@ def an_execution_that_wakes_goes_on_where_it_was(weir):
     assert _times(weir, 'after')[0] - _times(weir, 'before')[0] >= 1_500_000_000
 
 
+def a_step_that_failed_says_why_it_waits(weir):
+    _scene(weir)
+    weir.write('charge.json', json.dumps({'name': 'charge', 'steps': {
+        'card': {'exec': ['sh', '-c', 'echo bank busy >&2; exit 3'], 'retry': {'attempts': 6, 'backoff': '1h'}}}}))
+    weir.good('workflow', 'apply', 'charge.json', '-q')
+    _node(weir)
+    id = weir.good('enqueue', '-w', 'tiny', 'charge').out.strip()
+    _await(weir, id, 'WAITING')
+    step, = weir.good('why', id, '--json').json()['unfinished_steps']
+    assert [step[name] for name in ('attempt', 'attempts_max', 'error_code')] == [1, 6, 'exit_3'], step
+    assert 'bank busy' in step['error'], step
+    said = weir.good('why', id).out
+    assert 'card, attempt 1 of 6 failed: exit code 3: bank busy; the next begins ' in said, said
+    nap = _nap(weir, '1h')
+    _await(weir, nap, 'WAITING')
+    step, = weir.good('why', nap, '--json').json()['unfinished_steps']
+    assert [step[name] for name in ('attempts_max', 'error_code', 'error')] == [None, None, None], step
+
+
 def hold_slot_keeps_the_slot(weir):
     _scene(weir)
     _node(weir)

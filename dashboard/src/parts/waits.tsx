@@ -147,7 +147,11 @@ export function Waits({ why }: { why: Why }) {
           <li key={step.step}>
             <div>
               <State state={step.status} /> <strong>{step.step}</strong>{' '}
-              <span class="quiet">{texts.waits.of(waitOf(step) ?? '', step.signal ?? '')}</span>
+              <span class="quiet">
+                {waitOf(step) === 'time' && step.error_code !== null
+                  ? texts.waits.failed(step.attempt, step.attempts_max, step.error ?? step.error_code)
+                  : texts.waits.of(waitOf(step) ?? '', step.signal ?? '')}
+              </span>
               {step.due_at && (
                 <span class="quiet">
                   {' · '}

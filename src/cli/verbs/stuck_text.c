@@ -92,6 +92,24 @@ static void print_wait_for_children(struct output *output, const json_t *step, b
     output_print(output, "\n");
 }
 
+/* A step that waits for its next attempt, because the last one failed. */
+static void print_wait_for_attempt(struct output *output, const json_t *step, bool is_first, int64_t now_us)
+{
+    const char *code = field_text(output, step, "error_code");
+    const char *reason = field_text(output, step, "error");
+    const char *due = field_text(output, step, "due_at");
+    output_print(output, "  %-16s %s, attempt %" PRId64, is_first ? "step" : "", field_text(output, step, "step"),
+                 field_number(step, "attempt", 1));
+    if (field_text(output, step, "attempts_max") != NULL) {
+        output_print(output, " of %" PRId64, field_number(step, "attempts_max", 0));
+    }
+    output_print(output, " failed: %s", reason != NULL ? reason : code);
+    if (due != NULL) {
+        output_print(output, "; the next begins %s (%s)", due, output_ago(output, due, now_us));
+    }
+    output_print(output, "\n");
+}
+
 void print_unfinished_steps(struct output *output, const json_t *why, int64_t now_us)
 {
     size_t i;
@@ -107,6 +125,10 @@ void print_unfinished_steps(struct output *output, const json_t *why, int64_t no
         }
         if (field_text(output, step, "children_count") != NULL) {
             print_wait_for_children(output, step, i == 0, now_us);
+            continue;
+        }
+        if (waits && field_text(output, step, "error_code") != NULL) {
+            print_wait_for_attempt(output, step, i == 0, now_us);
             continue;
         }
         const char *state = field_text(output, step, "state"); /* of a workflow with states */

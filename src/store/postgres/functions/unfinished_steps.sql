@@ -12,6 +12,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                  CASE WHEN o.signal NOT LIKE 'children:%' AND o.signal NOT LIKE 'manual:%' THEN o.signal END AS signal,
                  CASE WHEN o.step = 'state'
                       THEN substring(convert_from(o.variables, 'UTF8') FROM '^\{"state": ?"([^"]*)"') END AS state,
+                 o.error_code, o.error,
+                 (SELECT (d.definition::json #>> ARRAY['steps', o.step, 'retry', 'attempts'])::integer
+                  FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id
+                  WHERE q.id = o.execution_id) AS attempts_max,
                  w.count AS children_count, w.ended AS children_ended,
                  (SELECT c.child_id FROM :schema.children c
                   WHERE c.parent_id = o.execution_id AND c.step = o.step AND c.status IS NULL

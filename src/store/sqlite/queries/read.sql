@@ -187,6 +187,9 @@ SELECT e.step,
        CASE WHEN signal LIKE 'approve:%' THEN
            (SELECT json_extract(d.definition, '$.steps."' || e.step || '".approve.prompt')
             FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1) END AS prompt,
+       error_code, error,
+       (SELECT json_extract(d.definition, '$.steps."' || e.step || '".retry.attempts')
+        FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1) AS attempts_max,
        w.count AS children_count, w.ended AS children_ended,
        (SELECT c.child_id FROM children c WHERE c.parent_id = ?1 AND c.step = e.step AND c.status IS NULL ORDER BY c.position LIMIT 1)
            AS oldest_child_id
