@@ -2,7 +2,8 @@
 -- `most` of them, so it needs no scheduler and no counter that enqueues would wait for. A count is not made for each call: it lets this
 -- session enqueue the 64th part of the free places without another one, for about a second. So several sessions together may pass `most`
 -- by one 64th each. Executions of open transactions are not counted. So a set that is larger than that part waits for the open transactions
--- with such sets in the same workspace; smaller ones never wait. A count of many rows holds longer, so that it stays a small part of the
+-- with such sets in the same workspace; smaller ones never wait. In a transaction of REPEATABLE READ it is refused with 40001 when such a
+-- set was committed behind its snapshot. A count of many rows holds longer, so that it stays a small part of the
 -- work. An undone transaction undoes the use of the places, too.
 -- Locks: for a large set the row of the workspace in pending_gates. Indexes: queue_runnable, queue_delayed.
 -- Callers: enqueue_one(), limit_pending().
@@ -24,7 +25,8 @@ BEGIN
     END IF;
     IF wanted > greatest(most / parts, small) THEN
         INSERT INTO :schema.pending_gates (workspace_id) VALUES (owner) ON CONFLICT DO NOTHING;
-        PERFORM 1 FROM :schema.pending_gates g WHERE g.workspace_id = owner FOR UPDATE;
+        -- Not only locked: a transaction that stands at an older snapshot cannot count the sets before it, and fails here.
+        UPDATE :schema.pending_gates g SET workspace_id = owner WHERE g.workspace_id = owner;
     END IF;
     lanes := ARRAY(SELECT a.base | owner FROM :schema.group_lanes a);
     SELECT most - count(*) INTO room

@@ -120,6 +120,23 @@ static void a_released_item_gets_a_slot_that_its_transaction_does_not_see(void *
     (void)claim_one(scene, later);
 }
 
+/* Its snapshot lacks the set that was committed meanwhile, so both of them would fill the same places. */
+static void a_large_set_counts_no_places_that_its_transaction_does_not_see(void **state)
+{
+    struct scene *scene = *state;
+    static const char set_sql[] = "SELECT count(*) FROM weir.enqueue_many((SELECT jsonb_agg(jsonb_build_object('workspace', "
+                                  "'acme', 'workflow', 'hello')) FROM generate_series(1, 20))) e WHERE e.code = 'ok'";
+    struct workspace_change change = {.name = "acme", .max_pending = 40, .paused = -1};
+    ok(store_set_workspace(scene->store, &change, &scene->error));
+    assert_string_equal(run(scene->b, set_sql), "20"); /* makes the row that large sets lock */
+    begin_standing_still(scene);
+    assert_string_equal(run(scene->b, set_sql), "20");
+    assert_string_equal(refusal(scene->a, set_sql), "40001");
+    (void)run(scene->a, "ROLLBACK");
+    assert_string_equal(run(scene->a, set_sql), "0");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_execution_queue"), "40");
+}
+
 /* --- one request --- */
 
 /* The answer in a transaction with a fixed snapshot, when another one has enqueued the same request meanwhile. */
@@ -663,6 +680,7 @@ int main(void)
         SCENE_TEST(an_id_that_ended_unseen_is_not_enqueued_again),
         SCENE_TEST(a_resume_starts_items_that_its_transaction_does_not_see),
         SCENE_TEST(a_released_item_gets_a_slot_that_its_transaction_does_not_see),
+        SCENE_TEST(a_large_set_counts_no_places_that_its_transaction_does_not_see),
         SCENE_TEST(one_request_takes_the_short_way_and_answers_as_the_long_one),
         SCENE_TEST(held_items_hide_no_runnable_items),
         SCENE_TEST(held_items_that_were_due_hide_no_due_items),
