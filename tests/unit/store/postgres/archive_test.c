@@ -83,6 +83,27 @@ static void a_month_has_its_tables_until_its_last_execution_is_purged(void **sta
     assert_string_equal(run(scene->a, "SELECT count(*) FROM pg_class WHERE relname ~ '^archived_.*_2024'"), "0");
 }
 
+/* A tenant gives ids of any time. Tables of their own for each month since 1970 would slow down all readers. */
+static void ids_of_before_the_first_month_make_no_tables(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const old[] = {"00000000-0001-7000-8000-000000000001", "00dc6acf-ac00-7000-8000-000000000001",
+                                      "018cc251-f3ff-7000-8000-000000000001", JANUARY};
+    enum { OLD = sizeof old / sizeof old[0] };
+    for (size_t i = 0; i < OLD; i++) {
+        (void)ended_as(scene, old[i]);
+    }
+    assert_int_equal(archive(scene).moved, OLD);
+    assert_string_equal(run(scene->a, MONTHS_SQL), "archived_steps_202401");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.archived_steps_202401"), "4");
+    for (size_t i = 0; i < OLD; i++) {
+        assert_string_equal(run(scene->a, "SELECT weir.result('%s')->>'said'", old[i]), "hello");
+        assert_int_equal(archive(scene).dropped, 0);
+        purge(scene, old[i]);
+    }
+    assert_int_equal(archive(scene).dropped, 1);
+}
+
 /* A dump may read for hours. The removal of a month neither waits for it nor holds up readers behind itself. */
 static void a_long_reader_keeps_a_month_and_no_other_caller_waits(void **state)
 {
@@ -231,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_month_has_its_tables_until_its_last_execution_is_purged),
+        SCENE_TEST(ids_of_before_the_first_month_make_no_tables),
         SCENE_TEST(a_long_reader_keeps_a_month_and_no_other_caller_waits),
         SCENE_TEST(a_caller_with_an_old_snapshot_enqueues_beside_new_and_removed_months),
         SCENE_TEST(a_second_move_leaves_the_rows_to_the_first),
