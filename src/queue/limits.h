@@ -18,6 +18,10 @@
 /* The last microsecond of the year 9999: RFC 3339 has four digits for the year. */
 #define RUN_AT_MOST_US INT64_C(253402300799999999)
 
+/* The clock of a program that makes ids may be ahead of the store's by so much. Lists begin with the newest ids, so ids of
+ * years to come would hide the executions of all other workspaces. */
+#define ID_AHEAD_MOST_US INT64_C(86400000000)
+
 /* The longest time for which a lock is taken: ten years. A sum of it with a time never overflows. */
 #define LOCK_HELD_MOST_US (INT64_C(3650) * 86400 * 1000000)
 

@@ -8,15 +8,12 @@
 #include "store/call.h"
 #include "store/reading.h"
 
-/* The clock of such a program may be ahead of the store's by so much. */
-#define ID_AHEAD_US (24 * 3600 * MICROSECONDS_PER_SECOND)
-
 static enum weir_status move_next(struct store *store, const struct archive_order *order, struct archive_result *ret_result,
                                   struct weir_error *error)
 {
     char below[UUID_TEXT_MAX];
     struct archive_result result = {.moved = 0};
-    reading_first_id(time_add(order->ended_before_us, order->is_whole ? ID_AHEAD_US : 0), below);
+    reading_first_id(time_add(order->ended_before_us, order->is_whole ? ID_AHEAD_MOST_US : 0), below);
     enum weir_status status = store->driver->archive(store, order, below, &result, error);
     if (status == WEIR_OK && !result.more) {
         reading_first_id(order->ended_before_us, result.last_id);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -15,6 +16,7 @@
 #include "base/uuid.h"
 #include "store/driver.h"
 #include "store/labels.h"
+#include "store/reading.h"
 
 bool enqueue_has_no_params(const struct enqueue_request *request)
 {
@@ -243,6 +245,23 @@ enum weir_status enqueue_request_check(const struct enqueue_request *request, st
         status = labels_check(request->labels, error);
     }
     return status == WEIR_OK ? check_params(request, error) : status;
+}
+
+enum weir_status enqueue_id_check(const struct enqueue_request *request, int64_t now_us, struct weir_error *error)
+{
+    INVARIANT(request != NULL);
+    char bound[UUID_TEXT_MAX];
+    if (request->id == NULL || request->id_is_new) {
+        return WEIR_OK;
+    }
+    reading_first_id(time_add(now_us, ID_AHEAD_MOST_US), bound);
+    if (strcasecmp(request->id, bound) < 0) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "the time in the id %s is more than a day ahead of the store's clock",
+              request->id);
+    error_hint(error, "leave the id out, or make it with a clock that is right");
+    return WEIR_INVALID_ARGUMENT;
 }
 
 enum weir_status enqueue_requests_check(const struct enqueue_request *requests, size_t count,

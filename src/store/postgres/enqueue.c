@@ -92,7 +92,11 @@ static void make_request_ids(struct enqueue *enqueue)
     for (size_t i = 0; i < enqueue->count; i++) {
         const char *given = enqueue->requests[i].id;
         char *id = enqueue->ids[i];
-        if (enqueue->results[i].status != WEIR_OK) {
+        struct enqueue_result *result = &enqueue->results[i];
+        if (result->status == WEIR_OK) {
+            result->status = enqueue_id_check(&enqueue->requests[i], now_us, &result->error);
+        }
+        if (result->status != WEIR_OK) {
             continue;
         }
         if (given == NULL && uuids != NULL) {

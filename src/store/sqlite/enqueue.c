@@ -581,7 +581,10 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     struct weir_error own = {.status = WEIR_OK};
     int64_t workspace_id = 0;
     const struct cached_workflow *workflow = NULL;
-    enum weir_status status = find_names(context, request, &workspace_id, &workflow, &own);
+    enum weir_status status = enqueue_id_check(request, context->now_us, &own);
+    if (status == WEIR_OK) {
+        status = find_names(context, request, &workspace_id, &workflow, &own);
+    }
     if (status != WEIR_OK) {
         return keep_refusal(result, status, &own, error);
     }

@@ -19,7 +19,7 @@ BEGIN
     IF code IS NULL AND :schema.execution_id_is_wrong(execution_id) THEN
         code := 'invalid_argument';
         message := format('"%s" is not an execution id', execution_id);
-        hint := 'an id is a UUIDv7, as 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79';
+        hint := 'an id is a UUIDv7 of a time that is not more than a day ahead, as 01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79';
     END IF;
     IF code IS NULL AND (key_mode <> 'once' OR debounce IS NOT NULL OR debounce_max IS NOT NULL) THEN
         SELECT p.status, p.message, p.hint INTO code, message, hint

@@ -137,6 +137,19 @@ static void a_large_set_counts_no_places_that_its_transaction_does_not_see(void 
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_execution_queue"), "40");
 }
 
+static void an_id_of_a_time_to_come_is_refused_in_sql(void **state)
+{
+    struct scene *scene = *state;
+    static const char late[] = "ffffffff-ffff-7000-8000-000000000001";
+    assert_string_equal(refusal(scene->a, "SELECT weir.enqueue('acme', 'hello', execution_id => '%s')", late), "WR002");
+    assert_string_equal(run(scene->a,
+                            "SELECT code FROM weir.enqueue_many('[{\"workspace\": \"acme\", \"workflow\": \"hello\", "
+                            "\"execution_id\": \"%s\"}]')",
+                            late),
+                        "invalid_argument");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.executions"), "0");
+}
+
 /* --- one request --- */
 
 /* The answer in a transaction with a fixed snapshot, when another one has enqueued the same request meanwhile. */
@@ -681,6 +694,7 @@ int main(void)
         SCENE_TEST(a_resume_starts_items_that_its_transaction_does_not_see),
         SCENE_TEST(a_released_item_gets_a_slot_that_its_transaction_does_not_see),
         SCENE_TEST(a_large_set_counts_no_places_that_its_transaction_does_not_see),
+        SCENE_TEST(an_id_of_a_time_to_come_is_refused_in_sql),
         SCENE_TEST(one_request_takes_the_short_way_and_answers_as_the_long_one),
         SCENE_TEST(held_items_hide_no_runnable_items),
         SCENE_TEST(held_items_that_were_due_hide_no_due_items),
