@@ -192,13 +192,15 @@ enum weir_status archive_bring_back(struct connection *connection, const char *i
         return status == WEIR_NOT_FOUND ? WEIR_OK : status;
     }
     status = open_to_read(connection, &archive, error);
-    if (status == WEIR_OK && archive != NULL) {
-        status = copy_back(connection, archive, id, error);
+    if (status != WEIR_OK || archive == NULL) { /* it stays archived: the file may be put back, and then has the content */
+        *ret_complete = false;
+        return status;
     }
+    status = copy_back(connection, archive, id, error);
     if (status == WEIR_OK) {
         status = connection_read_integer(connection, error, &is_whole, QUERY_HAS_ITS_PARAMS, "t", id);
     }
-    *ret_complete = archive != NULL && is_whole != 0;
+    *ret_complete = is_whole != 0;
     archive_close(archive);
     return status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_MARK_BROUGHT_BACK, "t", id) : status;
 }

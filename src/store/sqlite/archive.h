@@ -19,8 +19,8 @@
 /* Removes what the archive has of an execution that is purged. Opens the archive for the transaction if it was made. */
 enum weir_status archive_erase(struct connection *connection, const char *id, struct weir_error *error);
 /* Brings the content of an archived execution back into the store, before an act adds to it. *ret_complete: false when the
- * archive is missing or has lost it; then the execution counts as not archived, without its content. Does nothing for
- * others. */
+ * archive is missing, and nothing is changed; or when the archive has lost it, and then the execution counts as not
+ * archived, without its content. Does nothing for others. */
 enum weir_status archive_bring_back(struct connection *connection, const char *id, bool *ret_complete,
                                     struct weir_error *error);
 /* Whether an archived execution has these params, NULL = none. True when the archive is missing. */

@@ -159,10 +159,37 @@ static void a_removed_archive_is_reported_and_made_again(void **state)
     assert_int_equal(result.refused, 1);
     assert_found(result.refusal.message, "its params are in the archive, which is missing");
     const char *next = ended(scene);
-    archive(scene, 2); /* the refused one counts as not archived */
+    archive(scene, 1);
     assert_found(problem_of(scene), "older content is lost");
     assert_int_equal(steps_shown(scene, next), 1);
     scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filter, "", 1, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+}
+
+/* The disk of the file is not there for a while. What an act finds missing then must not count as gone. */
+static void an_archive_that_is_put_back_has_kept_its_content(void **state)
+{
+    struct scene *scene = *state;
+    struct bulk_result result = {0};
+    char kept[500];
+    const char *retried = ended(scene);
+    const char *dismissed = ended(scene);
+    struct execution_filter first = {.id = retried};
+    struct execution_filter second = {.id = dismissed};
+    archive(scene, 2);
+    (void)snprintf(kept, sizeof kept, "%s.kept", archive_of(scene));
+    assert_int_equal(rename(archive_of(scene), kept), 0);
+    store_close(scene->store);
+    scene->store = driver_open(&scene->driver, NULL);
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &first, "", 1, &result, &scene->error));
+    assert_int_equal(result.refused, 1);
+    scene_ok(scene, store_bulk(scene->store, BULK_DISMISS, &second, "", 1, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    assert_int_equal(rename(kept, archive_of(scene)), 0);
+    archive(scene, 0);
+    assert_int_equal(steps_shown(scene, retried), 1);
+    assert_int_equal(steps_shown(scene, dismissed), 1);
+    scene_ok(scene, store_bulk(scene->store, BULK_RETRY, &first, "", 1, &result, &scene->error));
     assert_int_equal(result.changed, 1);
 }
 
@@ -300,6 +327,7 @@ int main(void)
         SCENE_TEST(a_reader_from_before_the_first_move_reads_the_archive),
         SCENE_TEST(the_archive_of_another_store_is_refused),
         SCENE_TEST(a_removed_archive_is_reported_and_made_again),
+        SCENE_TEST(an_archive_that_is_put_back_has_kept_its_content),
         SCENE_TEST(an_empty_file_becomes_the_archive),
         SCENE_TEST(other_files_of_that_name_are_refused),
         SCENE_TEST(the_archive_may_be_a_symbolic_link),
