@@ -205,31 +205,41 @@ enum weir_status archive_bring_back(struct connection *connection, const char *i
     return status == WEIR_OK ? connection_run(connection, error, NULL, QUERY_MARK_BROUGHT_BACK, "t", id) : status;
 }
 
-enum weir_status archive_has_params(struct connection *connection, const char *id, const char *params, size_t length,
-                                    bool *ret_has, struct weir_error *error)
+/* Compares the params in the open archive. */
+static enum weir_status compare_params(sqlite3 *archive, const char *id, const char *params, size_t length, bool *ret_has,
+                                       struct weir_error *error)
 {
-    INVARIANT(connection != NULL && id != NULL && ret_has != NULL);
-    sqlite3 *archive = NULL;
     sqlite3_stmt *read = NULL;
-    enum weir_status status = open_to_read(connection, &archive, error);
-    *ret_has = true;
-    if (status != WEIR_OK || archive == NULL) {
-        return status;
-    }
-    status = prepare_for(archive, QUERY_READ_PARAMS_TO_ARCHIVE, id, &read, error);
+    enum weir_status status = prepare_for(archive, QUERY_READ_PARAMS_TO_ARCHIVE, id, &read, error);
     int code = status == WEIR_OK ? sqlite3_step(read) : SQLITE_DONE;
     if (code == SQLITE_ROW) {
         const void *bytes = sqlite3_column_blob(read, 1);
         *ret_has = params != NULL && bytes != NULL && (size_t)sqlite3_column_bytes(read, 1) == length &&
                    memcmp(bytes, params, length) == 0;
-    } else if (code == SQLITE_DONE) {
+    } else if (status == WEIR_OK && code == SQLITE_DONE) {
         *ret_has = params == NULL;
-    } else {
+    } else if (status == WEIR_OK) {
         status = archive_failure(archive, "cannot be read", error);
     }
     (void)sqlite3_finalize(read);
-    archive_close(archive);
     return status;
+}
+
+/* An enqueue fails with the whole set that it came in, also for other workspaces. So an archive that cannot be read counts
+ * as missing. */
+enum weir_status archive_has_params(struct connection *connection, const char *id, const char *params, size_t length,
+                                    bool *ret_has, struct weir_error *error)
+{
+    INVARIANT(connection != NULL && id != NULL && ret_has != NULL);
+    struct weir_error own = {.status = WEIR_OK};
+    sqlite3 *archive = NULL;
+    *ret_has = true;
+    enum weir_status status = open_to_read(connection, &archive, &own);
+    if (status == WEIR_OK && archive != NULL) {
+        status = compare_params(archive, id, params, length, ret_has, &own);
+    }
+    archive_close(archive);
+    return status == WEIR_OUT_OF_MEMORY ? error_out_of_memory(error) : WEIR_OK;
 }
 
 /* --- the move --- */

@@ -23,7 +23,7 @@ enum weir_status archive_erase(struct connection *connection, const char *id, st
  * archived, without its content. Does nothing for others. */
 enum weir_status archive_bring_back(struct connection *connection, const char *id, bool *ret_complete,
                                     struct weir_error *error);
-/* Whether an archived execution has these params, NULL = none. True when the archive is missing. */
+/* Whether an archived execution has these params, NULL = none. True when the archive is missing or cannot be read. */
 enum weir_status archive_has_params(struct connection *connection, const char *id, const char *params, size_t length,
                                     bool *ret_has, struct weir_error *error);
 

@@ -62,7 +62,11 @@ enum weir_status child_adopt(struct write *write, const struct adoption *adoptio
         return status;
     }
     if (ret_adopted->has_ended) {
-        return archive_bring_back(connection, ret_adopted->id, &is_whole, error);
+        status = archive_bring_back(connection, ret_adopted->id, &is_whole, error);
+        if (status == WEIR_STORE_CORRUPT && error != NULL) {
+            error->native = 0; /* a damaged archive is the fault of this step alone: the children of others go on */
+        }
+        return status;
     }
     status = connection_read_integer(connection, error, &waits, QUERY_WAITS_FOR_EXECUTION, "tt", adoption->parent,
                                      ret_adopted->id);

@@ -1,9 +1,10 @@
 /* The file of the archive: its mode, its owner, its absence, and a crash between the two commits of a move. */
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "conformance/scene.h"
+#include "conformance/children_scene.h"
 
 static const char *archive_of(const struct scene *scene)
 {
@@ -320,6 +321,61 @@ static void the_check_of_the_store_finds_lost_content(void **state)
     assert_int_equal(scene_number(scene, "UPDATE workflow_executions SET has_params = 0 RETURNING 1"), 1);
 }
 
+/* Keeps a copy of the file in `kept`, and overwrites all pages behind the first one. */
+static void damage(struct scene *scene, char *kept, size_t size)
+{
+    static const char noise[512] = {[0] = 'x'};
+    char command[1000];
+    struct stat facts;
+    store_close(scene->store); /* the log goes into the file */
+    (void)snprintf(kept, size, "%s.kept", archive_of(scene));
+    (void)snprintf(command, sizeof command, "cp '%s' '%s'", archive_of(scene), kept);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(stat(kept, &facts), 0);
+    FILE *file = fopen(archive_of(scene), "r+");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 4096, SEEK_SET), 0);
+    for (long at = 4096; at < facts.st_size; at += (long)sizeof noise) {
+        assert_int_equal(fwrite(noise, sizeof noise, 1, file), 1);
+    }
+    assert_int_equal(fclose(file), 0);
+    scene->store = driver_open(&scene->driver, NULL);
+}
+
+/* One that repeats the key of an archived execution, as a program or as a child, reads the archive. The others go on. */
+static void a_damaged_archive_holds_up_only_what_reads_it(void **state)
+{
+    struct scene *scene = *state;
+    char kept[500];
+    struct enqueue_request keyed = {.workspace = "free-co", .workflow = "hello", .idempotency_key = "k"};
+    struct enqueue_request requests[2];
+    struct enqueue_result results[2];
+    const struct planned by_key = {.count = 1, .wanted = -1, .leaves = true, .is_single = true, .keys = "[\"k\"]"};
+    const struct planned plain = {.count = 1, .wanted = -1};
+    keyed.params = "{\"n\":1}";
+    keyed.params_length = strlen(keyed.params);
+    (void)scene_enqueue_request(scene, &keyed);
+    end_children(scene, 1, RECORD_COMPLETED);
+    archive(scene, 1);
+    damage(scene, kept, sizeof kept);
+    requests[0] = keyed;
+    requests[1] = (struct enqueue_request){.workspace = "pro-co", .workflow = "hello"};
+    scene_ok(scene, store_enqueue(scene->store, requests, 2, results, &scene->error));
+    assert_true(results[0].duplicate);
+    assert_int_equal(results[1].status, WEIR_OK);
+    struct claimed_item other = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &other), WEIR_OK);
+    (void)begin(scene, &by_key);
+    (void)begin(scene, &plain);
+    struct children_advance done = advance(scene);
+    assert_int_equal(done.started, 1);
+    end_children(scene, 1, RECORD_COMPLETED);
+    assert_int_equal(rename(kept, archive_of(scene)), 0);
+    store_close(scene->store);
+    scene->store = driver_open(&scene->driver, NULL);
+    assert_int_equal(advance(scene).settled, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +390,7 @@ int main(void)
         SCENE_TEST(a_copy_that_a_crash_has_left_is_invisible_and_replaced),
         SCENE_TEST(a_backup_has_the_archive),
         SCENE_TEST(the_check_of_the_store_finds_lost_content),
+        SCENE_TEST(a_damaged_archive_holds_up_only_what_reads_it),
     };
     return cmocka_run_group_tests_name("archive", tests, NULL, NULL);
 }
