@@ -196,8 +196,8 @@ const char *workflow_state_act(enum workflow_state state);
 WEIR_MUST_CHECK enum weir_status enqueue_requests_check(const struct enqueue_request *requests, size_t count,
                                                         struct enqueue_result *results, size_t *ret_valid,
                                                         struct weir_error *error);
-/* A driver calls it for each valid request, with the store's time: lists begin with the newest ids, so an id of years to come
- * would hide other executions. WEIR_INVALID_ARGUMENT is the refusal of this request alone. */
+/* A driver calls it for each valid request, with the store's time: lists begin with the newest ids, so an id of years to
+ * come would hide other executions. WEIR_INVALID_ARGUMENT is the refusal of this request alone. */
 WEIR_MUST_CHECK enum weir_status enqueue_id_check(const struct enqueue_request *request, int64_t now_us,
                                                   struct weir_error *error);
 /* No params and {} are the same, and nothing is kept of them. */

@@ -461,35 +461,6 @@ static void an_id_of_another_workspace_is_no_duplicate(void **state)
     assert_false(result.duplicate);
 }
 
-/* Lists begin with the newest ids and read a bounded part of them, so ids of years to come would hide the executions of all
- * other workspaces. */
-static void an_id_of_a_time_to_come_is_refused(void **state)
-{
-    struct scene *scene = *state;
-    char ids[4][UUID_TEXT_MAX];
-    struct enqueue_request requests[4] = {hello("pro-co"), hello("pro-co"), hello("pro-co"), hello("pro-co")};
-    struct enqueue_result results[4];
-    struct uuid_source source = {.seeded = true, .random_state = 1};
-    uuid_make_from(&source, scene_now(scene) + SECONDS(23 * 3600), ids[0]);
-    uuid_make_from(&source, scene_now(scene) + SECONDS(26 * 3600), ids[1]);
-    text_copy(ids[2], UUID_TEXT_MAX, "FFFFFFFF-FFFF-7000-8000-000000000001");
-    text_copy(ids[3], UUID_TEXT_MAX, "ffffffff-ffff-7000-8000-000000000001");
-    for (size_t i = 0; i < 4; i++) {
-        requests[i].id = ids[i];
-    }
-    requests[3].idempotency_key = "k";
-    requests[3].key_mode = KEY_REPLACE;
-    scene_ok(scene, store_enqueue(scene->store, requests, 4, results, &scene->error));
-    assert_int_equal(results[0].status, WEIR_OK);
-    for (size_t i = 1; i < 4; i++) {
-        assert_int_equal(results[i].status, WEIR_INVALID_ARGUMENT);
-        assert_non_null(strstr(results[i].error.message, "ahead of the store's clock"));
-    }
-    assert_int_equal(scene_try(scene, &requests[1]).status, WEIR_INVALID_ARGUMENT);
-    assert_int_equal(store_enqueue_all(scene->store, requests, 2, results, &scene->error), WEIR_INVALID_ARGUMENT);
-    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 1);
-}
-
 static void one_refused_request_leaves_the_others_alone(void **state)
 {
     struct scene *scene = *state;
@@ -811,7 +782,6 @@ int main(void)
         SCENE_TEST(a_given_id_with_a_new_key_is_still_one_execution),
         SCENE_TEST(an_id_in_capitals_is_the_same_id),
         SCENE_TEST(an_id_of_another_workspace_is_no_duplicate),
-        SCENE_TEST(an_id_of_a_time_to_come_is_refused),
         SCENE_TEST(one_refused_request_leaves_the_others_alone),
         SCENE_TEST(ids_of_a_set_grow_in_its_order),
         SCENE_TEST(a_group_that_only_a_request_names_is_refused),

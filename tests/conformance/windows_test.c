@@ -229,12 +229,42 @@ static void a_bound_of_ids_ends_an_act(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE id = '%s'", id), 0);
 }
 
+/* Lists begin with the newest ids and read a bounded part of them, so ids of years to come would hide the executions of all
+ * other workspaces. */
+static void an_id_of_a_time_to_come_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    char ids[4][UUID_TEXT_MAX];
+    struct enqueue_request requests[4] = {{.workspace = NULL}};
+    struct enqueue_result results[4];
+    struct uuid_source source = {.seeded = true, .random_state = 1};
+    uuid_make_from(&source, scene_now(scene) + SECONDS(23 * 3600), ids[0]);
+    uuid_make_from(&source, scene_now(scene) + SECONDS(26 * 3600), ids[1]);
+    text_copy(ids[2], UUID_TEXT_MAX, "FFFFFFFF-FFFF-7000-8000-000000000001");
+    text_copy(ids[3], UUID_TEXT_MAX, "ffffffff-ffff-7000-8000-000000000001");
+    for (size_t i = 0; i < 4; i++) {
+        requests[i] = (struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .id = ids[i]};
+    }
+    requests[3].idempotency_key = "k";
+    requests[3].key_mode = KEY_REPLACE;
+    scene_ok(scene, store_enqueue(scene->store, requests, 4, results, &scene->error));
+    assert_int_equal(results[0].status, WEIR_OK);
+    for (size_t i = 1; i < 4; i++) {
+        assert_int_equal(results[i].status, WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(results[i].error.message, "ahead of the store's clock"));
+    }
+    assert_int_equal(scene_try(scene, &requests[1]).status, WEIR_INVALID_ARGUMENT);
+    assert_int_equal(store_enqueue_all(scene->store, requests, 2, results, &scene->error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_match_behind_a_window_is_listed),   SCENE_TEST(an_act_ends_with_its_window_and_goes_on_behind_it),
         SCENE_TEST(failed_ones_need_no_window),          SCENE_TEST(both_tables_end_with_the_nearer_window),
         SCENE_TEST(a_bounded_list_computes_few_reasons), SCENE_TEST(a_bound_of_ids_ends_an_act),
+        SCENE_TEST(an_id_of_a_time_to_come_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

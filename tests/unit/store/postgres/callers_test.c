@@ -124,8 +124,9 @@ static void a_released_item_gets_a_slot_that_its_transaction_does_not_see(void *
 static void a_large_set_counts_no_places_that_its_transaction_does_not_see(void **state)
 {
     struct scene *scene = *state;
-    static const char set_sql[] = "SELECT count(*) FROM weir.enqueue_many((SELECT jsonb_agg(jsonb_build_object('workspace', "
-                                  "'acme', 'workflow', 'hello')) FROM generate_series(1, 20))) e WHERE e.code = 'ok'";
+    static const char set_sql[] =
+        "SELECT count(*) FROM weir.enqueue_many((SELECT jsonb_agg(jsonb_build_object('workspace', 'acme', 'workflow', "
+        "'hello')) FROM generate_series(1, 20))) e WHERE e.code = 'ok'";
     struct workspace_change change = {.name = "acme", .max_pending = 40, .paused = -1};
     ok(store_set_workspace(scene->store, &change, &scene->error));
     assert_string_equal(run(scene->b, set_sql), "20"); /* makes the row that large sets lock */
