@@ -103,6 +103,9 @@ typedef bool store_progress(void *context, int64_t done, int64_t total);
 /* For store_migrate(), store_check(), store_backup() and the deletion and erasure of workspaces, which stop between two
  * transactions, by this handle. NULL: no listener. */
 void store_set_progress(struct store *store, store_progress *progress, void *context);
+/* From now on an enqueue of this handle waits at most so long for a key, an id or a workspace that the open transaction of
+ * another program holds, and then answers WEIR_STORE_BUSY. On SQLite no program holds one of them alone. */
+void store_limit_enqueue_wait(struct store *store, int64_t most_us);
 
 /* The migrations and which of them are applied; never changes anything. */
 WEIR_MUST_CHECK enum weir_status store_plan(struct store *store, struct arena *arena,

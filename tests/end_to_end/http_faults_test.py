@@ -18,8 +18,9 @@ import time
 
 from harness import run_tests
 from http_security_test import PATH, SECONDS, post
-from http_client import MEMORY_FACTOR, Listener, is_closed, read_answer
+from http_client import MEMORY_FACTOR, Listener, is_closed, problem, read_answer
 from postgres_server import PostgresServer
+from sql_test import Session
 from waiting import SHORT, wait_for
 
 MIB = 1024 * 1024
@@ -258,6 +259,45 @@ def a_store_that_is_away_is_a_503_and_comes_back(weir):
         listener.stop()
     finally:
         server.close()
+
+
+def a_key_that_a_program_holds_refuses_no_other_workspace(weir):
+    """Requests that wait at the same time are one transaction, of all workspaces. The open transaction of a program holds the
+    key of some of them."""
+    server = PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = server.url()
+        weir.make_store()
+        listener = Listener(weir).ready()
+        program = Session('postgres', port=server.port)
+        program.good('BEGIN')
+        program.good("SELECT weir.enqueue('tiny', 'hello', idempotency_key => 'held')")
+        held = {'workflow': 'hello', 'idempotency_key': 'held'}
+        with contextlib.ExitStack() as stack:
+            def send(workspace, body):
+                connection = stack.enter_context(listener.connect())
+                connection.sendall(_head_of(workspace, json.dumps(body).encode()))
+                return connection
+
+            first = [send('tiny', held) for _ in range(2)]  # both threads wait, so that the others are one set
+            others = [send(workspace, body) for _ in range(20)
+                      for workspace, body in (('tiny', held), ('acme', {'workflow': 'hello', 'idempotency_key': None}))]
+            for connection in first + others[::2]:
+                problem(read_answer(connection), 503, 'store_busy')
+            answers = [read_answer(connection) for connection in others[1::2]]
+        assert {answer.status for answer in answers} == {202}, answers
+        program.good('ROLLBACK')
+        program.close()
+        assert server.sql("SELECT count(*) FROM weir.executions WHERE workspace = 'acme'") == '20'
+        assert listener.ask('/v1/workspaces/tiny/executions', 'POST', body=held).status == 202
+        listener.stop()
+    finally:
+        server.close()
+
+
+def _head_of(workspace, body):
+    return (f'POST /v1/workspaces/{workspace}/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+            f'Content-Length: {len(body)}\r\n\r\n').encode() + body
 
 
 def a_full_disk_is_a_503_and_comes_back(weir):

@@ -96,23 +96,77 @@ static void read_enqueue_set(struct enqueue_set *set, size_t count, int64_t now_
     }
 }
 
-/* One transaction. A failure of the store is the answer to each of them: none was enqueued. */
-static enum weir_status enqueue_part(struct store *store, struct enqueue_set *set, size_t first, size_t count)
+/* One transaction. */
+static enum weir_status try_part(struct store *store, struct enqueue_set *set, size_t first, size_t count,
+                                 struct weir_error *error)
 {
-    struct weir_error error = {.status = WEIR_OK};
     memset(&set->results[first], 0, count * sizeof set->results[0]);
-    enum weir_status status = store_enqueue(store, &set->enqueues[first], count, &set->results[first], &error);
+    return store_enqueue(store, &set->enqueues[first], count, &set->results[first], error);
+}
+
+/* A failure of the store is the answer to each of them: none was enqueued. */
+static void answer_part(struct enqueue_set *set, size_t first, size_t count, const struct weir_error *failure)
+{
     for (size_t i = first; i < first + count; i++) {
         struct http_request *request = set->requests[set->places[i]];
         struct http_answer *answer = set->answers[set->places[i]];
-        if (status != WEIR_OK) {
-            respond_error(request, answer, &error, NULL);
+        if (failure->status != WEIR_OK) {
+            respond_error(request, answer, failure, NULL);
         } else {
             own_workspaces_hide_refusal(request->principal, &set->enqueues[i], &set->results[i]);
             answer_enqueued(request, answer, &set->results[i]);
         }
     }
+}
+
+static enum weir_status enqueue_part(struct store *store, struct enqueue_set *set, size_t first, size_t count)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = try_part(store, set, first, count, &error);
+    answer_part(set, first, count, &error);
     return status;
+}
+
+static bool has_one_workspace(const struct enqueue_set *set)
+{
+    bool is_one = true;
+    for (size_t i = 1; i < set->plain && is_one; i++) {
+        is_one = strcmp(set->enqueues[i].workspace, set->enqueues[0].workspace) == 0;
+    }
+    return is_one;
+}
+
+/* Moves those of the workspace of `first` behind it, among those without a mode. Returns the end of them. */
+static size_t gather_workspace(struct enqueue_set *set, size_t first)
+{
+    size_t end = first + 1;
+    for (size_t i = end; i < set->plain; i++) {
+        if (strcmp(set->enqueues[i].workspace, set->enqueues[first].workspace) == 0) {
+            struct enqueue_request moved = set->enqueues[i];
+            size_t place = set->places[i];
+            set->enqueues[i] = set->enqueues[end];
+            set->places[i] = set->places[end];
+            set->enqueues[end] = moved;
+            set->places[end++] = place;
+        }
+    }
+    return end;
+}
+
+/* All in one transaction. The open transaction of a program may hold the key of one of them: then it fails, and each
+ * workspace gets a transaction of its own, so that none waits for the program of another one. */
+static void enqueue_plain_ones(struct store *store, struct enqueue_set *set)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    enum weir_status status = set->plain == 0 ? WEIR_OK : try_part(store, set, 0, set->plain, &error);
+    if (status != WEIR_STORE_BUSY || has_one_workspace(set) || (store_features(store) & STORE_SHARED) == 0) {
+        answer_part(set, 0, set->plain, &error);
+        return;
+    }
+    for (size_t first = 0, end; first < set->plain; first = end) {
+        end = gather_workspace(set, first);
+        (void)enqueue_part(store, set, first, end - first);
+    }
 }
 
 /* Each in a transaction of its own, because it may wait for its key: one that waits with the keys of others could end those
@@ -158,9 +212,7 @@ void answer_enqueues(struct api *api, struct store *store, struct http_request *
     set.requests = requests;
     set.answers = answers;
     read_enqueue_set(&set, count, now_us);
-    if (set.plain > 0) {
-        (void)enqueue_part(store, &set, 0, set.plain);
-    }
+    enqueue_plain_ones(store, &set);
     enqueue_keyed_ones(store, &set);
 }
 

@@ -18,6 +18,8 @@
  *
  * This file never reports a request as enqueued before it is on disk. It runs in the thread of the caller. */
 #include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,8 +58,9 @@ struct enqueue {
     struct enqueue_result *results;
     char (*ids)[UUID_TEXT_MAX]; /* of each request; "" = it is not well-formed and its result has the error */
     size_t count;
-    bool repeated;   /* an earlier send may have been committed */
-    bool is_refused; /* of a set that is enqueued as a whole or not at all: it was not */
+    bool repeated;      /* an earlier send may have been committed */
+    char wait_text[32]; /* how long it waits for locks; "" = as the connection */
+    bool is_refused;    /* of a set that is enqueued as a whole or not at all: it was not */
     struct chunk chunk;
 };
 
@@ -197,19 +200,25 @@ static enum weir_status flush_commit(struct link *link, int64_t backend, struct 
     return WEIR_COMMIT_UNKNOWN;
 }
 
+static const char *wait_of(const struct enqueue *enqueue)
+{
+    return enqueue->wait_text[0] == '\0' ? NULL : enqueue->wait_text;
+}
+
 /* Steps 3 and 4 for a single request, as most programs enqueue: no arrays. */
-static enum weir_status send_single_request(const struct chunk *chunk, struct link *link, PGresult **ret_result,
+static enum weir_status send_single_request(const struct enqueue *enqueue, struct link *link, PGresult **ret_result,
                                             struct weir_error *error)
 {
+    const struct chunk *chunk = &enqueue->chunk;
     const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
     bool ahead =
         !chunk->given[0] && chunk->keys[0] == NULL && run_at_us == NULL && !link->in_transaction && !link->address->pooled;
     PGresult *result = NULL;
     enum weir_status status =
-        link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdptottt", chunk->ids[0], (int)chunk->given[0],
+        link_write(link, error, &result, QUERY_ENQUEUE_ONE, "uottbttdptotttt", chunk->ids[0], (int)chunk->given[0],
                    chunk->workspaces[0], chunk->workflows[0], chunk->params[0].data, chunk->params[0].length,
                    chunk->keys[0], chunk->groups[0], chunk->priorities[0], run_at_us, chunk->default_groups[0], (int)ahead,
-                   chunk->traceparents[0], chunk->business_keys[0], chunk->labels[0]);
+                   chunk->traceparents[0], chunk->business_keys[0], chunk->labels[0], wait_of(enqueue));
     if (status == WEIR_OK && ahead && status_parse_name(result_text(result, 0, 0)) == WEIR_OK) {
         status = flush_commit(link, result_int(result, 0, 6), error);
     }
@@ -222,26 +231,29 @@ static enum weir_status send_single_request(const struct chunk *chunk, struct li
 }
 
 /* A request whose key has a mode. */
-static enum weir_status send_keyed_request(const struct chunk *chunk, struct link *link, const char *actor,
-                                           PGresult **ret_result, struct weir_error *error)
+static enum weir_status send_keyed_request(const struct enqueue *enqueue, struct link *link, PGresult **ret_result,
+                                           struct weir_error *error)
 {
+    const struct chunk *chunk = &enqueue->chunk;
     const struct enqueue_request *request = chunk->keyed;
     const int64_t *run_at_us = chunk->run_ats[0] == 0 ? NULL : &chunk->run_ats[0];
-    return link_write(link, error, ret_result, QUERY_ENQUEUE_KEYED, "uottbttdptttttiit", chunk->ids[0],
+    return link_write(link, error, ret_result, QUERY_ENQUEUE_KEYED, "uottbttdptttttiitt", chunk->ids[0],
                       (int)chunk->given[0], chunk->workspaces[0], chunk->workflows[0], chunk->params[0].data,
                       chunk->params[0].length, chunk->keys[0], chunk->groups[0], chunk->priorities[0], run_at_us,
                       chunk->default_groups[0], chunk->traceparents[0], chunk->business_keys[0], chunk->labels[0],
-                      key_mode_name(request->key_mode), request->debounce_us, debounce_most_us(request), actor);
+                      key_mode_name(request->key_mode), request->debounce_us, debounce_most_us(request),
+                      store_actor(&enqueue->store->store), wait_of(enqueue));
 }
 
-static enum weir_status send_request_arrays(const struct chunk *chunk, struct link *link, PGresult **ret_result,
+static enum weir_status send_request_arrays(const struct enqueue *enqueue, struct link *link, PGresult **ret_result,
                                             struct weir_error *error)
 {
-    return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDITTTT", chunk->ids, chunk->count, chunk->given,
+    const struct chunk *chunk = &enqueue->chunk;
+    return link_write(link, error, ret_result, QUERY_ENQUEUE_SET, "UOTTBTTDITTTTt", chunk->ids, chunk->count, chunk->given,
                       chunk->count, chunk->workspaces, chunk->count, chunk->workflows, chunk->count, chunk->params,
                       chunk->count, chunk->keys, chunk->count, chunk->groups, chunk->count, chunk->priorities, chunk->count,
                       chunk->run_ats, chunk->count, chunk->default_groups, chunk->count, chunk->traceparents, chunk->count,
-                      chunk->business_keys, chunk->count, chunk->labels, chunk->count);
+                      chunk->business_keys, chunk->count, chunk->labels, chunk->count, wait_of(enqueue));
 }
 
 static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, struct weir_error *error)
@@ -251,10 +263,9 @@ static enum weir_status send_chunk(struct enqueue *enqueue, struct link *link, s
     if (chunk->count == 0) {
         return WEIR_OK;
     }
-    enum weir_status status = chunk->keyed != NULL
-                                  ? send_keyed_request(chunk, link, store_actor(&enqueue->store->store), &result, error)
-                              : chunk->count == 1 ? send_single_request(chunk, link, &result, error)
-                                                  : send_request_arrays(chunk, link, &result, error);
+    enum weir_status status = chunk->keyed != NULL ? send_keyed_request(enqueue, link, &result, error)
+                              : chunk->count == 1  ? send_single_request(enqueue, link, &result, error)
+                                                   : send_request_arrays(enqueue, link, &result, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -429,6 +440,11 @@ enum weir_status postgres_enqueue(struct store *store, const struct enqueue_requ
         enqueue->count = count;
         enqueue->repeated = false;
         enqueue->is_refused = false;
+        enqueue->wait_text[0] = '\0';
+        if (store->enqueue_wait_us > 0) {
+            (void)snprintf(enqueue->wait_text, sizeof enqueue->wait_text, "%" PRId64 "ms",
+                           store->enqueue_wait_us / MICROSECONDS_PER_MS);
+        }
         status = enqueue_checked_requests(enqueue, error);
     }
     free(ids);

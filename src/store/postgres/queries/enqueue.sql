@@ -1,26 +1,35 @@
 -- Enqueue.
 
 -- $1 ids, $2 which of them were given, $3 workspaces, $4 workflows, $5 params, $6 keys, $7 groups, $8 priorities, $9 run_at (0 = now),
--- $10 groups where neither $7 nor the definition names one, $11 trace contexts, $12 business keys, $13 labels
+-- $10 groups where neither $7 nor the definition names one, $11 trace contexts, $12 business keys, $13 labels, $14 how long it waits for
+-- locks (NULL = as the connection), which is set before the function is called, because that needs the row
 -- name: enqueue_set
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time()
-FROM :schema.enqueue_set($1, $2, $3, $4, $5, $6, $7, $8, ARRAY(SELECT nullif(u.run_at, 0) FROM unnest($9) WITH ORDINALITY u(run_at, place)
-                                                          ORDER BY u.place), $10, $11, $12, $13) e
+FROM set_config('lock_timeout', coalesce($14, current_setting('lock_timeout')), true) l (wait)
+CROSS JOIN LATERAL
+     :schema.enqueue_set(CASE WHEN l.wait <> '' THEN $1::uuid[] END, $2, $3, $4, $5, $6, $7, $8,
+                         ARRAY(SELECT nullif(u.run_at, 0) FROM unnest($9) WITH ORDINALITY u(run_at, place) ORDER BY u.place),
+                         $10, $11, $12, $13) e
 ORDER BY e.place;
 
 -- The same for one request. $2 whether the id was given, $9 run_at (NULL = now), $10 the group where neither $7 nor the definition names
 -- one, $11 whether nodes see it before it is on disk; then `flush` must follow in the same server process. $12 the trace context,
--- $13 the business key, $14 labels
+-- $13 the business key, $14 labels, $15 as $14 of enqueue_set
 -- name: enqueue_one
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), pg_backend_pid(),
        CASE WHEN $11 THEN set_config('synchronous_commit', 'off', true) END
-FROM :schema.enqueue_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $13, $14) e;
+FROM set_config('lock_timeout', coalesce($15, current_setting('lock_timeout')), true) l (wait)
+CROSS JOIN LATERAL
+     :schema.enqueue_one(CASE WHEN l.wait <> '' THEN $1::uuid END, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $13, $14) e;
 
 -- One request whose key has a mode: $11 trace context, $12 business key, $13 labels, $14 mode, $15 window and $16 longest delay of a
--- debounce, $17 actor.
+-- debounce, $17 actor, $18 as $14 of enqueue_set.
 -- name: enqueue_keyed
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), e.replaced
-FROM :schema.enqueue_keyed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) e;
+FROM set_config('lock_timeout', coalesce($18, current_setting('lock_timeout')), true) l (wait)
+CROSS JOIN LATERAL
+     :schema.enqueue_keyed(CASE WHEN l.wait <> '' THEN $1::uuid END, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+                           $17) e;
 
 -- $1 workspaces, $2 keys.
 -- name: lock_keys
