@@ -262,8 +262,8 @@ def a_store_that_is_away_is_a_503_and_comes_back(weir):
 
 
 def a_key_that_a_program_holds_refuses_no_other_workspace(weir):
-    """Requests that wait at the same time are one transaction, of all workspaces. The open transaction of a program holds the
-    key of some of them."""
+    """Requests that wait at the same time are one transaction, of all workspaces. An open transaction holds the key of some
+    of them."""
     server = PostgresServer()
     try:
         weir.environment['WEIR_STORE'] = server.url()
