@@ -96,6 +96,10 @@ static void *connect_handle(void *context)
     return NULL;
 }
 
+/* A duty enqueues for all workspaces in one set, in the loop of the recovery. So it waits only so long for the open
+ * transaction of a program. */
+#define DUTY_ENQUEUE_WAIT_US (100 * MICROSECONDS_PER_MS)
+
 /* A node that is assigned items and cannot record them would hold slots for nothing. So where each handle has a connection
  * of its own, all of them are made before the node begins. Side by side, because a server takes some milliseconds for each.
  */
@@ -115,6 +119,7 @@ static enum weir_status connect_handles(struct node *node, struct weir_error *er
         }
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    store_limit_enqueue_wait(node->stores[LOOP_MAINTENANCE], DUTY_ENQUEUE_WAIT_US);
     for (int i = 0; i < LOOP_COUNT; i++) {
         if (all[i].has_thread) {
             (void)pthread_join(all[i].thread, NULL);

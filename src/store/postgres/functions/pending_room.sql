@@ -4,7 +4,7 @@
 -- by one 64th each. Executions of open transactions are not counted. So a set that is larger than that part waits for the open transactions
 -- with such sets in the same workspace; smaller ones never wait. In a transaction of REPEATABLE READ it is refused with 40001 when such a
 -- set was committed behind its snapshot. A count of many rows holds longer, so that it stays a small part of the
--- work. An undone transaction undoes the use of the places, too.
+-- work. A set that waits for longer than lock_timeout gets no room. An undone transaction undoes the use of the places, too.
 -- Locks: for a large set the row of the workspace in pending_gates. Indexes: queue_runnable, queue_delayed.
 -- Callers: enqueue_one(), limit_pending().
 CREATE OR REPLACE FUNCTION :schema.pending_room(owner integer, most integer, wanted integer) RETURNS integer
@@ -24,9 +24,13 @@ BEGIN
         RETURN wanted;
     END IF;
     IF wanted > greatest(most / parts, small) THEN
-        INSERT INTO :schema.pending_gates (workspace_id) VALUES (owner) ON CONFLICT DO NOTHING;
-        -- Not only locked: a transaction that stands at an older snapshot cannot count the sets before it, and fails here.
-        UPDATE :schema.pending_gates g SET workspace_id = owner WHERE g.workspace_id = owner;
+        BEGIN
+            INSERT INTO :schema.pending_gates (workspace_id) VALUES (owner) ON CONFLICT DO NOTHING;
+            -- Not only locked: a transaction that stands at an older snapshot cannot count the sets before it, and fails here.
+            UPDATE :schema.pending_gates g SET workspace_id = owner WHERE g.workspace_id = owner;
+        EXCEPTION WHEN lock_not_available THEN
+            RETURN 0; -- an error would refuse the requests of other workspaces, too, which are in the same set
+        END;
     END IF;
     lanes := ARRAY(SELECT a.base | owner FROM :schema.group_lanes a);
     SELECT most - count(*) INTO room

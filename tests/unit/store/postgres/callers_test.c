@@ -138,6 +138,35 @@ static void a_large_set_counts_no_places_that_its_transaction_does_not_see(void 
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_execution_queue"), "40");
 }
 
+/* The program of one tenant keeps the transaction of a large set open. A duty has the events of all workspaces in one set.
+ */
+static void a_large_set_that_waits_in_vain_is_refused_alone(void **state)
+{
+    enum { LARGE = 20 };
+    struct scene *scene = *state;
+    struct enqueue_request requests[LARGE + 1];
+    struct enqueue_result results[LARGE + 1];
+    struct workspace_change change = {.name = "acme", .max_pending = 1000, .paused = -1};
+    ok(store_set_workspace(scene->store, &change, &scene->error));
+    (void)run(scene->a, "BEGIN");
+    assert_string_equal(run(scene->a,
+                            "SELECT count(*) FROM weir.enqueue_many((SELECT jsonb_agg(jsonb_build_object('workspace', "
+                            "'acme', 'workflow', 'hello')) FROM generate_series(1, %d))) e WHERE e.code = 'ok'",
+                            LARGE),
+                        "20");
+    for (size_t i = 0; i <= LARGE; i++) {
+        requests[i] = (struct enqueue_request){.workspace = i < LARGE ? "acme" : "beta", .workflow = "hello"};
+    }
+    store_limit_enqueue_wait(scene->store, MICROSECONDS_PER_SECOND / 10);
+    ok(store_enqueue(scene->store, requests, LARGE + 1, results, &scene->error));
+    assert_int_equal(results[0].status, WEIR_QUEUE_FULL);
+    assert_int_equal(results[LARGE].status, WEIR_OK);
+    (void)run(scene->a, "COMMIT");
+    ok(store_enqueue(scene->store, requests, LARGE, results, &scene->error));
+    assert_int_equal(results[0].status, WEIR_OK);
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.executions"), "41");
+}
+
 static void an_id_of_a_time_to_come_is_refused_in_sql(void **state)
 {
     struct scene *scene = *state;
@@ -695,6 +724,7 @@ int main(void)
         SCENE_TEST(a_resume_starts_items_that_its_transaction_does_not_see),
         SCENE_TEST(a_released_item_gets_a_slot_that_its_transaction_does_not_see),
         SCENE_TEST(a_large_set_counts_no_places_that_its_transaction_does_not_see),
+        SCENE_TEST(a_large_set_that_waits_in_vain_is_refused_alone),
         SCENE_TEST(an_id_of_a_time_to_come_is_refused_in_sql),
         SCENE_TEST(one_request_takes_the_short_way_and_answers_as_the_long_one),
         SCENE_TEST(held_items_hide_no_runnable_items),
