@@ -567,10 +567,31 @@ static void children_pass_the_limit_of_pending_executions(void **state)
     assert_int_equal(scene_try(scene, &request).status, WEIR_QUEUE_FULL);
 }
 
+/* Else one accepted execution of a workflow that starts itself would fill the store. */
+static void children_of_children_stop_far_beyond_the_limit(void **state)
+{
+    struct scene *scene = *state;
+    struct workspace_change limit = {.name = "free-co", .max_pending = 1, .paused = -1};
+    const struct planned many = {.count = CHILDREN_OF_STEP_MOST, .wanted = -1};
+    const struct planned few = {.count = 3, .wanted = -1};
+    (void)begin(scene, &many);
+    (void)begin(scene, &few);
+    scene_ok(scene, store_set_workspace(scene->store, &limit, &scene->error));
+    assert_int_equal(advance(scene).started, CHILDREN_OF_STEP_MOST + 3);
+    struct claimed_item child = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &child, &few), WEIR_OK);
+    park_parent(scene, &child);
+    struct children_advance done = advance(scene);
+    assert_int_equal(done.started, 0);
+    assert_int_equal(done.settled, 1);
+    assert_failure(scene, &child, "children_queue_full", "more than it may have");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(children_pass_the_limit_of_pending_executions),
+        SCENE_TEST(children_of_children_stop_far_beyond_the_limit),
         SCENE_TEST(a_plan_starts_its_children_once),
         SCENE_TEST(a_lost_claim_plans_nothing),
         SCENE_TEST(a_filter_chooses_the_children_of_a_parent),

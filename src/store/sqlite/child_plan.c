@@ -88,13 +88,14 @@ static const char *problem_of_keys(const json_t *keys, size_t count)
 }
 
 /* The code of the failure of a plan that makes no children, or NULL. */
-static const char *problem_of_plan(const json_t *plan, int64_t depth, int64_t other_children)
+static const char *problem_of_plan(const json_t *plan, int64_t depth, int64_t other_children, bool is_full)
 {
     const json_t *children = json_object_get(plan, "children");
     bool is_readable = json_is_array(children) && json_is_integer(json_object_get(plan, "wanted")) &&
                        json_is_integer(json_object_get(plan, "max_parallel"));
     return !is_readable                                                                             ? "children_invalid"
            : depth > CHILD_DEPTH_MOST                                                               ? "children_too_deep"
+           : is_full                                                                                ? "children_queue_full"
            : (int64_t)json_array_size(children) + other_children > (int64_t)CHILDREN_OF_PARENT_MOST ? "children_too_many"
            : !params_are_within_limits(children)
                ? "children_too_large"
@@ -106,6 +107,8 @@ const char *child_plan_problem_text(const char *problem)
     INVARIANT(problem != NULL);
     return strcmp(problem, "children_too_deep") == 0
                ? "16 parents are above each other, and that is the limit; a workflow that starts itself needs an end"
+           : strcmp(problem, "children_queue_full") == 0
+               ? "the workspace has 10000 pending executions more than it may have, so a child starts no children"
            : strcmp(problem, "children_too_many") == 0 ? "the steps of one execution may start 100000 children in all"
            : strcmp(problem, "child_key_reserved") == 0
                ? "the key of a child begins with \"hook/\" or \"schedule/\": begin it with another word"
@@ -117,7 +120,35 @@ struct plan_row {
     json_t *plan; /* NULL: it cannot be read */
     int64_t depth;
     int64_t others; /* children of other steps of the parent */
+    bool is_full;   /* the parent is a child, and its workspace is far beyond its limit of pending executions */
 };
+
+/* Children are not refused one by one (docs/design/pending.md). But children that start children would fill the store from
+ * one execution that was accepted. */
+static enum weir_status read_fullness(const struct plan_call *call, struct plan_row *row, struct weir_error *error)
+{
+    struct connection *connection = call->write->connection;
+    enum weir_status status = WEIR_OK;
+    int64_t workspace_id = 0;
+    int64_t most = 0;
+    int64_t pending = 0;
+    if (row->depth < 2) {
+        return WEIR_OK;
+    }
+    sqlite3_stmt *s = connection_bind(connection, error, QUERY_LIMIT_OF_CHILD_STEP, "tt", call->parent, call->step);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, s, &status, error)) {
+        return status; /* without a limit */
+    }
+    workspace_id = sqlite3_column_int64(s, 0);
+    most = sqlite3_column_int64(s, 1) + CHILDREN_OF_STEP_MOST;
+    (void)sqlite3_reset(s);
+    status = connection_read_integer(connection, error, &pending, QUERY_COUNT_PENDING, "ii", workspace_id, most);
+    row->is_full = pending >= most;
+    return status;
+}
 
 /* WEIR_NOT_FOUND: it is not there. A plan that was altered is no failure of the store. */
 static enum weir_status read_plan_row(const struct plan_call *call, struct plan_row *row, struct weir_error *error)
@@ -144,7 +175,7 @@ static enum weir_status read_plan_row(const struct plan_call *call, struct plan_
 static enum weir_status take_plan(const struct plan_call *call, const struct plan_row *row, struct weir_error *error)
 {
     const json_t *plan = row->plan;
-    const char *problem = problem_of_plan(plan, row->depth, row->others);
+    const char *problem = problem_of_plan(plan, row->depth, row->others, row->is_full);
     const json_t *children = problem == NULL ? json_object_get(plan, "children") : NULL;
     const json_t *priority = json_object_get(plan, "priority");
     enum weir_status status = WEIR_OK;
@@ -173,6 +204,7 @@ enum weir_status child_plan_read(struct write *write, const char *parent, const 
     const struct plan_call call = {.write = write, .parent = parent, .step = step, .plan_left = plan_left};
     struct plan_row row = {.plan = NULL};
     enum weir_status status = read_plan_row(&call, &row, error);
+    status = status == WEIR_OK ? read_fullness(&call, &row, error) : status;
     status = status == WEIR_OK ? take_plan(&call, &row, error) : status;
     for (size_t i = 0; i < 2 && status == WEIR_OK; i++) {
         status = connection_run(write->connection, error, NULL, drops[i], "tt", parent, step);

@@ -7,6 +7,7 @@ LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     params_most constant integer := 1048576; -- PARAMS_BYTES_MAX in queue/limits.h
+    children_most constant integer := 10000; -- CHILDREN_OF_STEP_MOST in queue/limits.h
     contents bytea := coalesce((SELECT nullif(o.plan, '') FROM :schema.child_steps o WHERE o.parent_id = parent AND o.step = of_step),
                                (SELECT e.variables FROM :schema.workflow_node_executions e
                                 WHERE e.execution_id = parent AND e.step = of_step));
@@ -14,6 +15,18 @@ DECLARE
                                   JOIN :schema.child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
                                   WHERE c.child_id = parent AND NOT c.is_adopted), 0);
     others bigint := coalesce((SELECT sum(s.count) FROM :schema.child_steps s WHERE s.parent_id = parent), 0);
+    -- Children are not refused one by one. But children that start children would fill the store from one execution that was accepted.
+    is_full constant boolean := deep > 1 AND EXISTS (
+        SELECT 1 FROM :schema.child_steps s JOIN :schema.workspaces w ON w.id = s.workspace_id AND w.pending_max > 0
+        WHERE s.parent_id = parent AND s.step = of_step
+          AND (SELECT count(*)
+               FROM (SELECT 1 FROM :schema.workflow_execution_queue q
+                     WHERE q.due_at IS NULL AND q.lane_id = ANY (ARRAY(SELECT a.base | w.id FROM :schema.group_lanes a)) AND q.phase = 0
+                     UNION ALL
+                     SELECT 1 FROM :schema.workflow_execution_queue q
+                     WHERE q.due_at IS NOT NULL AND q.waiting_for IS NULL
+                       AND q.lane_id = ANY (ARRAY(SELECT a.base | w.id FROM :schema.group_lanes a))
+                     LIMIT w.pending_max + children_most) p) >= w.pending_max + children_most);
     planned json;
     items integer;
     keys text[];
@@ -33,7 +46,8 @@ BEGIN
     BEGIN -- a plan that was altered must not stop the duty of all
         planned := convert_from(contents, 'UTF8')::json;
         items := json_array_length(planned -> 'children');
-        wrong := CASE WHEN deep > 16 THEN 'children_too_deep' WHEN others + items > 100000 THEN 'children_too_many'
+        wrong := CASE WHEN deep > 16 THEN 'children_too_deep' WHEN is_full THEN 'children_queue_full'
+                      WHEN others + items > 100000 THEN 'children_too_many'
                       WHEN items IS NULL THEN 'children_invalid'
                       WHEN EXISTS (SELECT 1 FROM json_array_elements(planned -> 'children') c (params)
                                    WHERE octet_length(c.params::text) > params_most) THEN 'children_too_large'

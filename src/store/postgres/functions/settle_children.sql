@@ -13,6 +13,7 @@ DECLARE
     code text := held.problem;
     message text := CASE held.problem
         WHEN 'children_too_deep' THEN '16 parents are above each other, and that is the limit; a workflow that starts itself needs an end'
+        WHEN 'children_queue_full' THEN 'the workspace has 10000 pending executions more than it may have, so a child starts no children'
         WHEN 'children_too_many' THEN 'the steps of one execution may start 100000 children in all'
         WHEN 'child_key_reserved' THEN 'the key of a child begins with "hook/" or "schedule/": begin it with another word'
         WHEN 'children_too_large' THEN 'the params of a child are larger than 1 MiB'

@@ -72,6 +72,11 @@ SELECT coalesce(nullif(o.plan, ''), e.variables),
 FROM child_steps o LEFT JOIN workflow_node_executions e ON e.execution_id = o.parent_id AND e.step = o.step
 WHERE o.parent_id = ?1 AND o.step = ?2 AND coalesce(nullif(o.plan, ''), e.variables) IS NOT NULL;
 
+-- The workspace of a step, if it has a limit of pending executions.
+-- name: limit_of_child_step
+SELECT w.id, w.pending_max FROM child_steps s JOIN workspaces w ON w.id = s.workspace_id AND w.pending_max > 0
+WHERE s.parent_id = ?1 AND s.step = ?2;
+
 -- ?3 to ?10 of the plan, ?11 depth, ?12 number of children, ?13 problem, ?14 workspace of the plan or NULL.
 -- The parent gives what the plan leaves open.
 -- name: fill_child_step
