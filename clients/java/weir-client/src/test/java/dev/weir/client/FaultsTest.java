@@ -1,6 +1,7 @@
 package dev.weir.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.weir.testing.Postgres;
@@ -10,6 +11,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -20,6 +22,8 @@ import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -28,11 +32,18 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Workers and nodes are killed while executions are enqueued and run. WEIR_TEST_KILLS is the number
- * of kills, WEIR_TEST_SEED draws them.
+ * of kills, WEIR_TEST_SEED draws them. The time limit of the test grows with the kills, because a
+ * killed worker holds its tasks until their leases are over.
  */
 class FaultsTest {
   private static final int CAP = 3;
   private static final int PER_KILL = 8;
+  private static final int KILLS =
+      Integer.parseInt(System.getenv().getOrDefault("WEIR_TEST_KILLS", "8"));
+  // Three leases of tasks for each kill, on a loaded machine.
+  private static final Duration LIMIT =
+      Programs.MOST.plus(Duration.ofSeconds(45).multipliedBy(KILLS));
+  private static final int KILLS_PER_REPORT = 10;
 
   @TempDir Path folder;
   private final List<WeirNode> nodes = new ArrayList<>();
@@ -167,10 +178,26 @@ class FaultsTest {
     return runs().stream().filter(Run::hasEnded).count();
   }
 
+  /** The executions of which a run has ended. */
+  private Set<String> done() {
+    return runs().stream().filter(Run::hasEnded).map(Run::execution).collect(Collectors.toSet());
+  }
+
+  /** Waits for all executions. The kills may have left many, so the limit is for the next end. */
+  private void awaitRuns(Set<String> ids) {
+    for (int count = done().size(); count < ids.size(); count = done().size()) {
+      int before = count;
+      Programs.await(() -> "one more run: " + state(), () -> done().size() > before);
+    }
+  }
+
   @Test
-  @Timeout(1800)
-  void killedWorkersAndNodesLoseNothingAndRunNothingTwiceAtATime() throws Exception {
-    int kills = Integer.parseInt(System.getenv().getOrDefault("WEIR_TEST_KILLS", "8"));
+  @Timeout(value = 1, unit = TimeUnit.DAYS) // LIMIT instead of the limit of a common test
+  void killedWorkersAndNodesLoseNothingAndRunNothingTwiceAtATime() {
+    assertTimeoutPreemptively(LIMIT, this::killAndCheck);
+  }
+
+  private void killAndCheck() throws Exception {
     long seed =
         Long.parseLong(System.getenv().getOrDefault("WEIR_TEST_SEED", "" + System.nanoTime()));
     System.out.println("WEIR_TEST_SEED=" + seed);
@@ -183,7 +210,7 @@ class FaultsTest {
             assertTrue(ids.add(client.enqueue(EnqueueRequest.of("acme", "job")).id()));
           }
         };
-    for (int kill = 0; kill < kills; kill++) {
+    for (int kill = 0; kill < KILLS; kill++) {
       long before = ended();
       CompletableFuture<Void> enqueued = CompletableFuture.runAsync(enqueue);
       if (kill % 2 == 0) {
@@ -196,7 +223,11 @@ class FaultsTest {
       enqueued.join();
       int wanted = random.nextInt(PER_KILL);
       Programs.await(() -> "runs: " + state(), () -> ended() >= before + wanted);
+      if ((kill + 1) % KILLS_PER_REPORT == 0) {
+        System.out.println(kill + 1 + " kills, " + ended() + " runs of " + ids.size());
+      }
     }
+    awaitRuns(ids);
     for (String id : ids) {
       assertEquals(ExecutionStatus.COMPLETED, client.waitFor(id, Programs.MOST).status(), id);
     }
