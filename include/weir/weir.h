@@ -362,7 +362,8 @@ WEIR_MUST_CHECK enum weir_status weir_list(struct weir *weir, const struct weir_
  * read; "is_whole" is false where there are more. Errors: WEIR_INVALID_ARGUMENT (a condition). */
 WEIR_MUST_CHECK enum weir_status weir_failures(struct weir *weir, const struct weir_filter *filter, char **ret_json,
                                                struct weir_error *error);
-/* The row of one workspace as WEIR_LIST_WORKSPACES has it: its cap, slots in use, PENDING and WAITING ones. Errors:
+/* The row of one workspace as WEIR_LIST_WORKSPACES has it: its cap, slots in use, PENDING and WAITING ones, and
+ * "oldest_pending_age_us": how long the oldest of the next executions of its lanes waits, null if none could run. Errors:
  * WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status weir_usage(struct weir *weir, const char *workspace, char **ret_json,
                                             struct weir_error *error);

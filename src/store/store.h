@@ -697,7 +697,8 @@ WEIR_MUST_CHECK enum weir_status store_require_name(struct store *store, enum st
 /* The same for a workflow that the workspace may run. The nearest name is that of one of these. */
 WEIR_MUST_CHECK enum weir_status store_require_workflow(struct store *store, const char *workspace, const char *name,
                                                         struct weir_error *error);
-/* The row of one workspace in LIST_WORKSPACES: its plan, limits, use. WEIR_WORKSPACE_NOT_FOUND. */
+/* The row of one workspace in LIST_WORKSPACES: its plan, limits, use, and how long the oldest of its next executions
+ * waits: "oldest_pending_age_us", null if none could run. WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *workspace, json_t **ret_row,
                                              struct weir_error *error);
 /* One execution with params, steps (their outputs as JSON values), and earlier_attempts (runs of a step before its last

@@ -48,6 +48,45 @@ static int64_t usage_of(struct scene *scene, const char *workspace, const char *
     return number;
 }
 
+/* In seconds; below 0: it has none. */
+static int64_t oldest_of(struct scene *scene, const char *workspace)
+{
+    int64_t age_us = usage_of(scene, workspace, "oldest_pending_age_us");
+    return age_us < 0 ? age_us : age_us / SECONDS(1);
+}
+
+static void usage_has_the_age_of_the_oldest_that_could_run(void **state)
+{
+    struct scene *scene = *state;
+    scene_group(scene, "batch");
+    assert_int_equal(oldest_of(scene, "pro-co"), -1);
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    assert_int_equal(oldest_of(scene, "free-co"), -1); /* a held one is not pending */
+    const struct enqueue_request later = {
+        .workspace = "big-co", .workflow = "hello", .run_at_us = scene_now(scene) + SECONDS(9)};
+    (void)scene_enqueue_request(scene, &later);
+    assert_int_equal(oldest_of(scene, "big-co"), -1); /* it could not run yet */
+    scene_enqueue_many(scene, "pro-co", 2);
+    scene_pass(scene, SECONDS(5));
+    (void)scene_enqueue_request(scene,
+                                &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .group = "batch"});
+    scene_pass(scene, SECONDS(3));
+    assert_int_equal(oldest_of(scene, "pro-co"), 8); /* of two lanes the older one counts */
+    json_t *page = NULL;
+    const struct list_options options = {.kind = LIST_WORKSPACES};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    size_t behind = 0;
+    size_t i;
+    const json_t *row;
+    json_array_foreach(json_object_get(page, "items"), i, row)
+    {
+        behind += json_is_integer(json_object_get(row, "oldest_pending_age_us"));
+    }
+    assert_int_equal(behind, 1);
+    json_decref(page);
+}
+
 static void a_workspace_takes_as_many_as_its_plan_allows(void **state)
 {
     struct scene *scene = *state;
@@ -360,6 +399,7 @@ static void places_of_an_earlier_count_are_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(usage_has_the_age_of_the_oldest_that_could_run),
         SCENE_TEST(a_workspace_takes_as_many_as_its_plan_allows),
         SCENE_TEST(a_new_store_has_no_limit),
         SCENE_TEST(an_own_limit_comes_before_that_of_the_plan),

@@ -85,6 +85,7 @@ def a_full_workspace_refuses_enqueues_in_sql(weir):
     assert other.good("SELECT code FROM weir.try_enqueue('acme', 'hello')") == 'queue_full'
     assert other.good("SELECT duplicate FROM weir.try_enqueue('acme', 'hello', idempotency_key => 'k')") == 't'
     assert session.good("SELECT pending, pending_max, max_pending FROM weir.usage('acme')") == '3|3|3'
+    assert session.good("SELECT oldest_pending_age_us BETWEEN 1 AND 600000000 FROM weir.usage('acme')") == 't'
     assert weir.good('store', 'check')
     session.close()
     other.close()

@@ -25,13 +25,29 @@ static void print_pending(struct table *table, struct output *output, const json
     }
 }
 
+/* How far the workspace is behind: the age of the oldest of the executions that it starts next. */
+static void print_oldest(struct table *table, const json_t *item)
+{
+    char age[DURATION_TEXT_MAX] = "-";
+    int64_t age_us = field_number(item, "oldest_pending_age_us", -1);
+    if (age_us >= 0) {
+        duration_format_short(age_us, age);
+    }
+    table_cell(table, age);
+}
+
 static void print_workspace_rows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
-        {.title = "WORKSPACE", .least = 9},          {.title = "PLAN", .least = 6},
-        {.title = "SLOTS", .align = COLUMN_RIGHT},   {.title = "PENDING", .align = COLUMN_RIGHT},
-        {.title = "WAITING", .align = COLUMN_RIGHT}, {.title = "DONE", .align = COLUMN_RIGHT},
-        {.title = "FAILED", .align = COLUMN_RIGHT},  {.title = "STATE"},
+        {.title = "WORKSPACE", .least = 9},
+        {.title = "PLAN", .least = 6},
+        {.title = "SLOTS", .align = COLUMN_RIGHT},
+        {.title = "PENDING", .align = COLUMN_RIGHT},
+        {.title = "OLDEST", .align = COLUMN_RIGHT},
+        {.title = "WAITING", .align = COLUMN_RIGHT},
+        {.title = "DONE", .align = COLUMN_RIGHT},
+        {.title = "FAILED", .align = COLUMN_RIGHT},
+        {.title = "STATE"},
     };
     struct table table;
     size_t i;
@@ -48,6 +64,7 @@ static void print_workspace_rows(struct output *output, const json_t *page, int6
         table_cell_format(&table, "%" PRId64 "/%" PRId64 "%s", used, most,
                           field_text(output, item, "max_concurrent") != NULL ? " own" : "");
         print_pending(&table, output, item);
+        print_oldest(&table, item);
         table_cell(&table, field_text(output, item, "waiting"));
         table_cell(&table, field_text(output, item, "completed"));
         table_cell(&table, field_text(output, item, "failed"));

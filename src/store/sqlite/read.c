@@ -197,15 +197,16 @@ static enum weir_status list_names(struct connection *connection, enum sqlite_qu
     return page_names(connection, statement, options, ret_page, error);
 }
 
-static enum weir_status list_workspace_names(struct connection *connection, const struct list_options *options,
-                                             json_t **ret_page, struct weir_error *error)
+static enum weir_status list_workspace_names(struct connection *connection, int64_t now_us,
+                                             const struct list_options *options, json_t **ret_page,
+                                             struct weir_error *error)
 {
     const char *from = NULL;
     char end[PREFIX_END_BYTES];
     reading_prefix_bounds(options, &from, end);
     sqlite3_stmt *statement =
-        connection_bind(connection, error, QUERY_LIST_WORKSPACES, "ttitt", options->name,
-                        options->cursor == NULL ? "" : options->cursor, (int64_t)options->limit + 1, from, end);
+        connection_bind(connection, error, QUERY_LIST_WORKSPACES, "ttitti", options->name,
+                        options->cursor == NULL ? "" : options->cursor, (int64_t)options->limit + 1, from, end, now_us);
     return page_names(connection, statement, options, ret_page, error);
 }
 
@@ -251,7 +252,7 @@ static enum weir_status list_kind(struct connection *connection, const struct li
     case LIST_ACTIONS:
         return list_history(connection, options, ret_page, error);
     case LIST_WORKSPACES:
-        return list_workspace_names(connection, options, ret_page, error);
+        return list_workspace_names(connection, now_us, options, ret_page, error);
     case LIST_PLANS:
         return list_names(connection, QUERY_LIST_PLANS, TIME_NEVER, options, ret_page, error);
     case LIST_WORKFLOWS:

@@ -119,13 +119,27 @@ SELECT params FROM :schema.all_params WHERE id = $1;
 
 -- Lists by name: $1 one name or NULL, $2 behind this cursor, $3 limit.
 -- $4 and $5: from this name on, and below that one.
+-- Only the lanes of the page are sought for their first items, of which the oldest gives the age.
 -- name: list_workspaces
-SELECT w.name, w.plan, coalesce(b.held, 0) AS slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused, w.pending_max,
+WITH page AS MATERIALIZED (
+    SELECT w.* FROM :schema.workspaces w
+    WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 AND w.name >= $4 AND w.name < $5 ORDER BY w.name LIMIT $3
+),
+b AS MATERIALIZED (
+    SELECT k.workspace_id, sum(k.held) AS held, sum(k.runnable + k.waiting) AS pending, sum(k.parked) AS parked,
+           sum(k.completed) AS completed, sum(k.failed) AS failed, sum(k.cancelled) AS cancelled,
+           min(CASE WHEN k.runnable > 0 THEN (
+               SELECT greatest(q.created_at, q.run_at, q.woken_at) FROM :schema.workflow_execution_queue q
+               WHERE q.lane_id = k.lane_id AND q.due_at IS NULL AND q.phase = 0 ORDER BY q.rank, q.id LIMIT 1) END) AS oldest_at
+    FROM :schema.lane_books k WHERE k.workspace_id IN (SELECT p.id FROM page p) GROUP BY k.workspace_id
+)
+SELECT w.name, w.plan, coalesce(b.held, 0)::bigint AS slots_used, w.slots_max, w.max_concurrent, w.weight, w.paused, w.pending_max,
        w.max_pending,
-       coalesce(b.runnable + b.waiting, 0) AS pending, coalesce(b.parked, 0) AS waiting, coalesce(b.completed, 0) AS completed,
-       coalesce(b.failed, 0) AS failed, coalesce(b.cancelled, 0) AS cancelled, :schema.rfc3339(w.created_at) AS created_at
-FROM :schema.workspaces w LEFT JOIN :schema.workspace_books b ON b.workspace_id = w.id
-WHERE ($1 IS NULL OR w.name = $1) AND w.name > $2 AND w.name >= $4 AND w.name < $5 ORDER BY w.name LIMIT $3;
+       coalesce(b.pending, 0)::bigint AS pending, coalesce(b.parked, 0)::bigint AS waiting,
+       coalesce(b.completed, 0)::bigint AS completed, coalesce(b.failed, 0)::bigint AS failed,
+       coalesce(b.cancelled, 0)::bigint AS cancelled, (SELECT :schema.store_time()) - b.oldest_at AS oldest_pending_age_us,
+       :schema.rfc3339(w.created_at) AS created_at
+FROM page w LEFT JOIN b ON b.workspace_id = w.id ORDER BY w.name;
 
 -- name: list_plans
 SELECT p.name, p.max_concurrent, p.max_pending, p.weight,

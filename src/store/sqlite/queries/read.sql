@@ -24,21 +24,28 @@ SELECT step, attempt, status, exit_code, error_code, error,
        (SELECT n.name FROM nodes n WHERE n.id = node_id) AS node, fence
 FROM workflow_node_attempts WHERE execution_id = ?1 ORDER BY step, attempt;
 
--- ?4 and ?5: from this name on, and below that one. The index begins at the later one of the cursor and ?4.
+-- ?4 and ?5: from this name on, and below that one. The index begins at the later one of the cursor and ?4. ?6 the store's time.
+-- Only the lanes of the page are sought for their first items, of which the oldest gives the age.
 -- name: list_workspaces
-WITH c AS MATERIALIZED (
-    SELECT workspace_id, sum(held) AS held, sum(runnable + waiting) AS pending, sum(completed) AS completed, sum(failed) AS failed,
-           sum(cancelled) AS cancelled, sum(parked) AS parked
-    FROM lane_counters GROUP BY workspace_id
+WITH page AS MATERIALIZED (
+    SELECT w.* FROM workspaces w
+    WHERE (?1 IS NULL OR w.name = ?1) AND w.name >= max(?2, ?4) AND w.name < ?5 AND +w.name > ?2 ORDER BY w.name LIMIT ?3
+),
+c AS MATERIALIZED (
+    SELECT k.workspace_id, sum(k.held) AS held, sum(k.runnable + k.waiting) AS pending, sum(k.completed) AS completed,
+           sum(k.failed) AS failed, sum(k.cancelled) AS cancelled, sum(k.parked) AS parked,
+           min(CASE WHEN k.runnable > 0 THEN (SELECT max(q.created_at, q.run_at, coalesce(q.woken_at, 0)) FROM workflow_execution_queue q
+                                              WHERE q.lane_id = k.lane_id AND q.phase = 0 ORDER BY q.rank, q.number LIMIT 1)
+               END) AS oldest_at
+    FROM lane_counters k WHERE k.workspace_id IN (SELECT p.id FROM page p) GROUP BY k.workspace_id
 )
 SELECT w.name AS name, w.plan AS plan, coalesce(c.held, 0) AS slots_used, w.slots_max AS slots_max,
        w.max_concurrent AS max_concurrent, w.weight AS weight, json(CASE w.paused WHEN 1 THEN 'true' ELSE 'false' END) AS paused,
        w.pending_max AS pending_max, w.max_pending AS max_pending,
        coalesce(c.pending, 0) AS pending, coalesce(c.parked, 0) AS waiting, coalesce(c.completed, 0) AS completed,
-       coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled,
+       coalesce(c.failed, 0) AS failed, coalesce(c.cancelled, 0) AS cancelled, ?6 - c.oldest_at AS oldest_pending_age_us,
        strftime('%Y-%m-%dT%H:%M:%S', w.created_at / 1000000, 'unixepoch') || printf('.%06dZ', w.created_at % 1000000) AS created_at
-FROM workspaces w LEFT JOIN c ON c.workspace_id = w.id
-WHERE (?1 IS NULL OR w.name = ?1) AND w.name >= max(?2, ?4) AND w.name < ?5 AND +w.name > ?2 ORDER BY w.name LIMIT ?3;
+FROM page w LEFT JOIN c ON c.workspace_id = w.id ORDER BY w.name;
 
 -- name: list_plans
 SELECT name, max_concurrent, max_pending, weight, (SELECT count(*) FROM workspaces w WHERE w.plan = p.name) AS workspace_count
