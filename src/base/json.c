@@ -107,6 +107,20 @@ enum weir_status json_read_below(const char *bytes, size_t length, int levels, j
     return WEIR_OK;
 }
 
+bool json_has_large_number(const char *bytes, size_t length)
+{
+    json_error_t native = {.text = ""};
+    bool ran_out = false;
+    bool is_deep = false;
+    if (find_too_much(bytes, length, JSON_DEPTH_MAX, &is_deep) < length) {
+        return false;
+    }
+    json_t *value = json_load_bytes(bytes, length, JSON_DECODE_ANY, &native, &ran_out);
+    bool is_read = value != NULL;
+    json_decref(value);
+    return !is_read && !ran_out && json_error_code(&native) == json_error_numeric_overflow;
+}
+
 struct dump {
     struct text *to;
     enum weir_status status; /* of the first piece that did not fit: jansson ignores the failure of some */

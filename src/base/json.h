@@ -28,6 +28,8 @@ WEIR_MUST_CHECK enum weir_status json_read(const char *bytes, size_t length, jso
  * levels around it, and has fewer of its own. */
 WEIR_MUST_CHECK enum weir_status json_read_below(const char *bytes, size_t length, int levels, json_t **ret_value,
                                                  struct weir_error *error);
+/* True for a text that json_read() refuses because a number before its first fault fits neither 64 bits nor a double. */
+bool json_has_large_number(const char *bytes, size_t length);
 /* As json_loadb() and json_loads(), but a refused allocation never ends the process: they return NULL then, and
  * *ret_ran_out is set. Everything in the program parses by these. */
 WEIR_MUST_CHECK json_t *json_load_bytes(const char *bytes, size_t length, size_t flags, json_error_t *ret_error,

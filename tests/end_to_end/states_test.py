@@ -166,7 +166,10 @@ def a_person_moves_what_waits_for_one(weir):
     assert_error(weir.run('update', id, '--state', 'nowhere'), 2, 'invalid_argument', 'its states are: ')
     assert_error(weir.run('update', id, '--var', 'n=x'), 2, 'invalid_argument', 'must be of the type integer')
     for text in ('99999999999999999999', '-99999999999999999999', '1e999'):
-        assert_error(weir.run('update', id, '--var', f'n={text}'), 2, 'invalid_argument', 'a number that is too large')
+        assert_error(weir.run('update', id, '--var', f'n={text}'), 2, 'invalid_argument', 'number that is too large')
+    for text in ('[1, 99999999999999999999]', ' {"a": [1e999]}'):
+        assert_error(weir.run('update', id, '--var', f'data={text}'), 2, 'invalid_argument', 'number that is too large')
+    weir.good('update', id, '--var', 'data=99999999999999999999 apples', '-n', '-q')  # a text
     weir.good('update', id, '--var', 'data=007', '--var', 'n=9223372036854775807', '-n', '-q')
     weir.good('update', id, '--state', 'count', '--var', 'n=3', '--reason', 'paid by phone', '-q')
     _await(weir, id, lambda row: row['waiting_for'] == 'signal', 'the wait')

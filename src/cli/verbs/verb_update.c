@@ -43,9 +43,16 @@ static bool is_number_text(const char *text)
     return at[0] == '\0';
 }
 
+/* A list or an object with such a number in it. As a text it would be stored as what it was not meant to be. */
+static bool has_large_number(const char *text)
+{
+    const char *at = text + strspn(text, " \t\r\n");
+    return (at[0] == '[' || at[0] == '{') && json_has_large_number(text, strlen(text));
+}
+
 static enum weir_status refuse_number(const char *pair, struct weir_error *error)
 {
-    error_set(error, WEIR_INVALID_ARGUMENT, "--var \"%.80s\" is a number that is too large", pair);
+    error_set(error, WEIR_INVALID_ARGUMENT, "--var \"%.80s\" has a number that is too large", pair);
     error_hint(error, "an integer has at most 64 bits; as a text it stands in quotes: --var 'NAME=\"%.60s\"'",
                strchr(pair, '=') + 1);
     return WEIR_INVALID_ARGUMENT;
@@ -71,7 +78,8 @@ static enum weir_status read_variable_flags(const struct invocation *invocation,
             status = error_set(error, WEIR_INVALID_ARGUMENT, "the variable %s is given twice", name);
         } else if (json_object_set_new(object, name, value_of(equals + 1)) != 0) {
             status = error_set(error, WEIR_INVALID_ARGUMENT, "--var \"%.80s\" is not UTF-8", pairs[i]);
-        } else if (json_is_string(json_object_get(object, name)) && is_number_text(equals + 1)) {
+        } else if (json_is_string(json_object_get(object, name)) &&
+                   (is_number_text(equals + 1) || has_large_number(equals + 1))) {
             status = refuse_number(pairs[i], error);
         }
     }
