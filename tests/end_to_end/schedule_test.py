@@ -422,6 +422,16 @@ def the_next_times_need_no_store_for_an_expression(weir):
     assert all(line.endswith('Z') for line in lines), lines
 
 
+def an_expression_in_place_of_a_name_is_judged_as_one(weir):
+    for words in (('--cron', '61 * * * *'), ('61 * * * *',)):
+        assert_error(weir.run('schedule', 'next', *words), 2, 'invalid_argument', 'the minute "61" of the cron expression')
+    for word in ('0 0 31 2 *', '* * *', '@hourli'):
+        assert_error(weir.run('schedule', 'next', word), 2, 'invalid_argument', word)
+    for word in ('@hourly', '30 4 * * mon'):
+        refused = weir.run('schedule', 'next', word, code=2)
+        assert f"--cron '{word}'" in refused.err, refused
+
+
 def the_times_of_changed_clocks_are_those_of_the_document(weir):
     document = pathlib.Path(__file__).parents[2] / 'docs/schedules.md'
     rows = [[cell.strip() for cell in line.split('|')[1:-1]] for line in document.read_text(encoding='utf-8').splitlines()

@@ -608,11 +608,28 @@ static enum weir_status print_next(struct invocation *invocation, struct store *
     return status;
 }
 
+/* An expression in place of a name: the answer is its fault, or the flag for it. */
+static enum weir_status refuse_expression(struct invocation *invocation, const char *cron, struct weir_error *error)
+{
+    const struct recurrence_text when = {.cron = cron};
+    json_t *times = NULL;
+    enum weir_status status = schedule_next_times(&when, clock_wall(clock_system()), 1, &times, error);
+    json_decref(times);
+    return status == WEIR_OK
+               ? invocation_usage_error(invocation, error, "\"%s\" is an expression; give it with the flag: --cron '%s'",
+                                        cron, cron)
+               : status;
+}
+
 enum weir_status verb_schedule_next(struct invocation *invocation, struct weir_error *error)
 {
     static const char *const of_expression[] = {"zone", "from", "until"};
     bool has_times = invocation_has(invocation, "cron") || invocation_has(invocation, "every");
-    if (has_times == (invocation_argument(invocation, 0) != NULL)) {
+    const char *name = invocation_argument(invocation, 0);
+    if (!has_times && name != NULL && (name[0] == '@' || strchr(name, ' ') != NULL)) {
+        return refuse_expression(invocation, name, error);
+    }
+    if (has_times == (name != NULL)) {
         return invocation_usage_error(invocation, error, "`weir schedule next` needs a NAME, or --cron or --every");
     }
     if (!has_times) {
