@@ -33,11 +33,22 @@ static void assert_outcome(struct scene *scene, const struct claimed_item *paren
     json_decref(data);
 }
 
+/* Of the children of the only step of the parent. */
+static json_int_t adopted_of(struct scene *scene, const struct claimed_item *parent)
+{
+    json_t *shown = NULL;
+    scene_ok(scene, store_show(scene->store, parent->id, &shown, &scene->error));
+    json_int_t adopted = json_number_at(json_array_get(json_object_get(shown, "children"), 0), "adopted");
+    json_decref(shown);
+    return adopted;
+}
+
 static void a_new_key_goes_to_the_child(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item parent = begin(scene, &of_one_key);
     assert_int_equal(advance(scene).started, 1);
+    assert_int_equal(adopted_of(scene, &parent), 0);
     struct enqueue_request request = request_of("k");
     request.params = "{\"n\":0}";
     request.params_length = 7;
@@ -54,6 +65,7 @@ static void a_known_key_is_waited_for(void **state)
     struct claimed_item parent = begin(scene, &of_one_key);
     enqueue_keyed(scene, "k", id);
     assert_int_equal(advance(scene).settled, 0);
+    assert_int_equal(adopted_of(scene, &parent), 1);
     assert_int_equal(pending(scene), 1);
     assert_string_equal(scene_status_of(scene, parent.id), "WAITING");
     end_children(scene, 1, RECORD_COMPLETED);

@@ -117,7 +117,7 @@ def a_parent_waits_as_long_as_its_child(weir):
     why = weir.good('why', id).out
     assert f'0 of 1 have ended; the first open one is {child}: a step of it waits for a signal' in why, why
     assert shown['children'] == [{'step': 'go', 'workflow': 'child', 'count': 1, 'not_started': 0, 'open': 1,
-                                  'completed': 0, 'not_completed': 0, 'leaves': False}], shown
+                                  'completed': 0, 'not_completed': 0, 'adopted': 0, 'leaves': False}], shown
     assert shown['children'][0]['leaves'] is False
     assert [step['signal'] for step in shown['steps']] == [None] and shown['parent'] is None, shown
     assert weir.show(child)['parent'] == {'id': id, 'step': 'go', 'index': 0}
@@ -141,6 +141,9 @@ def a_key_joins_the_execution_of_a_program(weir):
     for id in parents:
         _await(weir, id, 'WAITING')
         wait_for('the child to be adopted', lambda id=id: weir.items('list', '--where', f'parent={id}'), pause=SHORT)
+    assert weir.show(parents[1])['children'][0]['adopted'] == 1
+    (row,) = [line for line in weir.good('show', parents[1]).out.splitlines() if 'ADOPTED' in line]
+    assert row.endswith('ADOPTED'), row
     weir.good('cancel', parents[0], '-q')
     assert weir.show(child)['parent'] is None and _children(weir) == [child]
     weir.good('signal', child, 'go', '-q')
@@ -149,6 +152,8 @@ def a_key_joins_the_execution_of_a_program(weir):
     later = _told(weir.ended(_run(weir, 'keyed', name='ada')))
     assert later == told and _children(weir) == [child], later
     own = _told(weir.ended(_run(weir, 'keyed', name='bob')))
+    keyed = weir.items('list', '--where', 'workflow=keyed')
+    assert [weir.show(row['id'])['children'][0]['adopted'] for row in keyed] == [0, 1, 1, 1]
     assert own['output'] == 'bob' and weir.show(own['id'])['idempotency_key'] == 'child-bob', own
     _no_problems(weir)
 

@@ -187,8 +187,9 @@ static void print_children(struct output *output, const json_t *children)
         {.title = "START STEP", .least = 10},         {.title = "WORKFLOW", .least = 8},
         {.title = "CHILDREN", .align = COLUMN_RIGHT}, {.title = "NOT STARTED", .align = COLUMN_RIGHT},
         {.title = "OPEN", .align = COLUMN_RIGHT},     {.title = "COMPLETED", .align = COLUMN_RIGHT},
-        {.title = "OTHERS", .align = COLUMN_RIGHT}};
-    static const char *const keys[] = {"step", "workflow", "count", "not_started", "open", "completed", "not_completed"};
+        {.title = "OTHERS", .align = COLUMN_RIGHT},   {.title = "ADOPTED", .align = COLUMN_RIGHT}};
+    static const char *const keys[] = {"step", "workflow",  "count",         "not_started",
+                                       "open", "completed", "not_completed", "adopted"};
     _Static_assert(sizeof keys / sizeof keys[0] == sizeof columns / sizeof columns[0], "a key for each column");
     print_show_rows(output, columns, keys, sizeof keys / sizeof keys[0], children);
 }

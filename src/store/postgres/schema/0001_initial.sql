@@ -345,6 +345,7 @@ CREATE TABLE :schema.children (
 ) WITH (fillfactor = 50); -- the start and the end of a child stay on its page, without entries of three indexes
 CREATE INDEX children_by_id ON :schema.children (child_id);
 CREATE INDEX children_of_parent ON :schema.children (parent_id, child_id);
+CREATE INDEX children_adopted ON :schema.children (parent_id, step) WHERE is_adopted; -- counted for people
 
 -- The outbox of children: what has happened to a start step since it was looked at last. position: this child has ended; NULL: the step is
 -- new, can go on, or its parent has ended or was purged.

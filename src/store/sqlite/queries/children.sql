@@ -172,10 +172,12 @@ DELETE FROM children WHERE parent_id = ?1 AND step = ?2;
 -- name: delete_child_step
 DELETE FROM child_steps WHERE parent_id = ?1 AND step = ?2;
 
--- The children of each step by their ends, for people.
+-- The children of each step by their ends, for people. adopted: those that were there before, and have the key. Index: children_adopted.
 -- name: read_child_rows
 SELECT s.step, s.workflow, s.count, s.started - s.ended AS open, s.count - s.started AS not_started, s.completed,
-       s.ended - s.completed AS not_completed, CASE WHEN s.leaves <> 0 THEN 'true' ELSE 'false' END AS leaves
+       s.ended - s.completed AS not_completed,
+       (SELECT count(*) FROM children c WHERE c.parent_id = s.parent_id AND c.step = s.step AND c.is_adopted) AS adopted,
+       CASE WHEN s.leaves <> 0 THEN 'true' ELSE 'false' END AS leaves
 FROM child_steps s WHERE s.parent_id = ?1 AND s.count IS NOT NULL ORDER BY s.step;
 
 -- The parent that has started a child, at most one.

@@ -289,6 +289,7 @@ CREATE TABLE children (
 ) WITHOUT ROWID;
 CREATE INDEX children_by_id ON children (child_id);
 CREATE INDEX children_of_parent ON children (parent_id, child_id);
+CREATE INDEX children_adopted ON children (parent_id, step) WHERE is_adopted; -- counted for people
 
 -- The outbox of children: what has happened to a start step since it was looked at last. position: this child has ended; NULL: the step is
 -- new, can go on, or its parent has ended or was purged.
