@@ -29,7 +29,7 @@ OBJECTS = {
             ' output? variables~? signal~?',
     'Attempt': 'step attempt status exit_code? error_code? error? started_at? finished_at? node? fence?',
     'Signal': 'seq name data? key? sent_at actor? step? consumed_at?',
-    'ChildStep': 'step workflow count not_started open completed not_completed leaves',
+    'ChildStep': 'step workflow count not_started open completed not_completed adopted leaves',
     'Parent': 'id step index',
     'Event': 'execution_id at event node? fence? actor? reason? detail? attempt?',
     'Problem': 'type title status detail code request_id hint~ errors~ execution_status~? allowed_actions~',
@@ -84,7 +84,7 @@ OBJECTS = {
     'FailureGroup': 'error_code? workflow? workspace? count first_at last_at sample_id sample_error?',
     'FailurePage': 'items[]:FailureGroup executions_read is_whole',
     'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending_max max_pending? pending waiting'
-                 ' completed failed cancelled created_at',
+                 ' completed failed cancelled oldest_pending_age_us? created_at',
     'WorkspaceChange': 'plan~ max_concurrent~? max_pending~? paused~',
     'WorkspaceDeletion': 'name failed erased',
     'WorkspaceErasure': 'name erased',

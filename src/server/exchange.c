@@ -248,6 +248,14 @@ static bool refuse_host(struct exchange *exchange)
                   "without a token this listener answers only to the names of this machine for itself");
 }
 
+/* The memory of a connection has room for the head of the answer as well, so the library takes longer heads. */
+static bool is_too_long(const struct exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    return info != NULL && info->header_size > HTTP_HEAD_BYTES_MAX;
+}
+
 /* The order of the checks: first whether the bytes can be trusted, then what they ask for. */
 bool exchange_read_head(struct exchange *exchange, const char *method, const char *version)
 {
@@ -261,6 +269,10 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     exchange->ends_connection = status != 0 || reader.head.content_length > 0;
     if (status != 0) {
         return refuse(exchange, status, status == 411 ? "length_required" : "invalid_request", reason);
+    }
+    if (is_too_long(exchange)) {
+        exchange->ends_connection = true;
+        return refuse(exchange, 431, "head_too_large", "the line and the fields of the request have more than 16 KiB");
     }
     if (!request->is_whole) {
         return refuse(exchange, 503, "out_of_memory", "there is no memory for the request");

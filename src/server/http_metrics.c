@@ -17,7 +17,7 @@
 
 /* In the order of the columns; a status beside these is counted as the last one of its hundred. */
 static const int statuses[] = {0,   200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 409,
-                               410, 412, 413, 415, 421, 422, 429, 500, 501, 503, 504};
+                               410, 412, 413, 415, 421, 422, 429, 431, 500, 501, 503, 504};
 enum { STATUS_COUNT = sizeof statuses / sizeof statuses[0] };
 _Static_assert((int)STATUS_COUNT <= (int)HTTP_METRICS_STATUSES_MAX, "a column for each status");
 

@@ -55,6 +55,8 @@ static const struct problem_kind problems[] = {
 {"queue_full", 429, "The workspace has as many waiting executions as its plan allows, or the node has too many workers.",
  "Wait, then repeat."},
 {"rate_limited", 429, "The token, or the address, has sent too many requests.", "Wait for Retry-After seconds."},
+{"head_too_large", 431, "The line and the fields of the request have more than 16 KiB.",
+ "Send fewer fields, and a longer filter in the body of POST /v1/bulk."},
 {"failed", 500, "The call failed.", "Look at detail."},
 {"system_error", 500, "The system of the server refused a call.", "Look at detail, and at the log of the node."},
 {"misuse", 500, "The server called itself wrongly, which is a defect.", "Report it with the request_id."},

@@ -181,6 +181,7 @@ static const char *title_of(int status)
                   {421, "Misdirected Request"},
                   {422, "Unprocessable Content"},
                   {429, "Too Many Requests"},
+                  {431, "Request Header Fields Too Large"},
                   {503, "Service Unavailable"},
                   {504, "Gateway Timeout"},
                   {505, "HTTP Version Not Supported"}};

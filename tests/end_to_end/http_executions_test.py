@@ -101,6 +101,42 @@ def a_full_workspace_takes_more_and_the_reason_is_named(weir):
     listener.stop()
 
 
+def a_key_in_quotation_marks_is_the_same_key(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    path = '/v1/workspaces/acme/executions'
+    body = {'workflow': 'hello'}
+    for plain, quoted in (('ada-1', '"ada-1"'), ('a b', '"a b"'), ('a"b\\\\c', r'"a\"b\\\\c"')):
+        first = listener.ask(path, 'POST', body=body, idempotency_key=quoted)
+        again = listener.ask(path, 'POST', body=body, idempotency_key=plain)
+        assert (first.status, again.status) == (202, 200) and first.json()['id'] == again.json()['id'], (quoted, again)
+        both = listener.ask(path, 'POST', body={**body, 'idempotency_key': plain}, idempotency_key=quoted)
+        assert both.status == 200, both
+        assert weir.show(first.json()['id'])['idempotency_key'] == plain
+    for fault in ('"ada', '"', '"a"b', '"a"; b=1', r'"a\"', r'"a\b"', '""'):
+        problem(listener.ask(path, 'POST', body=body, idempotency_key=fault), 400, 'invalid_argument')
+    assert len(weir.items('list', '-w', 'acme')) == 3
+    listener.stop()
+
+
+def a_head_has_16_kib_at_most(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+
+    def ask(size):
+        head = b'GET /livez HTTP/1.1\r\nHost: localhost\r\nX-Fill: %s\r\n\r\n'
+        with listener.connect() as connection:
+            connection.sendall(head % (b'a' * (size - len(head) + 2)))
+            answer = read_answer(connection)
+            return answer, answer.status != 200 and is_closed(connection)
+
+    assert ask(16 * 1024)[0].status == 200
+    answer, closed = ask(16 * 1024 + 1)
+    assert 'bulk' in problem(answer, 431, 'head_too_large')['hint'] and closed, answer
+    assert ask(40 * 1024)[0].status in (414, 431)
+    listener.stop()
+
+
 def what_cannot_be_answered_says_why(weir):
     weir.make_store()
     listener = Listener(weir).ready()
@@ -196,6 +232,10 @@ def a_batch_is_one_transaction_with_a_result_for_each_item(weir):
     lines = '\n\n'.join(json.dumps(item) for item in (items[0], items[2])) + '\n'
     answer = listener.ask('/v1/executions:batch', 'POST', body=lines.encode(), content_type='application/x-ndjson')
     assert (answer.status, answer.json()['duplicates'], answer.json()['enqueued']) == (200, 2, 0), answer
+    answer = listener.ask('/v1/executions:batch', 'POST', body={'items': [items[1], items[4]]})  # all are refused
+    body = answer.json()
+    assert (answer.status, body['enqueued'], body['refused']) == (202, 0, 2), answer
+    assert [row['status'] for row in body['items']] == [404, 400], body
     many = {'items': [{'workspace': 'tiny', 'workflow': 'hello'}] * 1000}
     answer = listener.ask('/v1/executions:batch', 'POST', body=many)
     assert answer.status == 202 and len({row['id'] for row in answer.json()['items']}) == 1000, answer.status
