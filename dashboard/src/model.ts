@@ -152,6 +152,7 @@ export interface ChildrenOfStep {
   open: number;
   completed: number;
   not_completed: number;
+  adopted: number;
 }
 
 export interface SlotHolder {
@@ -220,6 +221,7 @@ export interface Workspace {
   completed: number;
   failed: number;
   cancelled: number;
+  oldest_pending_age_us: number | null;
   created_at: string;
 }
 

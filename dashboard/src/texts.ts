@@ -327,6 +327,7 @@ export const texts = {
       open: number;
       not_started: number;
       not_completed: number;
+      adopted: number;
     }) =>
       [
         `${of.step}: ${one(of.count, 'child', 'children')}`,
@@ -335,6 +336,7 @@ export const texts = {
           [of.open, 'open'] as const,
           [of.not_started, 'not started'] as const,
           [of.not_completed, 'failed, cancelled or lost'] as const,
+          [of.adopted, 'adopted by their key'] as const,
         ].flatMap(([count, state]) => (count > 0 ? [`${count.toLocaleString('en')} ${state}`] : [])),
       ].join(', '),
     childOf: (step: string, index: number) => `step ${step}, child ${index.toLocaleString('en')}`,

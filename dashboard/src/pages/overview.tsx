@@ -206,7 +206,6 @@ const pressureOf = (row: Workspace | WorkspaceUse): number => row.pending / Math
 
 export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] }) {
   const most = Math.max(...rows.map(pressureOf)) || 1;
-  const age = (row: Workspace | WorkspaceUse) => ('oldest_pending_age_us' in row ? row.oldest_pending_age_us : null);
   return (
     <Table
       label={texts.overview.slots}
@@ -243,19 +242,13 @@ export function WorkspaceTable({ rows }: { rows: (Workspace | WorkspaceUse)[] })
             </a>
           ),
         },
-        ...(rows.some((row) => age(row) !== null)
-          ? [
-              {
-                title: texts.column.oldest,
-                kind: 'number' as const,
-                from: 'medium' as const,
-                cell: (row: Workspace | WorkspaceUse) => {
-                  const oldest = age(row);
-                  return oldest === null ? <span class="quiet">{texts.none}</span> : coarse(oldest / 1e6);
-                },
-              },
-            ]
-          : []),
+        {
+          title: texts.column.oldest,
+          kind: 'number',
+          from: 'medium',
+          cell: ({ oldest_pending_age_us: oldest }) =>
+            oldest === null ? <span class="quiet">{texts.none}</span> : coarse(oldest / 1e6),
+        },
         {
           title: texts.column.failed,
           kind: 'number',

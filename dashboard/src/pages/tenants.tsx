@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { ask, hasAllWorkspaces, may, segment, session, withQuery } from '../api.ts';
-import { count } from '../format.ts';
+import { coarse, count } from '../format.ts';
 import { useRead } from '../live.ts';
 import type { Page, Plan, Workspace, WorkspaceHistoryPoint } from '../model.ts';
 import { Command, Empty, Loaded, Panel, Time } from '../parts/basics.tsx';
@@ -86,6 +86,9 @@ export function OneWorkspace({ name }: { name: string }) {
               <a href={where({ workspace: name, status: 'PENDING' })}>
                 {count(row.pending)} {texts.overview.pending}
               </a>
+              {row.oldest_pending_age_us !== null && (
+                <span>{texts.overview.oldest(coarse(row.oldest_pending_age_us / 1e6))}</span>
+              )}
               <a href={where({ workspace: name, status: 'FAILED' })}>
                 {count(row.failed)} {texts.overview.failed}
               </a>
