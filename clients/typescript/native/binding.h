@@ -1,13 +1,15 @@
 /* Shared by the files of the addon.
  *
  * The addon gives JavaScript the public interface weir/weir.h, one to one, as functions of a module. The package's modules
- * in src/ add all convenience. JavaScript holds stores, nodes and calls as externals; each begins with its kind.
+ * in src/ add all convenience. JavaScript holds stores and nodes as externals, each of which begins with its kind, and
+ * calls as numbers.
  *
  * value.c    JavaScript values from and to C
  * task.c     a blocking call of the library in a thread of libuv's pool, and its promise
  * store.c    stores and their calls
  * lists.c    lists, and acts on all executions that meet conditions
  * node.c     nodes, and the delivery of their calls to the event loop
+ * handles.c  the numbers of calls
  * module.c   the table of functions
  */
 #ifndef WEIR_CLIENTS_TYPESCRIPT_NATIVE_BINDING_H
@@ -21,7 +23,7 @@
 
 #include "weir/weir.h"
 
-enum object_kind { OBJECT_NONE, OBJECT_STORE = 0x57e1, OBJECT_NODE, OBJECT_CALL };
+enum object_kind { OBJECT_NONE, OBJECT_STORE = 0x57e1, OBJECT_NODE };
 
 /* --- value.c --- */
 
@@ -40,6 +42,8 @@ void free_arguments(struct argument *arguments, size_t count);
 /* The object behind an external, or NULL with a TypeError. */
 void *read_object(napi_env env, napi_value value, enum object_kind kind);
 napi_value make_text(napi_env env, const char *text);
+/* The same for text that is ASCII. */
+napi_value make_ascii(napi_env env, const char *text);
 napi_value make_number(napi_env env, int64_t number);
 napi_value make_boolean(napi_env env, bool value);
 napi_value make_null(napi_env env);
@@ -119,6 +123,20 @@ napi_value create_store(napi_env env, napi_callback_info info);
 
 extern const struct method list_methods[];
 extern const size_t list_method_count;
+
+/* --- handles.c --- */
+
+struct call;
+struct handle_table;
+
+/* Makes the table of an environment. False: a TypeError is pending. */
+bool handles_open(napi_env env);
+struct handle_table *handles_of(napi_env env);
+/* A handle of the call, or 0: memory is short. */
+int64_t handles_add(struct handle_table *table, struct call *call);
+/* The call of a handle; NULL: it has ended, or a TypeError is pending. */
+struct call *handles_find(napi_env env, napi_value handle);
+void handles_end(struct handle_table *table, int64_t handle);
 
 /* --- node.c --- */
 

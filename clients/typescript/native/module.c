@@ -1,7 +1,7 @@
 /* The addon's entry: a table of functions becomes the exports of the module.
  *
  * The addon has no global state, so that each worker thread of Node may load it: stores, nodes and calls belong to the
- * thread that made them, and an external of one thread cannot reach another.
+ * thread that made them. An external of one thread cannot reach another, and each thread has its own table of calls.
  */
 #include "binding.h"
 
@@ -43,6 +43,9 @@ NAPI_MODULE_INIT()
                      {"abandonCalls", abandon_calls},
                      {"log", log_call},
                      {"secret", get_secret}};
+    if (!handles_open(env)) {
+        return NULL;
+    }
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         add_function(env, exports, functions[i].name, functions[i].callback, NULL);
     }

@@ -5,13 +5,13 @@
  *    node and queues it for the event loop. The first entry of the queue wakes the loop, because a wake-up costs more than
  *    an entry.
  * 2. deliver_set(), in the event loop, takes a set of entries: the microtasks of all of them run after the last one.
- *    deliver_call() registers the cancel function and gives the call to JavaScript as an external.
+ *    deliver_call() registers the cancel function, and gives JavaScript a handle of the call (handles.c).
  * 3. JavaScript answers with answer_done(), answer_retry() or answer_fail(). take_call() removes the call from the list;
- *    the one that gets it there may answer, so that there is one answer at most.
+ *    the one that gets it there may answer, so that there is one answer at most. Its handle ends with it.
  * 4. The library reports a cancellation in a thread of its own. post_cancel() queues it for the event loop.
  *
- * Memory: `users` of a call counts the list, the deliveries that are queued, and the external. The list's share ends after
- * the answer, because the library may call post_cancel() until the answer has returned.
+ * Memory: `users` of a call counts the list and the deliveries that are queued. The list's share ends after the answer,
+ * because the library may call post_cancel() until the answer has returned.
  *
  * A wake-up may come after the node was freed, then without an environment: it must not use the node.
  *
@@ -48,11 +48,11 @@ struct node {
     size_t handler_count;
     char language[48]; /* "node 20.1.0" */
     napi_threadsafe_function deliver;
-    pthread_mutex_t lock; /* for all below */
-    bool is_ending;       /* nothing is delivered any more */
-    struct call *first;   /* open calls */
-    int64_t call_count;
-    struct delivery *queue; /* the oldest entry */
+    struct handle_table *handles; /* of the environment */
+    pthread_mutex_t lock;         /* for all below */
+    bool is_ending;               /* nothing is delivered any more */
+    struct call *first;           /* open calls */
+    struct delivery *queue;       /* the oldest entry */
     struct delivery **queue_end;
     bool is_woken; /* a wake-up is under way */
 };
@@ -65,12 +65,11 @@ struct delivery {
 };
 
 struct call {
-    enum object_kind kind;
     struct weir_call *call; /* NULL: answered */
     struct node *node;      /* valid while `call` is not NULL */
     struct call *previous;
     struct call *next;
-    int64_t number; /* JavaScript's key for it */
+    int64_t handle; /* 0 = it has none; only the event loop's thread sets it */
     uint32_t handler;
     atomic_int users;
     struct delivery start;
@@ -86,7 +85,7 @@ static void release_call(struct call *call)
     }
 }
 
-/* The right to answer the call, or NULL when it has been answered. */
+/* The right to answer the call, or NULL when it has been answered. One with a handle: only in the event loop's thread. */
 static struct weir_call *take_call(struct call *call)
 {
     struct node *node = call->node;
@@ -104,6 +103,10 @@ static struct weir_call *take_call(struct call *call)
         }
     }
     (void)pthread_mutex_unlock(&node->lock);
+    if (taken != NULL && call->handle != 0) {
+        handles_end(node->handles, call->handle);
+        call->handle = 0;
+    }
     return taken;
 }
 
@@ -173,13 +176,12 @@ static void run_handler(struct weir_call *weir_call, void *context)
         weir_retry(weir_call, "out_of_memory", "the worker has no memory for the call");
         return;
     }
-    *call = (struct call){.kind = OBJECT_CALL, .call = weir_call, .node = node, .handler = handler->index};
+    *call = (struct call){.call = weir_call, .node = node, .handler = handler->index};
     call->start.call = call;
     call->cancel = (struct delivery){.call = call, .is_cancel = true};
     atomic_init(&call->users, 2); /* the list, and this function */
     weir_call_defer(weir_call);
     (void)pthread_mutex_lock(&node->lock);
-    call->number = ++node->call_count;
     call->next = node->first;
     if (node->first != NULL) {
         node->first->previous = call;
@@ -193,44 +195,42 @@ static void run_handler(struct weir_call *weir_call, void *context)
     release_call(call);
 }
 
-static void collect_call(napi_env env, void *data, void *unused)
+/* deliver(handle, handler, executionId, workspace, step, attempt, fence, input, traceparent) of a new call. */
+static bool deliver_start(napi_env env, napi_value function, napi_value receiver, struct call *call)
 {
-    (void)env;
-    (void)unused;
-    release_call(data);
-}
-
-/* deliver(number, handle, handler, executionId, workspace, step, attempt, fence, input, traceparent), or deliver(number) of
- * a cancellation. The external takes over the delivery's share of the call. False: an exception is pending. */
-static bool deliver_call(napi_env env, napi_value function, napi_value receiver, const struct delivery *delivery)
-{
-    struct call *call = delivery->call;
-    napi_value values[10] = {NULL};
-    if (call->call == NULL) {
-        release_call(call);
-        return true;
-    }
-    values[0] = make_number(env, call->number);
-    if (delivery->is_cancel) {
-        release_call(call);
-        return napi_call_function(env, receiver, function, 1, values, NULL) == napi_ok;
-    }
-    if (napi_create_external(env, call, collect_call, NULL, &values[1]) != napi_ok) {
+    napi_value values[9] = {NULL};
+    call->handle = handles_add(call->node->handles, call);
+    if (call->handle == 0) {
         (void)give_back_call(call, "the worker has no memory for the call");
-        release_call(call);
         return true;
     }
     weir_call_on_cancel(call->call, post_cancel, call);
-    values[2] = make_number(env, call->handler);
-    values[3] = make_text(env, weir_call_execution_id(call->call));
-    values[4] = make_text(env, weir_call_workspace(call->call));
-    values[5] = make_text(env, weir_call_step(call->call));
-    values[6] = make_number(env, weir_call_attempt(call->call));
-    values[7] = make_number(env, weir_call_fence(call->call));
-    values[8] = make_text(env, weir_call_input(call->call));
+    values[0] = make_number(env, call->handle);
+    values[1] = make_number(env, call->handler);
+    values[2] = make_ascii(env, weir_call_execution_id(call->call));
+    values[3] = make_ascii(env, weir_call_workspace(call->call));
+    values[4] = make_text(env, weir_call_step(call->call));
+    values[5] = make_number(env, weir_call_attempt(call->call));
+    values[6] = make_number(env, weir_call_fence(call->call));
+    values[7] = make_text(env, weir_call_input(call->call));
     const char *traceparent = weir_call_traceparent(call->call);
-    values[9] = traceparent == NULL ? make_null(env) : make_text(env, traceparent);
-    return napi_call_function(env, receiver, function, 10, values, NULL) == napi_ok;
+    values[8] = traceparent == NULL ? make_null(env) : make_ascii(env, traceparent);
+    return napi_call_function(env, receiver, function, 9, values, NULL) == napi_ok;
+}
+
+/* Gives JavaScript a new call, or, with deliver(handle), a cancellation. False: an exception is pending. */
+static bool deliver_call(napi_env env, napi_value function, napi_value receiver, const struct delivery *delivery)
+{
+    struct call *call = delivery->call;
+    bool is_fine = true;
+    if (call->call != NULL && delivery->is_cancel) {
+        napi_value handle = make_number(env, call->handle);
+        is_fine = napi_call_function(env, receiver, function, 1, &handle, NULL) == napi_ok;
+    } else if (call->call != NULL) {
+        is_fine = deliver_start(env, function, receiver, call);
+    }
+    release_call(call);
+    return is_fine;
 }
 
 /* The oldest entry, or NULL: the set is full, or the queue is empty. */
@@ -308,7 +308,7 @@ static bool read_answer(napi_env env, napi_callback_info info, const char *types
     if (napi_get_cb_info(env, info, &count, values, NULL, NULL) != napi_ok) {
         return false;
     }
-    *ret_call = read_object(env, values[0], OBJECT_CALL);
+    *ret_call = handles_find(env, values[0]);
     return *ret_call != NULL && (*ret_call)->call != NULL && read_arguments(env, values + 1, types, arguments);
 }
 
@@ -510,7 +510,7 @@ napi_value is_call_cancelled(napi_env env, napi_callback_info info)
     if (napi_get_cb_info(env, info, &count, &value, NULL, NULL) != napi_ok) {
         return NULL;
     }
-    const struct call *call = read_object(env, value, OBJECT_CALL);
+    const struct call *call = handles_find(env, value);
     return call == NULL || call->call == NULL ? make_null(env) : make_boolean(env, weir_call_cancelled(call->call));
 }
 
@@ -648,6 +648,7 @@ napi_value create_node(napi_env env, napi_callback_info info)
         return NULL;
     }
     node->kind = OBJECT_NODE;
+    node->handles = handles_of(env);
     node->queue_end = &node->queue;
     (void)pthread_mutex_init(&node->lock, NULL);
     node->store = read_object(env, values[0], OBJECT_STORE);

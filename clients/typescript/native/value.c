@@ -9,23 +9,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHORT_TEXT_SIZE = 128, UTF8_CHARACTER_MAX = 4 };
+
 void throw_type_error(napi_env env, const char *message)
 {
     (void)napi_throw_type_error(env, "ERR_INVALID_ARG_TYPE", message);
 }
 
+/* A short string is read in one pass: its length is known after that. */
 static bool read_text(napi_env env, napi_value value, struct argument *argument)
 {
+    char start[SHORT_TEXT_SIZE];
     size_t length = 0;
-    if (napi_get_value_string_utf8(env, value, NULL, 0, &length) != napi_ok) {
+    if (napi_get_value_string_utf8(env, value, start, sizeof start, &length) != napi_ok) {
         throw_type_error(env, "weir: an argument is not a string");
         return false;
     }
+    /* A character that does not fit ends it as well. */
+    bool is_whole = length + UTF8_CHARACTER_MAX < sizeof start;
+    if (!is_whole) {
+        (void)napi_get_value_string_utf8(env, value, NULL, 0, &length);
+    }
     char *text = malloc(length + 1);
-    if (text == NULL || napi_get_value_string_utf8(env, value, text, length + 1, &length) != napi_ok) {
+    if (text == NULL || (!is_whole && napi_get_value_string_utf8(env, value, text, length + 1, &length) != napi_ok)) {
         free(text);
         throw_type_error(env, "weir: there is no memory for an argument");
         return false;
+    }
+    if (is_whole) {
+        memcpy(text, start, length + 1);
     }
     if (memchr(text, '\0', length) != NULL) {
         free(text);
@@ -75,7 +87,7 @@ void *read_object(napi_env env, napi_value value, enum object_kind kind)
     void *object = NULL;
     if (napi_get_value_external(env, value, &object) != napi_ok || object == NULL ||
         *(const enum object_kind *)object != kind) {
-        throw_type_error(env, "weir: an argument is not a store, node or call of this package");
+        throw_type_error(env, "weir: an argument is not a store or node of this package");
         return NULL;
     }
     return object;
@@ -85,6 +97,13 @@ napi_value make_text(napi_env env, const char *text)
 {
     napi_value value = NULL;
     (void)napi_create_string_utf8(env, text != NULL ? text : "", NAPI_AUTO_LENGTH, &value);
+    return value;
+}
+
+napi_value make_ascii(napi_env env, const char *text)
+{
+    napi_value value = NULL;
+    (void)napi_create_string_latin1(env, text, NAPI_AUTO_LENGTH, &value);
     return value;
 }
 

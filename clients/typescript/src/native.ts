@@ -6,7 +6,10 @@ import { toError, WeirError } from './errors';
 
 export type StoreHandle = { readonly store: unique symbol };
 export type NodeHandle = { readonly node: unique symbol };
-export type CallHandle = { readonly call: unique symbol };
+/** A number for the addon: the low bits (HANDLE_PLACE_MASK) are its place, which a call shares with no other open one. */
+export type CallHandle = number & { readonly call: unique symbol };
+/** native/handles.c */
+export const HANDLE_PLACE_MASK = 0xfffff;
 /** workspace, workflow, params, key, group, priority, runAt in microseconds, id, traceparent, business key, labels as JSON */
 /** In the order of enum weir_key_mode. */
 export const KEY_MODES = ['once', 'replace', 'debounce', 'one_active'] as const;
@@ -31,13 +34,12 @@ export type RequestArguments = [
 export type ConditionRows = (string | number | null)[][];
 export type EventFunction = (level: number, name: string, message: string, ...fields: (string | number | null)[]) => void;
 /**
- * With the number alone it reports that the call is cancelled. With nothing it asks for deliverMore() in the next turn of the
+ * With the handle alone it reports that the call is cancelled. With nothing it asks for deliverMore() in the next turn of the
  * event loop.
  */
 export type DeliverFunction = (
-  number: number | undefined,
   handle: CallHandle | undefined,
-  handler: number,
+  handler: number | undefined,
   executionId: string,
   workspace: string,
   step: string,

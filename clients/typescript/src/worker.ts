@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AttemptLog, attach, detach, runInLog, STREAM_LOG, STREAM_STDERR } from './attempt_log';
 import { DefinitionError, StoreUnavailable, WeirError } from './errors';
 import { lineOf } from './log';
-import { type CallHandle, call, type DeliverFunction, type NodeHandle, native } from './native';
+import { type CallHandle, call, type DeliverFunction, HANDLE_PLACE_MASK, type NodeHandle, native } from './native';
 import { Cancelled, Fail, Outcome, Retry } from './outcome';
 import { hideSecrets, makeSecrets } from './secrets';
 import { StatesWorkflow } from './states';
@@ -67,6 +67,7 @@ interface Running {
   readonly context: CallContext;
   readonly log: AttemptLog;
   timer: NodeJS.Timeout | undefined;
+  isOpen: boolean;
 }
 
 class CallContext implements Context {
@@ -183,7 +184,9 @@ export class Worker {
   readonly #ofOtherGroups: readonly AnyWorkflow[];
   /** Of this program, but not of this worker. */
   readonly #leftOut: readonly AnyWorkflow[];
-  readonly #running = new Map<number, Running>();
+  /** Calls under way by the place of their handle: an array costs less for each call than a Map. */
+  readonly #running: (Running | undefined)[] = [];
+  #runningCount = 0;
   /** What the node calls, by the index of its handler. */
   #parts: readonly AnyWorkflow[] = [];
   #node: NodeHandle | undefined;
@@ -218,7 +221,7 @@ export class Worker {
 
   /** Executions that run in this process. */
   get running(): number {
-    return this.#running.size;
+    return this.#runningCount;
   }
 
   /** Publishes the workflows and begins to run them. */
@@ -242,11 +245,17 @@ export class Worker {
     }
     this.#parts = this.workflows.flatMap((workflow) => workflow.parts());
     const names = this.#parts.map((part) => part.name);
-    const deliver: DeliverFunction = (number, ...call) => {
-      if (number === undefined) {
+    const deliver: DeliverFunction = (handle, index, id, workspace, step, attempt, fence, input, traceparent) => {
+      if (handle === undefined) {
         setImmediate(() => native.deliverMore(node, deliver));
+      } else if (index === undefined) {
+        this.#cancel(handle);
       } else {
-        this.#deliver(number, ...call);
+        const workflow = this.#parts[index] as AnyWorkflow;
+        const { name, secrets } = workflow;
+        const context = new CallContext(handle, name, secrets, id, workspace, step, attempt, fence, traceparent);
+        const log = new AttemptLog((text, stream) => native.log(handle, clean(text) ?? '', stream));
+        this.#begin({ handle, workflow, context, log, timer: undefined, isOpen: true }, input);
       }
     };
     const node = native.createNode(await this.store.handle(), names, deliver);
@@ -378,9 +387,9 @@ export class Worker {
 
   async #stop(node: NodeHandle, graceUs: number): Promise<boolean> {
     this.#isStopping = true;
-    for (const [number, running] of this.#running) {
-      if (running.context.isCancelled) {
-        this.#abandonLater(number, running);
+    for (const running of this.#running) {
+      if (running?.context.isCancelled) {
+        this.#abandonLater(running);
       }
     }
     try {
@@ -389,40 +398,33 @@ export class Worker {
       native.abandonCalls(node); // what is left after a failed stop
       await call(native.closeNode(node));
       detach();
-      for (const running of this.#running.values()) {
-        clearTimeout(running.timer);
+      for (const running of this.#running) {
+        clearTimeout(running?.timer);
       }
     }
   }
 
-  /** Called by the addon for each call of a function, and for its cancellation. It must not throw. */
-  #deliver(
-    number: number,
-    handle?: CallHandle,
-    index = 0,
-    executionId = '',
-    workspace = '',
-    step = '',
-    attempt = 0,
-    fence = 0,
-    input = '',
-    traceparent: string | null = null,
-  ): void {
-    if (handle === undefined) {
-      this.#cancel(number);
-      return;
+  /** Must not throw: the addon calls it. */
+  #begin(running: Running, input: string): void {
+    this.#running[running.handle & HANDLE_PLACE_MASK] = running;
+    this.#runningCount++;
+    void this.#run(running, input);
+  }
+
+  /** Its place may have a new call. */
+  #forget(running: Running): void {
+    const place = running.handle & HANDLE_PLACE_MASK;
+    if (running.isOpen) {
+      running.isOpen = false;
+      this.#runningCount--;
     }
-    const workflow = this.#parts[index] as AnyWorkflow;
-    const { name, secrets } = workflow;
-    const context = new CallContext(handle, name, secrets, executionId, workspace, step, attempt, fence, traceparent);
-    const log = new AttemptLog((text, stream) => native.log(handle, clean(text) ?? '', stream));
-    const running: Running = { handle, workflow, context, log, timer: undefined };
-    this.#running.set(number, running);
-    void this.#run(number, running, input);
+    if (this.#running[place] === running) {
+      this.#running[place] = undefined;
+    }
   }
 
   /** Never rejects. */
-  async #run(number: number, running: Running, input: string): Promise<void> {
+  async #run(running: Running, input: string): Promise<void> {
     const { handle, workflow, context } = running;
     let counted: boolean;
     try {
@@ -440,7 +442,7 @@ export class Worker {
       }
     } finally {
       clearTimeout(running.timer);
-      this.#running.delete(number);
+      this.#forget(running);
     }
   }
 
@@ -470,22 +472,22 @@ export class Worker {
     return native.answerRetry(handle, clean(codeOf(problem)) || 'exception', clean(describe(problem)), -1);
   }
 
-  #cancel(number: number): void {
-    const running = this.#running.get(number);
-    if (running === undefined) {
+  #cancel(handle: CallHandle): void {
+    const running = this.#running[handle & HANDLE_PLACE_MASK];
+    if (running === undefined || running.handle !== handle) {
       return;
     }
-    this.#abandonLater(number, running);
+    this.#abandonLater(running);
     const reason = new Cancelled(`execution ${running.context.executionId} was cancelled`);
     runInLog(running.log, () => running.context.cancel(reason)); // its listeners are part of the function
   }
 
   /** A promise cannot be ended from outside. One that ignores its cancellation loses its attempt, so that the slot is free. */
-  #abandonLater(number: number, running: Running): void {
+  #abandonLater(running: Running): void {
     const delayMs = this.#isStopping ? Math.min(this.#abandonMs, ABANDON_AT_STOP_MS) : this.#abandonMs;
     clearTimeout(running.timer);
     running.timer = setTimeout(() => {
-      this.#running.delete(number);
+      this.#forget(running);
       const text = `the function did not end within ${delayMs / 1000} s after its cancellation`;
       if (native.answerRetry(running.handle, 'abandoned', text, -1)) {
         this.#logger.error(`${this.#name(running)} is abandoned: ${text} (${running.workflow.place})`);

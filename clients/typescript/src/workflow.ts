@@ -217,7 +217,7 @@ export class Workflow<Params extends object, Result> {
 
   /** For the package's own use: the params of a call, from JSON text. */
   read(text: string): Params {
-    const params: unknown = JSON.parse(text);
+    const params: unknown = text === '{}' ? {} : JSON.parse(text);
     if (this.#parse === undefined) {
       return params as Params;
     }
