@@ -138,6 +138,18 @@ test('a function gets its params and its result is recorded', async (t) => {
   assert.ok((calls[0]?.fence ?? 0) > 0);
 });
 
+test('texts of every length about that of the short buffer are whole', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const notes = ['x', '\u00e9', '\u20ac', '\u{1f600}'].flatMap((last) =>
+    Array.from({ length: 48 }, (_, at) => 'x'.repeat(80 + at) + last),
+  );
+  const ids = await echo.enqueueMany(notes.map((note, order) => ({ workspace: 'acme', params: { order, note } })));
+  for (const [at, id] of ids.entries()) {
+    assert.equal((await store.result(id, { timeout: 60 })).note, notes[at]);
+  }
+});
+
 test('a retry takes its own delay', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
@@ -335,6 +347,25 @@ test('the context of an ended call throws at its heartbeat', async (t) => {
   await makeWorker(t);
   await store.result(await echo.enqueue({ workspace: 'acme', params: { order: 1 } }), { timeout: 60 });
   assert.throws(() => calls[0]?.heartbeat(), { name: 'Cancelled' });
+});
+
+test('the context of an ended call does not reach the call that has its place', async (t) => {
+  const store = await makeStore(t);
+  const waits = workflow({ name: 'waits', register: new Registry() }, async (_params, ctx) => {
+    calls.push(ctx);
+    await (calls.length === 1 ? undefined : gate);
+    return ctx.signal.aborted;
+  });
+  const worker = await makeWorker(t, { workflows: [waits] });
+  await store.result(await waits.enqueue({ workspace: 'acme' }), { timeout: 60 });
+  const second = await waits.enqueue({ workspace: 'acme' });
+  await waitUntil(() => calls.length === 2);
+  assert.equal(worker.running, 1);
+  assert.throws(() => calls[0]?.heartbeat(), { name: 'Cancelled' });
+  calls[1]?.heartbeat();
+  openGate();
+  assert.equal(await store.result(second, { timeout: 60 }), false);
+  await waitUntil(() => worker.running === 0);
 });
 
 test('enqueue without a worker publishes the workflow', async (t) => {
