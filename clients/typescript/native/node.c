@@ -208,7 +208,7 @@ static bool deliver_start(napi_env env, napi_value function, napi_value receiver
     values[0] = make_number(env, call->handle);
     values[1] = make_number(env, call->handler);
     values[2] = make_ascii(env, weir_call_execution_id(call->call));
-    values[3] = make_ascii(env, weir_call_workspace(call->call));
+    values[3] = make_text(env, weir_call_workspace(call->call));
     values[4] = make_text(env, weir_call_step(call->call));
     values[5] = make_number(env, weir_call_attempt(call->call));
     values[6] = make_number(env, weir_call_fence(call->call));

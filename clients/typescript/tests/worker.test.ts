@@ -138,6 +138,15 @@ test('a function gets its params and its result is recorded', async (t) => {
   assert.ok((calls[0]?.fence ?? 0) > 0);
 });
 
+test('a workspace has a name of any language', async (t) => {
+  const store = await makeStore(t);
+  const name = 'M\u00fcller \u682a\u5f0f\u4f1a\u793e';
+  await store.setWorkspace(name);
+  await makeWorker(t);
+  const id = await echo.enqueue({ workspace: name, params: { order: 1 } });
+  assert.equal((await store.result(id, { timeout: 60 })).workspace, name);
+});
+
 test('texts of every length about that of the short buffer are whole', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
