@@ -14,12 +14,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/table_hash.h"
 
-/* The head of an id is its time: ids of one moment would share buckets. */
 static size_t in_flight_bucket(const char *id)
 {
-    return text_hash(id + 9) % IN_FLIGHT_BUCKETS;
+    return table_hash(id) % IN_FLIGHT_BUCKETS;
 }
 
 struct assignment_batch *assignment_batch_new(void)

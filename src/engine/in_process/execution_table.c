@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/table_hash.h"
 #include "engine/in_process/execution_state.h"
 
 enum { BUCKETS_MIN = 1024, BUCKETS_MAX = 1 << 20 };
@@ -37,8 +37,7 @@ void execution_table_close(struct execution_table *table)
 
 static struct execution **find_execution_bucket(const struct execution_table *table, const char *id)
 {
-    uint64_t hash = text_hash(id);
-    return &table->buckets[(hash ^ (hash >> 32)) & (table->bucket_count - 1)];
+    return &table->buckets[table_hash(id) & (table->bucket_count - 1)];
 }
 
 struct execution *execution_table_find(const struct execution_table *table, const char *id)

@@ -11,12 +11,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/table_hash.h"
 
 static struct tenant **find_tenant_bucket(struct tenant_table *table, const char *name)
 {
-    uint64_t hash = text_hash(name);
-    return &table->buckets[(hash ^ (hash >> 32)) % TENANT_BUCKETS];
+    return &table->buckets[table_hash(name) % TENANT_BUCKETS];
 }
 
 struct tenant *tenant_acquire(struct tenant_table *table, const char *name)

@@ -1,0 +1,30 @@
+/* The words of eight bytes, then the rest, each mixed into the hash. Bytes of zero fill the last word; no text has such
+ * bytes, so that different texts have different words. Any thread. */
+#include "base/table_hash.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "base/error.h"
+
+/* A multiplication moves bits up only, so the upper half is folded down after each. */
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
+    return hash ^ (hash >> 32);
+}
+
+uint64_t table_hash(const char *string)
+{
+    INVARIANT(string != NULL);
+    size_t length = strlen(string);
+    uint64_t hash = 14695981039346656037U; /* so that a word of zero changes it */
+    uint64_t word = 0;
+    for (; length >= sizeof word; length -= sizeof word, string += sizeof word) {
+        memcpy(&word, string, sizeof word);
+        hash = mix(hash, word);
+    }
+    word = 0;
+    memcpy(&word, string, length);
+    return mix(hash, word);
+}
