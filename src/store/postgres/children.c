@@ -22,8 +22,8 @@ enum weir_status postgres_advance_children(struct store *store, struct children_
     bool has_notes = result_bool(result, 0, 1);
     PQclear(result);
     if (has_notes) {
-        status =
-            link_write(link, error, &result, QUERY_ADVANCE_CHILDREN, "dd", (int)CHILD_WORK_BATCH, (int)CHILD_STARTS_BATCH);
+        status = link_write(link, error, &result, QUERY_ADVANCE_CHILDREN, "ddd", (int)CHILD_WORK_BATCH,
+                            (int)CHILD_ENDS_BATCH, (int)CHILD_STARTS_BATCH);
     }
     if (status == WEIR_OK && has_notes) {
         advance.started = (size_t)result_int(result, 0, 0);

@@ -21,7 +21,7 @@ BEGIN
         started := 0; cancelled := 0; settled := 0; again := false; waits := false; tried := 0; planned := 0;
         fault := format('step %s of execution %s: %s', of_step, parent, left(SQLERRM, 300));
         INSERT INTO :schema.child_notes (parent_id, step) VALUES (parent, of_step);
-        INSERT INTO :schema.child_notes (parent_id, step, position) SELECT parent, of_step, p.n FROM unnest(positions) p (n);
+        INSERT INTO :schema.child_notes (parent_id, step, positions) SELECT parent, of_step, positions WHERE positions IS NOT NULL;
     END;
 END
 $$;

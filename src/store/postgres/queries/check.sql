@@ -119,7 +119,8 @@ SELECT format('the end of child %s of %s has no note', c.child_id, c.parent_id)
 FROM :schema.children c JOIN :schema.child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
 WHERE c.position < s.started AND c.status IS NULL
   AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = c.child_id)
-  AND NOT EXISTS (SELECT 1 FROM :schema.child_notes n WHERE n.parent_id = c.parent_id AND n.step = c.step AND n.position = c.position)
+  AND NOT EXISTS (SELECT 1 FROM :schema.child_notes n CROSS JOIN LATERAL unnest(n.positions) p (position)
+                  WHERE n.parent_id = c.parent_id AND n.step = c.step AND p.position = c.position)
 UNION ALL
 SELECT format('start step %s of %s has no note, and is new or of nothing', s.step, s.parent_id)
 FROM :schema.child_steps s

@@ -4,9 +4,9 @@
 -- name: child_notes_wait
 SELECT EXISTS (SELECT 1 FROM :schema.child_steps), EXISTS (SELECT 1 FROM :schema.child_notes);
 
--- $1 notes, $2 starts, and cancels, at most
+-- $1 notes, $2 ends, $3 starts, and cancels, at most
 -- name: advance_children
-SELECT a.started, a.cancelled, a.settled, a.again, a.waits, a.faults, coalesce(a.fault, '') FROM :schema.advance_children($1, $2) a;
+SELECT a.started, a.cancelled, a.settled, a.again, a.waits, a.faults, coalesce(a.fault, '') FROM :schema.advance_children($1, $2, $3) a;
 
 -- The children of each step by their ends, for people. adopted: those that were there before, and have the key. $1 parent
 -- Index: children_adopted.

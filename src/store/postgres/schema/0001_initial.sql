@@ -347,13 +347,13 @@ CREATE INDEX children_by_id ON :schema.children (child_id);
 CREATE INDEX children_of_parent ON :schema.children (parent_id, child_id);
 CREATE INDEX children_adopted ON :schema.children (parent_id, step) WHERE is_adopted; -- counted for people
 
--- The outbox of children: what has happened to a start step since it was looked at last. position: this child has ended; NULL: the step is
--- new, can go on, or its parent has ended or was purged.
+-- The outbox of children: what has happened to a start step since it was looked at last. positions: these children have ended, in one
+-- transaction; NULL: the step is new, can go on, or its parent has ended or was purged.
 CREATE TABLE :schema.child_notes (
     id             bigint  GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     parent_id      uuid    NOT NULL,
-    position       integer,
-    step           text    COLLATE "C" NOT NULL
+    step           text    COLLATE "C" NOT NULL,
+    positions      integer[]
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_insert_threshold = -1);
 
 -- first_at: when the first request of a debounce came that has not started yet; NULL in the other modes.

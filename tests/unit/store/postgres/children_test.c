@@ -191,7 +191,7 @@ static void a_duty_that_enqueues_keys_holds_up_no_other(void **state)
 {
     struct scene *scene = *state;
     plan_two(scene, KEYS);
-    (void)run(scene->a, "BEGIN; SELECT started FROM weir.advance_children(200, 500)");
+    (void)run(scene->a, "BEGIN; SELECT started FROM weir.advance_children(200, 1000, 500)");
     plan_two(scene, "\"keys\":[\"one\",\"two\"],");
     plan_two(scene, "");
     struct children_advance held = advance(scene);
@@ -209,7 +209,7 @@ static void notes_that_another_node_has_taken_are_passed_over(void **state)
     char child[UUID_TEXT_MAX];
     (void)snprintf(child, sizeof child, "%s", child_of(scene, &parent));
     end_child(scene, child);
-    (void)run(scene->a, "BEGIN; SELECT settled FROM weir.advance_children(200, 500)");
+    (void)run(scene->a, "BEGIN; SELECT settled FROM weir.advance_children(200, 1000, 500)");
     assert_int_equal(advance(scene).settled, 0);
     (void)run(scene->a, "COMMIT");
     assert_int_equal(advance(scene).settled, 0);
@@ -250,7 +250,7 @@ static long blocks_of_the_duty(struct scene *scene)
 {
     const char *plan =
         run(scene->b,
-            "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) SELECT * FROM weir.advance_children(200, 500)");
+            "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) SELECT * FROM weir.advance_children(200, 1000, 500)");
     const char *hit = strstr(plan, "\"Shared Hit Blocks\": ");
     assert_non_null(hit);
     return strtol(strpbrk(hit, "0123456789"), NULL, 10);
