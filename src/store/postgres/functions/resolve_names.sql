@@ -2,8 +2,9 @@
 -- executor group. NULL where there is none, and for a workflow that is disabled. A workflow of the workspace's own comes before one of all
 -- workspaces; with only_of_all it is not looked for. The group is the request's, else the definition's, else the request's default_group,
 -- else 'default'. A default group, or one of a definition, is made when there is none of that name; one that a request names is not.
+-- A set with the same names in all requests is looked up once, as that of the children of a step.
 -- Locks: a new group, until the end of the transaction; another transaction that makes the same one waits for it.
--- Caller: enqueue_set().
+-- Callers: enqueue_set(), itself.
 CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows text[], executor_groups text[], default_groups text[],
                                                  only_of_all boolean,
                                                  OUT workspace_ids integer[], OUT definition_ids bigint[], OUT group_ids integer[],
@@ -11,7 +12,17 @@ CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows te
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     group_names text[];
+    items constant integer := cardinality(workspaces);
 BEGIN
+    IF items > 1 AND workspaces = array_fill(workspaces[1], ARRAY[items]) AND workflows = array_fill(workflows[1], ARRAY[items])
+       AND executor_groups = array_fill(executor_groups[1], ARRAY[items])
+       AND coalesce(default_groups[1:items], '{}') IN ('{}', array_fill(default_groups[1], ARRAY[items])) THEN
+        SELECT array_fill(r.workspace_ids[1], ARRAY[items]), array_fill(r.definition_ids[1], ARRAY[items]),
+               array_fill(r.group_ids[1], ARRAY[items]), array_fill(r.demands[1], ARRAY[items])
+        INTO workspace_ids, definition_ids, group_ids, demands
+        FROM :schema.resolve_names(workspaces[1:1], workflows[1:1], executor_groups[1:1], default_groups[1:1], only_of_all) r;
+        RETURN;
+    END IF;
     LOOP
         SELECT array_agg(f.workspace_id), array_agg(f.definition_id), array_agg(f.group_id), array_agg(f.demand),
                array_agg(f.group_name)
