@@ -30,6 +30,7 @@ DECLARE
     planned json;
     items integer;
     keys text[];
+    new_ids uuid[];
     wrong text;
     own record;
 BEGIN
@@ -68,8 +69,9 @@ BEGIN
             max_parallel = (planned ->> 'max_parallel')::integer, leaves = planned ->> 'leaves' = '1', depth = deep, count = items,
             problem = wrong
         WHERE s.parent_id = parent AND s.step = of_step;
+        new_ids := :schema.make_ids(now_us, items);
         INSERT INTO :schema.children (parent_id, step, position, child_id, params, key)
-        SELECT parent, of_step, c.n - 1, :schema.make_id(now_us, c.n), convert_to(nullif(c.params::text, '{}'), 'UTF8'),
+        SELECT parent, of_step, c.n - 1, new_ids[c.n], convert_to(nullif(c.params::text, '{}'), 'UTF8'),
                keys[c.n]
         FROM json_array_elements(planned -> 'children') WITH ORDINALITY c (params, n) WHERE wrong IS NULL;
     EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
