@@ -20,28 +20,29 @@ DECLARE
         ELSE 'the plan of the children cannot be read' END;
     no_text constant text := '{"code":"children_invalid","error":"the step has no children on record"}';
     text_of text;
-    has_outputs boolean;
 BEGIN
     SELECT q.* INTO parent FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id);
     END IF;
     IF is_completed THEN
-        -- Short children are at least as long as this without their outputs.
-        SELECT coalesce(sum(octet_length(o.output)), 0) <= output_most - 100 * held.count - 32 INTO has_outputs
-        FROM :schema.children c
-        CROSS JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
-                            ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o
-        WHERE c.parent_id = held.parent_id AND c.step = held.step AND c.status = 'COMPLETED';
-        SELECT string_agg('{"id":"' || c.child_id || '","status":"'
-                          || CASE WHEN c.status = 'COMPLETED' AND h.id IS NULL THEN 'LOST' ELSE coalesce(c.status, 'OPEN') END || '"'
-                          || CASE WHEN has_outputs THEN ',"output":' || coalesce(convert_from(o.output, 'UTF8'), 'null') ELSE '' END
+        -- The steps of each child are looked up once. A large output stays where it is until it is known that all of them fit. Short
+        -- children are at least as long as assumed here without their outputs.
+        WITH child AS MATERIALIZED (
+            SELECT c.position, c.child_id, o.output,
+                   CASE WHEN c.status = 'COMPLETED' AND h.id IS NULL THEN 'LOST' ELSE coalesce(c.status, 'OPEN') END AS state
+            FROM :schema.children c
+            LEFT JOIN :schema.workflow_executions h ON h.id = c.child_id
+            LEFT JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
+                               ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o ON c.status = 'COMPLETED'
+            WHERE c.parent_id = held.parent_id AND c.step = held.step
+        ), room AS MATERIALIZED (
+            SELECT coalesce(sum(octet_length(c.output)), 0) <= output_most - 100 * held.count - 32 AS has_outputs FROM child c
+        )
+        SELECT string_agg('{"id":"' || c.child_id || '","status":"' || c.state || '"'
+                          || CASE WHEN r.has_outputs THEN ',"output":' || coalesce(convert_from(c.output, 'UTF8'), 'null') ELSE '' END
                           || '}', ',' ORDER BY c.position) INTO text_of
-        FROM :schema.children c
-        LEFT JOIN :schema.workflow_executions h ON h.id = c.child_id
-        LEFT JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
-                           ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o ON has_outputs AND c.status = 'COMPLETED'
-        WHERE c.parent_id = held.parent_id AND c.step = held.step;
+        FROM child c CROSS JOIN room r;
         text_of := CASE WHEN held.is_single THEN '{"output":' || text_of || '}' ELSE '{"output":[' || text_of || ']}' END;
     ELSE
         IF code IS NULL THEN
