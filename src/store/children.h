@@ -21,7 +21,7 @@ struct store;
 struct children_advance {
     size_t started;   /* children that were enqueued */
     size_t cancelled; /* children of ended parents, with the requests to their nodes */
-    size_t settled;   /* waits that are over */
+    size_t settled;   /* waits that are over, and whose parents got the signal */
     bool again;       /* more can be done at once */
     bool waits;       /* notes are left: rows that another transaction has locked */
     bool exist;       /* some execution has or had children */

@@ -257,6 +257,26 @@ static void the_end_of_a_parent_cancels_its_children(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM audit WHERE act = 'cancel'"), 0); /* no person did it */
 }
 
+/* A parent that has ended waits for nothing, so nothing of it is settled when its children end. */
+static void the_ends_behind_a_cancelled_parent_settle_nothing(void **state)
+{
+    struct scene *scene = *state;
+    scene_cap(scene, "free-co", 2);
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &parent, &(struct planned){.count = 2, .wanted = -1}), WEIR_OK);
+    assert_int_equal(advance(scene).started, 2);
+    struct claimed_item child = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &parent), WEIR_OK);
+    struct children_advance cancels = advance(scene);
+    assert_int_equal(cancels.cancelled, 2);
+    assert_int_equal(scene_record(scene, RECORD_CANCELLED, &child), WEIR_OK);
+    struct children_advance ends = advance(scene);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM child_steps WHERE ended = 2 AND is_settled"), 1);
+    assert_int_equal(cancels.settled + ends.settled, 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals"), 0);
+}
+
 static void children_that_are_left_need_no_parent(void **state)
 {
     struct scene *scene = *state;
@@ -609,6 +629,7 @@ int main(void)
         SCENE_TEST(a_wait_that_cannot_be_met_fails_at_once),
         SCENE_TEST(a_wait_for_none_ends_with_the_ids),
         SCENE_TEST(the_end_of_a_parent_cancels_its_children),
+        SCENE_TEST(the_ends_behind_a_cancelled_parent_settle_nothing),
         SCENE_TEST(children_that_are_left_need_no_parent),
         SCENE_TEST(a_purged_parent_leaves_nothing),
         SCENE_TEST(a_child_that_is_purged_first_is_lost),

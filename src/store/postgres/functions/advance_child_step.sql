@@ -75,12 +75,15 @@ BEGIN
                     ELSE is_completed OR failed > held.count - held.wanted END;
     IF is_over AND NOT held.is_settled THEN
         -- A signal for which no state waits (any more) would stay for ever. The wait is on record with the plan of the action.
-        held.is_settled := CASE WHEN held.plan IS NOT NULL
-                                     AND NOT EXISTS (SELECT 1 FROM :schema.workflow_node_executions e WHERE e.execution_id = parent
-                                                     AND e.step = 'state' AND e.signal = 'children:' || of_step) THEN true
-                                ELSE :schema.settle_children(now_us, held, is_completed) END;
-        settled := held.is_settled::integer;
-        waits := waits OR NOT held.is_settled;
+        IF held.plan IS NOT NULL AND NOT EXISTS (SELECT 1 FROM :schema.workflow_node_executions e WHERE e.execution_id = parent
+                                                 AND e.step = 'state' AND e.signal = 'children:' || of_step) THEN
+            held.is_settled := true;
+        ELSE
+            SELECT s.* INTO part FROM :schema.settle_children(now_us, held, is_completed) s;
+            held.is_settled := part.is_over;
+            settled := part.is_sent::integer;
+            waits := waits OR NOT part.is_over;
+        END IF;
     END IF;
     UPDATE :schema.child_steps s
     SET started = held.started, ended = held.ended, completed = held.completed, cancelled_to = held.cancelled_to,

@@ -1,10 +1,11 @@
 -- Ends the wait of a start step: its parent gets the signal that the step waits for, with the output or the failure of the step.
 -- The failure is `problem` of the step, or that of the first child that did not complete.
--- Returns whether the wait is over: false = another transaction has locked the row of the parent. A parent that has ended gets nothing.
+--   is_over  false: another transaction has locked the row of the parent
+--   is_sent  false: or the parent has ended, and gets nothing
 -- The output has at most 1 MiB; without the outputs of the children if these are larger.
 -- Locks: the row of the parent, unless it is locked. Caller: advance_child_step().
-CREATE OR REPLACE FUNCTION :schema.settle_children(now_us bigint, held :schema.child_steps, is_completed boolean)
-RETURNS boolean
+CREATE OR REPLACE FUNCTION :schema.settle_children(now_us bigint, held :schema.child_steps, is_completed boolean,
+                                                   OUT is_over boolean, OUT is_sent boolean)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -21,9 +22,11 @@ DECLARE
     no_text constant text := '{"code":"children_invalid","error":"the step has no children on record"}';
     text_of text;
 BEGIN
+    is_sent := false;
     SELECT q.* INTO parent FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id FOR NO KEY UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id);
+        is_over := NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id);
+        RETURN;
     END IF;
     IF is_completed THEN
         -- The steps of each child are looked up once. A large output stays where it is until it is known that all of them fit. Short
@@ -56,6 +59,7 @@ BEGIN
         text_of := json_build_object('code', coalesce(code, 'child_failed'), 'error', left(coalesce(message, ''), 2000));
     END IF;
     PERFORM :schema.put_signal(now_us, parent, 'children:' || held.step, coalesce(text_of, no_text));
-    RETURN true;
+    is_over := true;
+    is_sent := true;
 END
 $$;
