@@ -246,11 +246,10 @@ static struct claimed_item begin_large_parent(struct scene *scene, size_t childr
     return parent;
 }
 
-static long blocks_of_the_duty(struct scene *scene)
+static long blocks_of(struct scene *scene, const char *call)
 {
     const char *plan =
-        run(scene->b,
-            "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) SELECT * FROM weir.advance_children(200, 1000, 500)");
+        run(scene->b, "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, FORMAT JSON) SELECT * FROM weir.%s", call);
     const char *hit = strstr(plan, "\"Shared Hit Blocks\": ");
     assert_non_null(hit);
     return strtol(strpbrk(hit, "0123456789"), NULL, 10);
@@ -269,7 +268,7 @@ static long end_and_start(struct scene *scene, const char *parent, int position,
               "INSERT INTO weir.children (parent_id, step, position, child_id, params) "
               "VALUES ('%s', 'go', %d, '00000000-0000-7000-8000-%012d', '{}')",
               parent, count, count);
-    return blocks_of_the_duty(scene);
+    return blocks_of(scene, "advance_children(200, 1000, 500)");
 }
 
 /* Else each of the many calls for a large step would read all of its children. */
@@ -289,6 +288,78 @@ static void an_end_and_a_start_read_no_other_child_of_the_step(void **state)
         "2");
 }
 
+/* Ends one set of records with the first `count` children of a parent. */
+static void end_set(struct scene *scene, const char *parent, size_t count)
+{
+    enum { ENDS_MOST = 4 };
+    struct record records[ENDS_MOST];
+    struct claimed_item items[ENDS_MOST];
+    struct record_summary summary;
+    assert_true(count <= ENDS_MOST);
+    for (size_t i = 0; i < count; i++) {
+        char child[UUID_TEXT_MAX];
+        (void)snprintf(
+            child, sizeof child, "%s",
+            run(scene->b, "SELECT child_id FROM weir.children WHERE parent_id = '%s' AND position = %zu", parent, i));
+        items[i] = claim_one(scene, child);
+        records[i] = record_of(RECORD_COMPLETED, &items[i]);
+        records[i].dispatched_first = true;
+    }
+    ok(store_record(scene->store, scene->node, records, count, &summary, &scene->error));
+    assert_int_equal(summary.changed, count);
+}
+
+/* A row for each end would cost as much as the end. */
+static void the_ends_of_a_set_share_a_note(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin_large_parent(scene, 3);
+    end_set(scene, parent.id, 2);
+    assert_string_equal(run(scene->b, "SELECT string_agg(positions::text, ' ') FROM weir.child_notes"), "{0,1}");
+    assert_int_equal(advance(scene).settled, 0);
+    assert_string_equal(run(scene->b, "SELECT ended || ' ' || completed FROM weir.child_steps"), "2 2");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.child_notes"), "0");
+}
+
+/* The steps of these notes are gone. A call takes notes until it has a thousand ends. */
+static void a_call_takes_a_bounded_number_of_ends(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = begin_parent(scene);
+    (void)run(scene->b,
+              "INSERT INTO weir.child_notes (parent_id, step, positions) SELECT '%s', 'gone', "
+              "array_agg(p) FROM generate_series(1, 3) n, generate_series(1, 600) p GROUP BY n",
+              parent.id);
+    assert_true(advance(scene).again);
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.child_notes"), "1");
+    assert_false(advance(scene).again);
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.child_notes"), "0");
+}
+
+/* The children of a step have one workspace and one workflow. */
+static void equal_names_are_looked_up_once(void **state)
+{
+    enum { BLOCKS_MOST = 60 };
+    static const char call[] = "resolve_names(array_fill('acme'::text, ARRAY[500]), array_fill('hello'::text, ARRAY[500]), "
+                               "array_fill(NULL::text, ARRAY[500]), '{}', false)";
+    struct scene *scene = *state;
+    (void)blocks_of(scene, call); /* the connection reads the catalog */
+    long blocks = blocks_of(scene, call);
+    if (blocks > BLOCKS_MOST) {
+        fail_msg("the names of 500 equal requests read %ld blocks, at most %d are right", blocks, BLOCKS_MOST);
+    }
+    const char *same =
+        run(scene->b,
+            "SELECT count(DISTINCT (a.workspace, a.definition, a.grp, a.demand)) || ' ' || count(a.definition) "
+            "FROM (SELECT unnest(r.workspace_ids), unnest(r.definition_ids), unnest(r.group_ids), "
+            "unnest(r.demands) FROM weir.resolve_names('{acme,acme,acme,acme}', '{hello,hello,hello,hello}', "
+            "'{NULL,NULL,NULL,NULL}', '{default,default,default}', false) r "
+            "UNION ALL SELECT unnest(r.workspace_ids), unnest(r.definition_ids), unnest(r.group_ids), "
+            "unnest(r.demands) FROM weir.%s r) a (workspace, definition, grp, demand)",
+            call);
+    assert_string_equal(same, "1 504");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(an_end_and_a_start_read_no_other_child_of_the_step),
@@ -298,6 +369,9 @@ int main(void)
                                        TEST(an_execution_of_a_key_that_ends_meanwhile_is_not_missed),
                                        TEST(a_duty_that_enqueues_keys_holds_up_no_other),
                                        TEST(notes_that_another_node_has_taken_are_passed_over),
-                                       TEST(a_plan_beyond_the_limits_waits_for_its_locked_parent)};
+                                       TEST(a_plan_beyond_the_limits_waits_for_its_locked_parent),
+                                       TEST(the_ends_of_a_set_share_a_note),
+                                       TEST(a_call_takes_a_bounded_number_of_ends),
+                                       TEST(equal_names_are_looked_up_once)};
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
