@@ -64,7 +64,7 @@ struct children_advance advance(struct scene *scene)
         all.cancelled += part.cancelled;
         all.settled += part.settled;
         all.exist = part.exist;
-        assert_true(part.started <= CHILD_STARTS_BATCH && part.cancelled <= CHILD_STARTS_BATCH);
+        assert_true(part.started <= CHILD_SET_BATCH && part.cancelled <= CHILD_SET_BATCH);
     }
     assert_false(part.waits);
     return all;

@@ -502,7 +502,7 @@ static void one_call_reads_a_bounded_number_of_plans(void **state)
 static void all_steps_of_a_parent_are_cancelled_in_parts(void **state)
 {
     struct scene *scene = *state;
-    enum { COUNT = CHILD_STARTS_BATCH + 100 };
+    enum { COUNT = CHILD_SET_BATCH + 100 };
     const struct planned planned = {.count = COUNT, .wanted = -1};
     struct claimed_item parent = {.fence = 0};
     (void)scene_enqueue(scene, "free-co");

@@ -23,7 +23,7 @@ enum weir_status postgres_advance_children(struct store *store, struct children_
     PQclear(result);
     if (has_notes) {
         status = link_write(link, error, &result, QUERY_ADVANCE_CHILDREN, "ddd", (int)CHILD_WORK_BATCH,
-                            (int)CHILD_ENDS_BATCH, (int)CHILD_STARTS_BATCH);
+                            (int)CHILD_SET_BATCH, (int)CHILD_SET_BATCH);
     }
     if (status == WEIR_OK && has_notes) {
         advance.started = (size_t)result_int(result, 0, 0);
