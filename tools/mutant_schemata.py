@@ -139,8 +139,8 @@ def marked(store, query):
 
 
 def calls_of(texts):
-    """For each name of {name: text} the names that its text can reach, itself too."""
-    words = {name: set(re.findall(r'\w+', text)) & set(texts) for name, text in texts.items()}
+    """For each name of {name: text} the names that its text can reach, itself too. A text names all with the schema."""
+    words = {name: set(re.findall(r':schema\.(\w+)', text)) & set(texts) for name, text in texts.items()}
     reached = {}
     for name in texts:
         seen, waiting = {name}, [name]

@@ -3,15 +3,17 @@
 
 A mutant is one small change of one line: a condition is negated, a boundary moved, a statement dropped, a lock clause
 taken away. All of a draw are in one build of a copy of the tree, and WEIR_MUTANT=NUMBER chooses one when a program
-starts (mutant_schemata.py). Each test program of the core suite runs once without a mutant; it leaves its time and the
-points that it reached. A mutant then meets the programs that reach it, fast and related ones first, until one fails
-(killed) or all have passed (survived). A failure counts when the program fails a second time, or has no end. A change
-that does not compile is no mutant and is not counted; one that compiles only alone, as in a table, is left out. No
-free() is dropped: leaks are what the sanitizers find.
+starts (mutant_schemata.py). Each test program of the core suite runs once without a mutant; each of its tests leaves
+its time and the points that it reached (tests/mutants/chosen_tests.c). A mutant then meets the tests that reach it, those
+of fast and related programs first, until one fails (killed) or all have passed (survived). A failure counts when the test
+fails a second time, alone, and passes alone without the mutant; or when it has no end. A change that does not compile is
+no mutant and is not counted; one that compiles only alone, as in a table, is left out. No free() is dropped: leaks are
+what the sanitizers find.
 
   mutants.py [--count N] [--seed S]   N mutants, drawn by the seed from all
              [--only TEXT]            of files whose path contains TEXT
              [--minutes M]            begin no more after M minutes
+             [--jobs J]               J mutants at a time (2)
              [--folder FOLDER]        the copy, its build and the results (build-mutants); a run is taken up where it ended
              [--again]                those that survived before, without explanation
              [--list]                 print what would be tried
@@ -24,9 +26,12 @@ text of the line and the change, so that they stay when other lines move.
 
 import argparse
 import collections
+import concurrent.futures
 import contextlib
 import functools
+import glob
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -34,6 +39,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -41,10 +47,11 @@ import mutant_schemata as schemata
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXPLAINED = 'tests/mutants/explained.md'
-SECONDS_LEAST = 15  # more than this and TIMES what it took is no end; a busy machine must kill no mutant
+SECONDS_LEAST = 20  # more than this and TIMES what it took is no end; a busy machine must kill no mutant
 SECONDS_UNKNOWN = 300  # for a program of which no passed run is known yet
 SECONDS_MOST = 90  # programs that take longer judge nothing
 SECONDS_EACH = (6, 40, 100000)  # what a mutant gets in each round, so that those that are soon killed come before survivors
+STORES = (False, True)  # whether PostgreSQL is needed, in the order of judging
 TIMES_POSTGRES = 3  # what it gets of them, for a server begins with each program
 TIMES = 4
 
@@ -204,6 +211,7 @@ class Copy:
         self.tree = os.path.join(self.folder, 'tree')
         self.build = os.path.join(self.folder, 'build')
         self.template = None
+        self.chooser = os.path.join(self.folder, 'chosen_tests.so')
 
     def refresh(self, replaced=None):
         """Writes only what differs, so that little is built anew; `replaced` has texts beside those of the tree."""
@@ -222,6 +230,11 @@ class Copy:
         if not os.path.isfile(os.path.join(self.build, 'build.ninja')):
             self.run(['meson', 'setup', self.build, self.tree, '-Dtests=true', '-Dbench=false', '-Dwerror=false',
                       '-Doptimization=1', '-Ddebug=false'])
+
+    def make_chooser(self):
+        """The library that runs chosen tests of a program."""
+        source = os.path.join(ROOT, 'tests/mutants/chosen_tests.c')
+        self.run(['cc', '-std=c17', '-O1', '-shared', '-fPIC', '-o', self.chooser, source, '-ldl'])
 
     def run(self, words):
         answer = subprocess.run(words, capture_output=True, text=True)
@@ -249,17 +262,22 @@ class Copy:
         made = subprocess.run([sys.executable, os.path.join(ROOT, 'tests/end_to_end/postgres_template.py'), folder],
                               capture_output=True, check=False)
         self.template = folder if made.returncode == 0 else None
+        for cluster in glob.glob(os.path.join(folder, '*/postgresql.conf')):
+            with open(cluster, 'a', encoding='utf-8') as file:  # no mutant depends on what a loss of power leaves
+                file.write('\nfsync = off\nfull_page_writes = off\nautovacuum_naptime = 1min\n')
         try:
             yield
         finally:
             subprocess.run(['rm', '-rf', folder], check=False)
 
-    def call(self, test, seconds, until_failure=True, more=None):
-        """(passed, seconds that it took, output); `more` is put into the environment"""
+    def call(self, test, seconds, chosen=None, more=None):
+        """(passed, seconds that it took, output) of the chosen tests, or of all; `more` is put into the environment"""
         words = list(test['cmd'])
         if test['name'] == 'simulation':
             words[words.index('--seeds') + 1] = '40'
-        environment = {**os.environ, **test['env'], **(more or {})}
+        environment = {**os.environ, **test['env'], 'LD_PRELOAD': self.chooser, **(more or {})}
+        if chosen:
+            environment['WEIR_MUTANTS_TESTS'] = ','.join(chosen)
         if self.template:
             environment['WEIR_POSTGRES_TEMPLATE'] = self.template
         began = time.monotonic()
@@ -273,15 +291,14 @@ class Copy:
             for line in process.stdout:
                 lines.append(line.decode(errors='replace'))
                 if lines[-1].startswith('not ok'):
-                    passed = False
-                    if until_failure:  # the rest of the program would change nothing
-                        break
+                    passed = False  # the rest of the program would change nothing
+                    break
         except BaseException:
             kill_group(process)
             raise
         finally:
-            if not passed and until_failure:
-                time.sleep(0.2)  # the reason follows the line
+            if not passed:
+                time.sleep(0.1)  # the reason follows the line
                 kill_group(process)
             lines.append(process.communicate()[0].decode(errors='replace'))
             timer.cancel()
@@ -401,51 +418,88 @@ def calls_of_postgres():
                 texts.update({f'{name}?': sql for name, sql in rows.items()})
             else:
                 texts[file[:-len('.sql')]] = text
+                texts[''] += f':schema.{file[:-len(".sql")]} ' if re.search('CREATE (CONSTRAINT )?TRIGGER', text) else ''
     return schemata.calls_of(texts)
+
+
+class Program:
+    """A test program on the unchanged tree: its digest, whether it passed, and {test: (seconds, points that it reached)}.
+    A program whose tests cannot be chosen has one, without a name."""
+
+    def __init__(self, digest, passed, took, tests):
+        self.digest, self.passed, self.took, self.tests = digest, passed, took, tests
+        self.beginning = max(0, took - sum(seconds for seconds, _ in tests.values()))
+
+    def seconds(self, chosen):
+        return self.beginning + sum(self.tests[test][0] for test in chosen)
+
+    def points(self):
+        return {point for _, points in self.tests.values() for point in points}
+
+
+def read_trace(path, took, points):
+    tests = {}
+    if os.path.isfile(path):
+        for name, micros, *reached in (line.split(' ') for line in read(path).splitlines()):
+            before = tests.get(name, (0, []))
+            tests[name] = (before[0] + int(micros) / 1e6, sorted({*before[1], *map(int, reached)}))
+    return tests or {'': (took, points)}
 
 
 class Judge:
     def __init__(self, copy, tree):
-        self.copy, self.tree, self.kills = copy, tree, collections.Counter()
+        self.copy, self.tree, self.kills, self.lock = copy, tree, collections.Counter(), threading.RLock()
         self.tests = {name: test for name, test in copy.tests().items() if is_judge(test)}
         self.queries = {store: queries_of(copy.build, store) for store in schemata.FIRST_POINT}
         self.calls = calls_of_postgres()
-        # Of each program on the unchanged tree the seconds that it took, None where it fails, and the points that it
-        # reached; kept for as long as its file is the same.
+        # The programs, kept for as long as their files are the same.
         self.runs_path = os.path.join(copy.folder, 'runs.json')
-        self.runs = json.loads(read(self.runs_path)) if os.path.isfile(self.runs_path) else {}
-        self.recorded = set()
+        self.runs = {}
+        if os.path.isfile(self.runs_path):
+            self.runs = {name: Program(*row) for name, row in json.loads(read(self.runs_path)).items()}
+        self.recorded, self.recording = set(), threading.Lock()
+        self.alone = {}  # {(program, tests): whether they pass without a mutant}
         # Of mutants without a verdict the programs that they have met, with the digest of the program's file.
         self.passed_path = os.path.join(copy.folder, 'passed.json')
         self.passed = json.loads(read(self.passed_path)) if os.path.isfile(self.passed_path) else {}
 
-    def record(self, is_postgres):
+    def record(self, is_postgres, jobs):
         names = [name for name in self.tests if needs_postgres(name) == is_postgres and name not in self.recorded]
         self.recorded.update(names)
         if names:
             targets = {target for name in names for target in self.tests[name]['targets']}
             self.copy.run(['ninja', '-C', self.copy.build, '--quiet', *sorted(targets)])
-        for name in names:
-            test = self.tests[name]
-            digest = hashlib.sha256(b''.join(map(read_bytes, [os.path.join(self.copy.build, target)
-                                                               for target in test['targets']]))).hexdigest()
-            if self.runs.get(name, {}).get('digest') == digest:
-                continue
-            path = os.path.join(self.copy.folder, 'reached')
-            with open(path, 'wb') as file:
-                file.truncate(65536)
+            with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+                list(pool.map(self.record_one, names))
+
+    def record_one(self, name):
+        test = self.tests[name]
+        digest = hashlib.sha256(b''.join(map(read_bytes, [os.path.join(self.copy.build, target)
+                                                           for target in test['targets']]))).hexdigest()
+        if name in self.runs and self.runs[name].digest == digest:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o755)
+            path, trace = os.path.join(folder, 'reached'), os.path.join(folder, 'trace')
             for _ in range(2):  # a busy machine may fail one
-                passed, took, output = self.copy.call(test, SECONDS_UNKNOWN, more={'WEIR_MUTANTS_REACHED': path})
+                with open(path, 'wb') as file:
+                    file.truncate(65536)
+                if os.path.isfile(trace):
+                    os.remove(trace)
+                passed, took, output = self.copy.call(test, SECONDS_UNKNOWN, more={'WEIR_MUTANTS_REACHED': path,
+                                                                                   'WEIR_MUTANTS_TRACE': trace})
                 if passed:
                     break
-            if not passed:
-                print(f'# {name} fails on the unchanged tree and judges nothing:\n{output[-1500:]}', flush=True)
             points = [point for point, reached in enumerate(read_bytes(path)) if reached]
-            self.runs[name] = {'digest': digest, 'took': took if passed else None, 'points': points}
-            write(self.runs_path, json.dumps(self.runs))
+            row = (digest, passed, took, read_trace(trace, took, points))
+        if not passed:
+            print(f'# {name} fails on the unchanged tree and judges nothing:\n{output[-1500:]}', flush=True)
+        with self.lock:
+            self.runs[name] = Program(*row)
+            write(self.runs_path, json.dumps({name: (run.digest, run.passed, run.took, run.tests)
+                                              for name, run in self.runs.items()}))
 
-    def reaches(self, mutant, name):
-        points = self.runs[name]['points']
+    def reaches(self, mutant, name, points):
         if mutant.file.endswith('.c'):
             return self.tree.numbers[mutant.id] in points
         table, row = self.tree.rows[mutant.id]
@@ -463,7 +517,7 @@ class Judge:
     def called_by_text(self, name):
         """The functions of PostgreSQL that a program of tests calls by itself."""
         text = read(self.source_of(name)) if self.source_of(name) else ''
-        return [called for called in re.findall(r'\bweir\.(\w+)', text) if called in self.calls]
+        return [called for called in re.findall(r'(?:\bweir|\bscene|SCHEMA ")\.(\w+)', text) if called in self.calls]
 
     def source_of(self, name):
         stem = re.sub(r'^conformance/\w+/(\w+?)(_by_news)?$', r'conformance/\1_test', name)
@@ -471,19 +525,23 @@ class Judge:
         return path if os.path.isfile(path) else None
 
     def costs(self, mutant, is_on_all=False):
-        """{program that reaches the mutant: its seconds}, less for one that killed a neighbour or whose name is alike."""
+        """{program: (cost, its tests that reach the mutant)}. The cost are their seconds, less for a program that killed a
+        neighbour or whose name is alike."""
         words = [word.rstrip('s') for word in
                  re.split('[_/.]', f'{mutant.file}_{"_".join(self.tree.rows.get(mutant.id, ()))}') if len(word) > 4]
         costs = {}
         for name in self.tests:
-            took = self.runs[name]['took'] if name in self.recorded else None
+            run = self.runs[name] if name in self.recorded else None
             is_on_its_store = is_on_all or needs_postgres(name) == needs_postgres(mutant.file)
-            if took is not None and took <= SECONDS_MOST and is_on_its_store and self.reaches(mutant, name):
+            if run is None or not run.passed or run.took > SECONDS_MOST or not is_on_its_store:
+                continue
+            chosen = [test for test, (_, points) in run.tests.items() if self.reaches(mutant, name, points)]
+            if chosen:
                 is_related = self.kills[mutant.file, name] > 0 or any(word in name for word in words)
-                costs[name] = took * (0.2 if is_related else 1)
+                costs[name] = run.seconds(chosen) * (0.2 if is_related else 1), chosen
         return costs
 
-    def judge(self, mutant, seconds_most):
+    def judge(self, mutant, seconds_most, jobs):
         """(verdict, the test that killed it or why it is none, its output); None when the seconds were not enough."""
         if mutant.id not in self.tree.numbers:
             verdict = self.tree.left_out[mutant.id]
@@ -492,32 +550,58 @@ class Judge:
         if not costs:  # what only PostgreSQL reaches
             if seconds_most == SECONDS_EACH[0] and not needs_postgres(mutant.file):
                 return None
-            self.record(True)
+            with self.recording:
+                self.record(True, jobs)
             costs = self.costs(mutant, True)
         if needs_postgres(mutant.file):
             seconds_most *= TIMES_POSTGRES
-        more, is_left = {'WEIR_MUTANT': str(self.tree.numbers[mutant.id])}, False
         passed_ones = self.passed.setdefault(mutant.id, {})
-        met = {name for name in costs if passed_ones.get(name) == self.runs[name]['digest']}
+        met = {name for name in costs if passed_ones.get(name) == self.runs[name].digest}
+        spent, is_left = sum(self.runs[name].seconds(costs[name][1]) for name in met), False
         for name in sorted(set(costs) - met, key=costs.get):
-            if met and sum(self.runs[one]['took'] for one in (*met, name)) > seconds_most:
+            spent += self.runs[name].seconds(costs[name][1])
+            if met and spent > seconds_most:
                 is_left = True
-                continue
-            seconds = SECONDS_LEAST + TIMES * self.runs[name]['took']
-            for _ in range(2):
-                passed, _, output = self.copy.call(self.tests[name], seconds, more=more)
-                if passed or '# no end in time' in output:
-                    break
-            if passed:
-                met.add(name)
-                passed_ones[name] = self.runs[name]['digest']
-                write(self.passed_path, json.dumps(self.passed))
-            else:
+                break
+            killer, output = self.meet(mutant, name, costs[name][1])
+            if killer:
                 if mutant.file.endswith('.sql') and re.search(r'syntax error', output):
                     return 'no mutant', 'it is no SQL', output
                 self.kills[mutant.file, name] += 1
-                return 'killed', name, output
-        return None if is_left else ('survived', f'{len(costs)} tests', '')
+                return 'killed', killer, output
+            with self.lock:
+                met.add(name)
+                passed_ones[name] = self.runs[name].digest
+                write(self.passed_path, json.dumps(self.passed))
+        tests = sum(len(chosen) for _, chosen in costs.values())
+        return None if is_left else ('survived', f'{tests} tests of {len(costs)} programs', '')
+
+    def meet(self, mutant, name, chosen):
+        """(the test that fails, its output) of a program, or (None, ''). A failure counts when it comes again, and when it
+        does not come without the mutant."""
+        more, test, run = {'WEIR_MUTANT': str(self.tree.numbers[mutant.id])}, self.tests[name], self.runs[name]
+
+        def call(tests, more=more):
+            return self.copy.call(test, SECONDS_LEAST + TIMES * run.seconds(tests),
+                                  None if '' in tests else tests, more)
+        passed, _, output = call(chosen)
+        if passed:
+            return None, ''
+        failed = re.findall(r'^not ok \d+ - (.*)$', output, re.M)
+        ended = len(re.findall(r'^ok \d+', output, re.M))
+        last = [one for one in failed if one in chosen] or chosen[ended:ended + 1]
+        if '# no end in time' in output:
+            return f'{name} {"".join(last)}', output
+        for again in (last, chosen):
+            if again and not call(again)[0] and self.passes_alone(name, again, call):
+                return f'{name} {" ".join(last)}'.strip(), output
+        return None, ''
+
+    def passes_alone(self, name, tests, call):
+        key = name, tuple(tests)
+        if key not in self.alone:
+            self.alone[key] = call(tests, {})[0]
+        return self.alone[key]
 
 
 def needs_postgres(name):
@@ -605,21 +689,31 @@ def judge_all(options, drawn, wanted, results, path):
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
     copy = Copy(options.folder)
     tree = MutantTree(copy, drawn)
+    copy.make_chooser()
     with copy.with_template():
         judge = Judge(copy, tree)
         for mutant in wanted:
             if mutant.id in results:
-                judge.kills[mutant.file, results[mutant.id]['by']] += 1
+                judge.kills[mutant.file, results[mutant.id]['by'].split(' ')[0]] += 1
         left = [mutant for mutant in wanted if mutant.id not in results]
-        for seconds_most in SECONDS_EACH:
-            for mutant in sorted(left, key=lambda mutant: (mutant.id in judge.passed, needs_postgres(mutant.file))):
-                if until and time.monotonic() > until:
-                    break
-                judge.record(needs_postgres(mutant.file))
-                found = None if mutant.id in results else judge.judge(mutant, seconds_most)
-                if found:
+
+        def judge_one(mutant, seconds_most):
+            if until and time.monotonic() > until or mutant.id in results:
+                return
+            found = judge.judge(mutant, seconds_most, options.jobs)
+            if found:
+                with judge.lock:
                     results[mutant.id] = {'id': mutant.id, 'verdict': found[0], 'by': found[1]}
                     keep(options, mutant, results[mutant.id], path, found[2])
+
+        for is_postgres, seconds_most in itertools.product(STORES, SECONDS_EACH):
+            those = [mutant for mutant in left if needs_postgres(mutant.file) == is_postgres and mutant.id not in results]
+            if those and not (until and time.monotonic() > until):
+                judge.record(is_postgres, options.jobs)
+                with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+                    for done in [pool.submit(judge_one, mutant, seconds_most)
+                                 for mutant in sorted(those, key=lambda mutant: mutant.id in judge.passed)]:
+                        done.result()
 
 
 def keep(options, mutant, result, path, output):
@@ -677,7 +771,8 @@ def test_schemata():
     assert '(a <= 3) : (' in switched and '(a - g(1, a)) : (' in switched and 'return (mutant_is(' in switched, switched
     assert re.search(r'if \(!mutant_is\(\d+\)\) \{ h\(\(mutant_is\(', switched), switched
     assert switched.count('\n') == text.count('\n') and switched.count('mutant_is(') == len(pairs), switched
-    assert schemata.calls_of({'a': 'b(1)', 'b': 'c', 'c': 'x'}) == {'a': {'a', 'b', 'c'}, 'b': {'b', 'c'}, 'c': {'c'}}
+    called = schemata.calls_of({'a': ':schema.b(1)', 'b': ':schema.c', 'c': ':schema.x c'})
+    assert called == {'a': {'a', 'b', 'c'}, 'b': {'b', 'c'}, 'c': {'c'}}
 
 
 def main():
@@ -686,6 +781,7 @@ def main():
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--only', default='')
     parser.add_argument('--minutes', type=float)
+    parser.add_argument('--jobs', type=int, default=2)
     parser.add_argument('--folder', default=os.path.join(ROOT, 'build-mutants'))
     parser.add_argument('--list', action='store_true')
     parser.add_argument('--again', action='store_true')

@@ -607,12 +607,44 @@ static void children_of_children_stop_far_beyond_the_limit(void **state)
     assert_failure(scene, &child, "children_queue_full", "more than it may have");
 }
 
+/* Of the group "reports", as its children. */
+static void start_in_group(struct scene *scene, bool ends_first)
+{
+    const struct planned planned = {.count = 2, .wanted = 0, .leaves = true};
+    struct enqueue_request request = {.workspace = "free-co", .workflow = "hello", .executor_group = "reports"};
+    scene_group(scene, "reports");
+    scene->node = scene_add_node(scene, "reporter", "reports");
+    (void)scene_enqueue_request(scene, &request);
+    struct claim_result claim = scene_claim_as(scene, scene->node, "reports", 1);
+    assert_int_equal(claim.count, 1);
+    struct claimed_item parent = claim.items[0];
+    assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
+    if (ends_first) {
+        assert_int_equal(scene_record(scene, RECORD_COMPLETED, &parent), WEIR_OK);
+    }
+    assert_int_equal(advance(scene).started, 2);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE executor_group = 'reports'"), 3);
+}
+
+static void children_take_the_group_of_their_parent(void **state)
+{
+    start_in_group(*state, false);
+}
+
+/* The plan is read after the end of the parent. */
+static void children_take_the_group_of_a_parent_that_has_ended(void **state)
+{
+    start_in_group(*state, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(children_pass_the_limit_of_pending_executions),
         SCENE_TEST(children_of_children_stop_far_beyond_the_limit),
         SCENE_TEST(a_plan_starts_its_children_once),
+        SCENE_TEST(children_take_the_group_of_their_parent),
+        SCENE_TEST(children_take_the_group_of_a_parent_that_has_ended),
         SCENE_TEST(a_lost_claim_plans_nothing),
         SCENE_TEST(a_filter_chooses_the_children_of_a_parent),
         SCENE_TEST(the_last_end_wakes_its_parent),

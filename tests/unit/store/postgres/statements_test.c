@@ -494,6 +494,44 @@ static void every_statement_is_one_of_the_server(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* --- the session that a migration waits for --- */
+
+/* Each of the other sessions has a transaction that is older than that of the holder. */
+static PGconn *begin(const char *name, const char *sql)
+{
+    char url[URL_SIZE];
+    char all[URL_SIZE];
+    postgres_server_url(&server, "postgres", url, sizeof url);
+    PGconn *session = PQconnectdb(url);
+    (void)snprintf(all, sizeof all, "SET application_name = '%s'; BEGIN; %s", name, sql);
+    PGresult *result = PQexec(session, all);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", sql, PQerrorMessage(session));
+    }
+    PQclear(result);
+    return session;
+}
+
+static void the_holder_of_a_lock_is_the_session_that_migrates(void **state)
+{
+    (void)state;
+    run("CREATE TABLE public.schema_migrations (version integer)");
+    PGconn *elsewhere = begin("elsewhere", "LOCK TABLE public.schema_migrations");
+    PGconn *reads = begin("reads", "LOCK TABLE weir.workspaces IN ACCESS SHARE MODE");
+    PGconn *migrates = begin("migrates", "LOCK TABLE weir.schema_migrations IN SHARE ROW EXCLUSIVE MODE");
+    PGresult *holder = PQexec(connection, address->texts[QUERY_FIND_LOCK_HOLDER]);
+    assert_int_equal(PQresultStatus(holder), PGRES_TUPLES_OK);
+    assert_int_equal(PQntuples(holder), 1);
+    assert_non_null(strstr(PQgetvalue(holder, 0, 0), "(migrates)"));
+    assert_non_null(strstr(PQgetvalue(holder, 0, 0), "has a lock on \"schema_migrations\""));
+    assert_int_equal(strtol(PQgetvalue(holder, 0, 1), NULL, 10), PQbackendPID(migrates));
+    PQclear(holder);
+    PQfinish(migrates);
+    PQfinish(reads);
+    PQfinish(elsewhere);
+    run("DROP TABLE public.schema_migrations");
+}
+
 /* --- arguments --- */
 
 static PGresult *ask(const char *sql, const char *types, ...)
@@ -629,6 +667,7 @@ int main(void)
         cmocka_unit_test(late_schedules_are_counted_by_an_index),
         cmocka_unit_test(what_is_due_is_joined_with_nothing),
         cmocka_unit_test(kept_steps_are_compared_with_those_of_their_execution_alone),
+        cmocka_unit_test(the_holder_of_a_lock_is_the_session_that_migrates),
         cmocka_unit_test(single_arguments_arrive),
         cmocka_unit_test(a_list_by_a_label_reads_no_other_labels),
         cmocka_unit_test(absent_arguments_are_null),
