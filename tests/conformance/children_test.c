@@ -611,7 +611,7 @@ static void children_of_children_stop_far_beyond_the_limit(void **state)
 static void start_in_group(struct scene *scene, bool ends_first)
 {
     const struct planned planned = {.count = 2, .wanted = 0, .leaves = true};
-    struct enqueue_request request = {.workspace = "free-co", .workflow = "hello", .executor_group = "reports"};
+    struct enqueue_request request = {.workspace = "free-co", .workflow = "hello", .group = "reports"};
     scene_group(scene, "reports");
     scene->node = scene_add_node(scene, "reporter", "reports");
     (void)scene_enqueue_request(scene, &request);
