@@ -128,6 +128,7 @@ def with_texts(text):
     new = re.sub(r'\b(sqlite|postgres)_(queries|functions)\[(\w+)\]\.sql\b',
                  lambda found: f'mutant_sql("{found[1]}_{found[2]}", {found[1]}_{found[2]}[{found[3]}].name, '
                                f'{found[1]}_{found[2]}[{marked(found[1], found[3])}].sql)', text)
+    new = re.sub(r'\bfunction->sql\b', 'mutant_sql("postgres_functions", function->name, function->sql)', new)
     new = re.sub(r'(?<=->texts)\[([^\]\[]*\b(?:query|QUERY_\w+)[^\]\[]*)\]',
                  lambda found: f'[{marked("postgres", found[1])}]', new)
     return f'#include "{TEXTS}"\n#line 1\n{new}' if new != text else text

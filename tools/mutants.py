@@ -50,7 +50,7 @@ EXPLAINED = 'tests/mutants/explained.md'
 SECONDS_LEAST = 20  # more than this and TIMES what it took is no end; a busy machine must kill no mutant
 SECONDS_UNKNOWN = 300  # for a program of which no passed run is known yet
 SECONDS_MOST = 90  # programs that take longer judge nothing
-SECONDS_EACH = (6, 40, 100000)  # what a mutant gets in each round, so that those that are soon killed come before survivors
+SECONDS_EACH = (20, 60, 100000)  # what a mutant gets in each round, so that those that are soon killed come before survivors
 STORES = (False, True)  # whether PostgreSQL is needed, in the order of judging
 TIMES_POSTGRES = 3  # what it gets of them, for a server begins with each program
 TIMES = 4
@@ -526,7 +526,7 @@ class Judge:
 
     def costs(self, mutant, is_on_all=False):
         """{program: (cost, its tests that reach the mutant)}. The cost are their seconds, less for a program that killed a
-        neighbour or whose name is alike."""
+        neighbour or whose name is alike, or most of whose tests reach the mutant."""
         words = [word.rstrip('s') for word in
                  re.split('[_/.]', f'{mutant.file}_{"_".join(self.tree.rows.get(mutant.id, ()))}') if len(word) > 4]
         costs = {}
@@ -538,8 +538,14 @@ class Judge:
             chosen = [test for test, (_, points) in run.tests.items() if self.reaches(mutant, name, points)]
             if chosen:
                 is_related = self.kills[mutant.file, name] > 0 or any(word in name for word in words)
-                costs[name] = run.seconds(chosen) * (0.2 if is_related else 1), chosen
+                factor = 0.1 if is_related else 1.1 - len(chosen) / len(run.tests)
+                costs[name] = run.seconds(chosen) * factor, chosen
         return costs
+
+    def seconds_of_all(self, mutant):
+        """Of all tests that reach the mutant: those that few reach come first, since they are soon decided."""
+        costs = self.costs(mutant) if mutant.id in self.tree.numbers else {}
+        return sum(self.runs[name].seconds(chosen) for name, (_, chosen) in costs.items())
 
     def judge(self, mutant, seconds_most, jobs):
         """(verdict, the test that killed it or why it is none, its output); None when the seconds were not enough."""
@@ -712,7 +718,7 @@ def judge_all(options, drawn, wanted, results, path):
                 judge.record(is_postgres, options.jobs)
                 with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
                     for done in [pool.submit(judge_one, mutant, seconds_most)
-                                 for mutant in sorted(those, key=lambda mutant: mutant.id in judge.passed)]:
+                                 for mutant in sorted(those, key=judge.seconds_of_all)]:
                         done.result()
 
 
@@ -771,6 +777,10 @@ def test_schemata():
     assert '(a <= 3) : (' in switched and '(a - g(1, a)) : (' in switched and 'return (mutant_is(' in switched, switched
     assert re.search(r'if \(!mutant_is\(\d+\)\) \{ h\(\(mutant_is\(', switched), switched
     assert switched.count('\n') == text.count('\n') and switched.count('mutant_is(') == len(pairs), switched
+    files = [read(os.path.join(ROOT, file)) for file in files_of_tree() if re.match(r'src/store/\w+/.*\.c$', file)]
+    assert any('mutant_sql("postgres_functions", function->name' in schemata.with_texts(text) for text in files)
+    unasked = {found for text in files for found in re.findall(r'(?<!\w)\w+->sql\b', text)}
+    assert unasked <= {'function->sql', 'migration->sql'}, unasked  # else a mutant of SQL would change nothing
     called = schemata.calls_of({'a': ':schema.b(1)', 'b': ':schema.c', 'c': ':schema.x c'})
     assert called == {'a': {'a', 'b', 'c'}, 'b': {'b', 'c'}, 'c': {'c'}}
 

@@ -173,6 +173,22 @@ static void young_and_living_executions_stay(void **state)
     assert_string_equal(scene_status_of(scene, living), "PENDING");
 }
 
+/* Else the next call would begin behind executions that end later. */
+static void ids_that_are_too_young_are_not_looked_at(void **state)
+{
+    struct scene *scene = *state;
+    struct archive_result result = {.moved = -1};
+    const char *old = ended(scene, "pro-co", NULL, RECORD_COMPLETED);
+    scene_pass(scene, SECONDS(10));
+    scene_beat(scene, scene->node);
+    struct archive_order order = {.ended_before_us = scene_now(scene), .limit = 1};
+    (void)ended(scene, "pro-co", NULL, RECORD_COMPLETED);
+    scene_ok(scene, store_archive(scene->store, &order, &result, &scene->error));
+    assert_int_equal(result.moved, 1);
+    assert_true(result.more);
+    assert_string_equal(result.last_id, old);
+}
+
 static void a_move_goes_on_where_it_stopped(void **state)
 {
     struct scene *scene = *state;
@@ -423,6 +439,7 @@ int main(void)
         SCENE_TEST(an_archived_execution_is_read_as_before),
         SCENE_TEST(a_repeated_move_changes_nothing),
         SCENE_TEST(young_and_living_executions_stay),
+        SCENE_TEST(ids_that_are_too_young_are_not_looked_at),
         SCENE_TEST(a_move_goes_on_where_it_stopped),
         SCENE_TEST(the_child_of_a_living_parent_stays),
         SCENE_TEST(several_nodes_move_each_execution_once),

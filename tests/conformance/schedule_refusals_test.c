@@ -329,6 +329,11 @@ static void wrong_triggers_are_refused_and_change_nothing(void **state)
     trigger.workspace_count = 1;
     names[0] = "nobody";
     refuses_trigger(scene, &trigger, WEIR_WORKSPACE_NOT_FOUND);
+    names[1] = "missing";
+    trigger.workspace_count = 2;
+    refuses_trigger(scene, &trigger, WEIR_WORKSPACE_NOT_FOUND);
+    assert_non_null(strstr(scene->error.message, "nobody")); /* the first of two */
+    trigger.workspace_count = 1;
     names[0] = "big-co";
     refuses_trigger(scene, &trigger, WEIR_INVALID_ARGUMENT);
     assert_non_null(strstr(scene->error.message, "big-co"));
