@@ -55,6 +55,9 @@ STORES = (False, True)  # whether PostgreSQL is needed, in the order of judging
 TIMES_POSTGRES = 3  # what it gets of them, for a server begins with each program
 TIMES = 4
 
+TEMPLATE = f'/tmp/weir-mutants-{os.getpid()}'
+under_way = set()  # programs
+
 Mutant = collections.namedtuple('Mutant', 'id file line operator old new begin end')
 
 
@@ -257,7 +260,7 @@ class Copy:
     @contextlib.contextmanager
     def with_template(self):
         """A database cluster that the tests on PostgreSQL copy, so that each needs no initdb."""
-        folder = os.path.join('/tmp', f'weir-mutants-{os.getpid()}')
+        folder = TEMPLATE
         os.makedirs(folder)
         made = subprocess.run([sys.executable, os.path.join(ROOT, 'tests/end_to_end/postgres_template.py'), folder],
                               capture_output=True, check=False)
@@ -283,6 +286,7 @@ class Copy:
         began = time.monotonic()
         process = subprocess.Popen(words, cwd=test['workdir'] or self.build, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        under_way.add(process)
         lines, late = [], threading.Event()
         timer = threading.Timer(seconds, lambda: (late.set(), kill_group(process)))
         timer.start()
@@ -302,6 +306,7 @@ class Copy:
                 kill_group(process)
             lines.append(process.communicate()[0].decode(errors='replace'))
             timer.cancel()
+            under_way.discard(process)
         if late.is_set():
             lines.append('\n# no end in time')
         return passed and not late.is_set() and process.returncode == 0, time.monotonic() - began, ''.join(lines)
@@ -570,6 +575,8 @@ class Judge:
                 is_left = True
                 break
             killer, output = self.meet(mutant, name, costs[name][1])
+            if killer is None:
+                return None
             if killer:
                 if mutant.file.endswith('.sql') and re.search(r'syntax error', output):
                     return 'no mutant', 'it is no SQL', output
@@ -583,8 +590,8 @@ class Judge:
         return None if is_left else ('survived', f'{tests} tests of {len(costs)} programs', '')
 
     def meet(self, mutant, name, chosen):
-        """(the test that fails, its output) of a program, or (None, ''). A failure counts when it comes again, and when it
-        does not come without the mutant."""
+        """(the test that fails or '', its output) of a program. A failure counts when it comes again, and when it does not
+        come without the mutant. (None, ''): it came without the mutant, too, so that nothing is known."""
         more, test, run = {'WEIR_MUTANT': str(self.tree.numbers[mutant.id])}, self.tests[name], self.runs[name]
 
         def call(tests, more=more):
@@ -592,16 +599,17 @@ class Judge:
                                   None if '' in tests else tests, more)
         passed, _, output = call(chosen)
         if passed:
-            return None, ''
+            return '', ''
         failed = re.findall(r'^not ok \d+ - (.*)$', output, re.M)
         ended = len(re.findall(r'^ok \d+', output, re.M))
         last = [one for one in failed if one in chosen] or chosen[ended:ended + 1]
         if '# no end in time' in output:
             return f'{name} {"".join(last)}', output
         for again in (last, chosen):
-            if again and not call(again)[0] and self.passes_alone(name, again, call):
-                return f'{name} {" ".join(last)}'.strip(), output
-        return None, ''
+            if again and not call(again)[0]:
+                is_known = self.passes_alone(name, again, call)
+                return (f'{name} {" ".join(last)}'.strip(), output) if is_known else (None, '')
+        return '', ''
 
     def passes_alone(self, name, tests, call):
         key = name, tuple(tests)
@@ -785,6 +793,14 @@ def test_schemata():
     assert called == {'a': {'a', 'b', 'c'}, 'b': {'b', 'c'}, 'c': {'c'}}
 
 
+def end_all(*_):
+    """Also the programs under way, which are children of no thread that would end by itself."""
+    for process in list(under_way):
+        kill_group(process)
+    subprocess.run(['rm', '-rf', TEMPLATE], check=False)
+    os._exit(143)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--count', type=int, default=500)
@@ -798,7 +814,7 @@ def main():
     parser.add_argument('--id')
     parser.add_argument('--self-test', action='store_true')
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the program under way ends too
+    signal.signal(signal.SIGTERM, end_all)
     sys.exit(self_test() if options.self_test else run(options))
 
 

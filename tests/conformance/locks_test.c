@@ -157,6 +157,26 @@ static void the_row_is_never_deleted(void **state)
     json_decref(page);
 }
 
+static json_int_t time_left(struct scene *scene)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_LOCKS};
+    scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
+    json_int_t left_us = json_number_at(json_array_get(json_object_get(page, "items"), 0), "left_us");
+    json_decref(page);
+    return left_us;
+}
+
+static void a_list_shows_the_time_that_is_left(void **state)
+{
+    struct scene *scene = *state;
+    scene_ok(scene, take(scene, "a"));
+    scene_pass(scene, SECONDS(20));
+    assert_int_equal(time_left(scene), SECONDS(100));
+    scene_pass(scene, SECONDS(101));
+    assert_int_equal(time_left(scene), 0);
+}
+
 static void an_unlock_of_what_was_never_locked_is_a_conflict(void **state)
 {
     struct scene *scene = *state;
@@ -213,6 +233,7 @@ int main(void)
         SCENE_TEST(the_lock_of_a_dead_node_is_freed_when_it_is_found_dead),
         SCENE_TEST(locks_of_other_names_do_not_meet),
         SCENE_TEST(the_row_is_never_deleted),
+        SCENE_TEST(a_list_shows_the_time_that_is_left),
         SCENE_TEST(an_unlock_of_what_was_never_locked_is_a_conflict),
         SCENE_TEST(a_wrong_wall_clock_changes_nothing),
         SCENE_TEST(wrong_requests_are_refused),

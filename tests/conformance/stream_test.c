@@ -159,6 +159,8 @@ static void a_purge_keeps_what_is_young_and_resets_readers_of_the_rest(void **st
     scene_pass(scene, STREAM_KEEP_US / 2);
     scene_enqueue(scene, "pro-co");
     assert_int_equal(read_behind(scene, &first, STREAM_READ_MOST).count, 4);
+    scene_ok(scene, store_purge_stream(scene->store, STREAM_PURGE_MOST, &removed, &scene->error));
+    assert_int_equal(removed, 0); /* the oldest has exactly the age */
     scene_pass(scene, SECONDS(1));
     scene_ok(scene, store_purge_stream(scene->store, STREAM_PURGE_MOST, &removed, &scene->error));
     assert_true(removed > 0);

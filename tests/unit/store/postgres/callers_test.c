@@ -714,6 +714,21 @@ static void a_key_whose_id_is_refused_stays_free(void **state)
     assert_int_equal(claim(scene, 10).count, 2);
 }
 
+/* --- refusals --- */
+
+static void acts_without_an_id_are_refused(void **state)
+{
+    static const char *const acts[] = {"weir.cancel(NULL)", "weir.release(NULL)", "weir.retry(NULL)", "weir.dismiss(NULL)",
+                                       "weir.complete(NULL)"};
+    struct scene *scene = *state;
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
+        (void)run(scene->a,
+                  "DO $$ BEGIN PERFORM %s; RAISE 'it was not refused'; EXCEPTION WHEN OTHERS THEN "
+                  "IF SQLERRM <> 'the execution''s id is missing' THEN RAISE; END IF; END $$",
+                  acts[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -747,6 +762,7 @@ int main(void)
         SCENE_TEST(why_in_sql_names_the_holder_of_the_lock_of_exclusive_dispatch),
         SCENE_TEST(why_in_sql_answers_as_the_library),
         SCENE_TEST(a_key_whose_id_is_refused_stays_free),
+        SCENE_TEST(acts_without_an_id_are_refused),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }

@@ -402,6 +402,29 @@ static void a_wake_waits_for_the_record_of_the_end_and_is_refused(void **state)
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.signals"), "0");
 }
 
+/* The step `pay` waits for a report, instead of a decision. */
+#define CALL_BACK_SQL(digit) "SELECT c.outcome FROM weir.call_back('%s', repeat('" digit "', 32), '1', 'digest of 1') c"
+
+static void a_report_waits_for_the_record_of_the_end_and_is_refused(void **state)
+{
+    struct scene *scene = *state;
+    (void)run(scene->b, "CREATE FUNCTION weir.as_callback() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+                        "  IF NEW.signal IS NOT NULL THEN NEW.signal := 'callback:pay:1:' || repeat('0', 32); END IF; "
+                        "  RETURN NEW; END $$; "
+                        "CREATE TRIGGER as_callback BEFORE INSERT ON weir.workflow_node_executions "
+                        "FOR EACH ROW EXECUTE FUNCTION weir.as_callback()");
+    const char *id = end_wait(scene);
+    /* A token of no step and no report takes no lock. */
+    (void)run(scene->b, "SET lock_timeout = '10s'");
+    assert_string_equal(run(scene->b, CALL_BACK_SQL("1"), id), "none");
+    (void)run(scene->b, "RESET lock_timeout");
+    run_into(scene->b, CALL_BACK_SQL("0"), id);
+    (void)run(scene->a, "COMMIT");
+    assert_string_equal(answer(scene->b), "none");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.signals"), "0");
+    (void)run(scene->a, "DROP FUNCTION weir.as_callback CASCADE");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +450,7 @@ int main(void)
         SCENE_TEST(locked_rows_with_signals_hold_up_no_other),
         SCENE_TEST(a_decision_waits_for_the_record_of_the_end_and_is_refused),
         SCENE_TEST(a_wake_waits_for_the_record_of_the_end_and_is_refused),
+        SCENE_TEST(a_report_waits_for_the_record_of_the_end_and_is_refused),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
