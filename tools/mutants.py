@@ -43,14 +43,15 @@ import tempfile
 import threading
 import time
 
+import mutant_programs
 import mutant_schemata as schemata
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXPLAINED = 'tests/mutants/explained.md'
-SECONDS_LEAST = 20  # more than this and TIMES what it took is no end; a busy machine must kill no mutant
+SECONDS_LEAST = 20  # more than this and TIMES what it took is no end; a busy machine kills no mutant
 SECONDS_UNKNOWN = 300  # for a program of which no passed run is known yet
 SECONDS_MOST = 90  # programs that take longer judge nothing
-SECONDS_EACH = (20, 60, 100000)  # what a mutant gets in each round, so that those that are soon killed come before survivors
+SECONDS_EACH = (20, 60, 100000)  # of a mutant in each round, so that those that are soon killed come first
 STORES = (False, True)  # whether PostgreSQL is needed, in the order of judging
 TIMES_POSTGRES = 3  # what it gets of them, for a server begins with each program
 TIMES = 4
@@ -214,7 +215,7 @@ class Copy:
         self.tree = os.path.join(self.folder, 'tree')
         self.build = os.path.join(self.folder, 'build')
         self.template = None
-        self.chooser = os.path.join(self.folder, 'chosen_tests.so')
+        self.chooser = None
 
     def refresh(self, replaced=None):
         """Writes only what differs, so that little is built anew; `replaced` has texts beside those of the tree."""
@@ -237,6 +238,7 @@ class Copy:
     def make_chooser(self):
         """The library that runs chosen tests of a program."""
         source = os.path.join(ROOT, 'tests/mutants/chosen_tests.c')
+        self.chooser = os.path.join(self.folder, 'chosen_tests.so')
         self.run(['cc', '-std=c17', '-O1', '-shared', '-fPIC', '-o', self.chooser, source, '-ldl'])
 
     def run(self, words):
@@ -273,16 +275,13 @@ class Copy:
         finally:
             subprocess.run(['rm', '-rf', folder], check=False)
 
-    def call(self, test, seconds, chosen=None, more=None):
+    def call(self, test, seconds, chosen=None, more=None, until_failure=True):
         """(passed, seconds that it took, output) of the chosen tests, or of all; `more` is put into the environment"""
         words = list(test['cmd'])
         if test['name'] == 'simulation':
             words[words.index('--seeds') + 1] = '40'
-        environment = {**os.environ, **test['env'], 'LD_PRELOAD': self.chooser, **(more or {})}
-        if chosen:
-            environment['WEIR_MUTANTS_TESTS'] = ','.join(chosen)
-        if self.template:
-            environment['WEIR_POSTGRES_TEMPLATE'] = self.template
+        own = {'LD_PRELOAD': self.chooser, 'WEIR_POSTGRES_TEMPLATE': self.template, 'WEIR_MUTANTS_TESTS': ','.join(chosen or ())}
+        environment = {**os.environ, **test['env'], **{name: value for name, value in own.items() if value}, **(more or {})}
         began = time.monotonic()
         process = subprocess.Popen(words, cwd=test['workdir'] or self.build, env=environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -295,13 +294,14 @@ class Copy:
             for line in process.stdout:
                 lines.append(line.decode(errors='replace'))
                 if lines[-1].startswith('not ok'):
-                    passed = False  # the rest of the program would change nothing
-                    break
+                    passed = False
+                    if until_failure:  # the rest of the program would change nothing
+                        break
         except BaseException:
             kill_group(process)
             raise
         finally:
-            if not passed:
+            if not passed and until_failure:
                 time.sleep(0.1)  # the reason follows the line
                 kill_group(process)
             lines.append(process.communicate()[0].decode(errors='replace'))
@@ -427,30 +427,6 @@ def calls_of_postgres():
     return schemata.calls_of(texts)
 
 
-class Program:
-    """A test program on the unchanged tree: its digest, whether it passed, and {test: (seconds, points that it reached)}.
-    A program whose tests cannot be chosen has one, without a name."""
-
-    def __init__(self, digest, passed, took, tests):
-        self.digest, self.passed, self.took, self.tests = digest, passed, took, tests
-        self.beginning = max(0, took - sum(seconds for seconds, _ in tests.values()))
-
-    def seconds(self, chosen):
-        return self.beginning + sum(self.tests[test][0] for test in chosen)
-
-    def points(self):
-        return {point for _, points in self.tests.values() for point in points}
-
-
-def read_trace(path, took, points):
-    tests = {}
-    if os.path.isfile(path):
-        for name, micros, *reached in (line.split(' ') for line in read(path).splitlines()):
-            before = tests.get(name, (0, []))
-            tests[name] = (before[0] + int(micros) / 1e6, sorted({*before[1], *map(int, reached)}))
-    return tests or {'': (took, points)}
-
-
 class Judge:
     def __init__(self, copy, tree):
         self.copy, self.tree, self.kills, self.lock = copy, tree, collections.Counter(), threading.RLock()
@@ -461,7 +437,7 @@ class Judge:
         self.runs_path = os.path.join(copy.folder, 'runs.json')
         self.runs = {}
         if os.path.isfile(self.runs_path):
-            self.runs = {name: Program(*row) for name, row in json.loads(read(self.runs_path)).items()}
+            self.runs = {name: mutant_programs.Program(*row) for name, row in json.loads(read(self.runs_path)).items()}
         self.recorded, self.recording = set(), threading.Lock()
         self.alone = {}  # {(program, tests): whether they pass without a mutant}
         # Of mutants without a verdict the programs that they have met, with the digest of the program's file.
@@ -496,11 +472,11 @@ class Judge:
                 if passed:
                     break
             points = [point for point, reached in enumerate(read_bytes(path)) if reached]
-            row = (digest, passed, took, read_trace(trace, took, points))
+            row = (digest, passed, took, mutant_programs.read_trace(trace, took, points))
         if not passed:
             print(f'# {name} fails on the unchanged tree and judges nothing:\n{output[-1500:]}', flush=True)
         with self.lock:
-            self.runs[name] = Program(*row)
+            self.runs[name] = mutant_programs.Program(*row)
             write(self.runs_path, json.dumps({name: (run.digest, run.passed, run.took, run.tests)
                                               for name, run in self.runs.items()}))
 
