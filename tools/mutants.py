@@ -280,7 +280,8 @@ class Copy:
         words = list(test['cmd'])
         if test['name'] == 'simulation':
             words[words.index('--seeds') + 1] = '40'
-        own = {'LD_PRELOAD': self.chooser, 'WEIR_POSTGRES_TEMPLATE': self.template, 'WEIR_MUTANTS_TESTS': ','.join(chosen or ())}
+        own = {'LD_PRELOAD': self.chooser, 'WEIR_POSTGRES_TEMPLATE': self.template,
+               'WEIR_MUTANTS_TESTS': ','.join(chosen or ())}
         environment = {**os.environ, **test['env'], **{name: value for name, value in own.items() if value}, **(more or {})}
         began = time.monotonic()
         process = subprocess.Popen(words, cwd=test['workdir'] or self.build, env=environment, stdin=subprocess.DEVNULL,
