@@ -398,6 +398,30 @@ static enum weir_status faulty_settle_schedule_firings(struct store *store, stru
     return after(fate, status, error);
 }
 
+static enum weir_status faulty_advance_children(struct store *store, struct children_advance *ret_advance,
+                                                struct weir_error *error)
+{
+    const struct mutant *mutant = owner->options.mutant;
+    struct children_advance advance = {.again = false};
+    if (!owner->profile.has_children) {
+        return real->advance_children(store, ret_advance, error); /* no draw: seeds of other fleets stay as they are */
+    }
+    enum weir_status status;
+    enum fate fate = before("advance_children", error, &status);
+    if (fate == FAILS_BEFORE) {
+        return status;
+    }
+    status = mutant != NULL && mutant->advance_children != NULL ? mutant->advance_children(owner, store, &advance, error)
+                                                                : real->advance_children(store, &advance, error);
+    observe(owner);
+    children_check_advance(owner, status, &advance);
+    status = after(fate, status, error);
+    if (status == WEIR_OK) {
+        *ret_advance = advance;
+    }
+    return status;
+}
+
 void faulty_store_wrap(struct simulation *simulation, struct store *store)
 {
     INVARIANT(owner == NULL || owner == simulation);
@@ -430,6 +454,7 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty.advance_schedule = faulty_advance_schedule;
     faulty.read_schedule_firings = faulty_read_schedule_firings;
     faulty.settle_schedule_firings = faulty_settle_schedule_firings;
+    faulty.advance_children = faulty_advance_children;
     store->driver = &faulty;
 }
 

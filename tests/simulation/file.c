@@ -115,6 +115,31 @@ static const char states_schema[] = MACHINE_TRIGGER("20", "INSERT") MACHINE_TRIG
                                      "NEW.name, NEW.seq,"
                                      " OLD.consumed_at IS NULL AND NEW.consumed_at IS NOT NULL, NEW.data); END;";
 
+/* Steps with children, and the waits of such steps: in fleets that have some. */
+#define FAMILY_TRIGGER(number, what, act, row)                                                                             \
+    "CREATE TRIGGER simulation_" number " AFTER " act " ON child_steps BEGIN INSERT INTO simulation_changes"               \
+    " (what, id, status, fence, phase, rank, due_at, run_at, node_id, deferrals, priority, lane_id, starts_refused,"       \
+    " handovers, waiting_for) VALUES ('family" what "', " row ".parent_id, " row ".step, " row ".count, " row              \
+    ".is_settled, " row ".started, " row ".ended, " row ".completed, " row ".cancelled_to, " row ".depth, " row            \
+    ".leaves, " row ".wanted, " row ".max_parallel, " row ".waits_for_all, " row ".problem); END;"
+#define CHILD_TRIGGER(number, what, act, row)                                                                              \
+    "CREATE TRIGGER simulation_" number " AFTER " act " ON children BEGIN INSERT INTO simulation_changes"                  \
+    " (what, id, status, rank, phase, waiting_for, extra) VALUES ('child" what "', " row ".parent_id, " row ".step, " row  \
+    ".position, " row ".is_adopted, " row ".status, " row ".child_id || coalesce(' ' || " row ".error_code, '')); END;"
+#define WAIT_TRIGGER(number, act)                                                                                          \
+    "CREATE TRIGGER simulation_" number " AFTER " act " ON workflow_node_executions WHEN NEW.step LIKE 'step-%' AND"       \
+    " (NEW.signal LIKE 'children:%' OR EXISTS (SELECT 1 FROM child_steps s WHERE s.parent_id = NEW.execution_id AND"       \
+    " s.step = NEW.step)) BEGIN INSERT INTO simulation_changes (what, id, status, waiting_for, due_at, extra)"             \
+    " VALUES ('wait', NEW.execution_id, NEW.step, NEW.status, NEW.due_at, NEW.error_code); END;"
+static const char children_schema[] = FAMILY_TRIGGER("30", "+", "INSERT", "NEW") FAMILY_TRIGGER(
+    "31", "=", "UPDATE", "NEW") FAMILY_TRIGGER("32", "-", "DELETE", "OLD") CHILD_TRIGGER("33", "+", "INSERT", "NEW")
+    CHILD_TRIGGER("34", "=", "UPDATE", "NEW") CHILD_TRIGGER("35", "-", "DELETE", "OLD") WAIT_TRIGGER("36", "INSERT")
+        WAIT_TRIGGER("37", "UPDATE") "CREATE TRIGGER simulation_38 AFTER INSERT ON workflow_executions WHEN NEW.step LIKE"
+                                     " 'step-%' AND EXISTS (SELECT 1 FROM child_steps s WHERE s.parent_id = NEW.id AND"
+                                     " s.step = NEW.step) BEGIN INSERT INTO simulation_changes (what, id, status,"
+                                     " waiting_for, extra) VALUES ('wait', NEW.id, NEW.step, NEW.step_status,"
+                                     " NEW.step_error_code); END;";
+
 static const char schema[] =
     "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
     "INTEGER,"
@@ -193,6 +218,11 @@ void file_execute(const char *path, const char *sql)
         abort();
     }
     (void)sqlite3_close(writer);
+}
+
+void file_observe_children(const struct simulation *simulation)
+{
+    file_execute(simulation->path, children_schema);
 }
 
 /* --- the template --- */

@@ -336,7 +336,7 @@ void check_end(struct simulation *simulation, const struct model_item *item)
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s is COMPLETED under fence %lld, the engine knows of no such end",
              item->id, (long long)item->fence);
     } else if (item->state == ITEM_CANCELLED && !item->cancel_asked && simulation->actor != OUTSIDE &&
-               !schedules_may_cancel(simulation, item)) {
+               !schedules_may_cancel(simulation, item) && !children_may_cancel(simulation, item)) {
         fail(simulation, THE_MODEL_HOLDS, "%s is CANCELLED, which nobody asked for", item->id);
     } else if (item->state == ITEM_FAILED && strcmp(item->error_code, "scripted_failure") == 0 &&
                (!came_to || entry->end != END_FAILED)) {

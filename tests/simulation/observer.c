@@ -81,6 +81,7 @@ static struct model_item *add_item(struct simulation *simulation, const char *id
     memset(item, 0, sizeof *item);
     item->run_place = -1;
     item->mode_key = -1;
+    item->woken_by_children = -1;
     text_copy(item->id, sizeof item->id, id);
     simulation->buckets[bucket] = (uint32_t)simulation->item_count;
     return item;
@@ -157,6 +158,7 @@ static void take_columns(struct model_item *item, const struct change *change)
     item->fence = change->fence;
     item->phase = change->phase;
     item->has_reason = change->has_reason;
+    text_copy(item->waiting_for, sizeof item->waiting_for, change->has_reason ? change->waiting_for : "");
     item->rank = change->rank;
     item->due_at = change->due_at;
     item->run_at = change->run_at;
@@ -215,6 +217,9 @@ static void row_appeared(struct simulation *simulation, const struct change *cha
     if (is_scheduled) {
         schedules_note_item(simulation, item);
     }
+    if (simulation->profile.has_children) {
+        children_note_item(simulation, item);
+    }
     count_row(simulation, item, 1);
     key_is_used(simulation, item);
     if (strcmp(change->status, "PENDING") != 0 || change->rank != item_rank(change->run_at, change->priority)) {
@@ -256,15 +261,18 @@ static void check_writer(struct simulation *simulation, const struct model_item 
 }
 
 /* A parked item is changed by its wake, when it is due, and by the cancel and the wake of a client. A client may also have
- * woken a step that waits on record before the park; then the record of the park wakes the item. */
-static void check_wake(struct simulation *simulation, const struct model_item *item, enum item_state to)
+ * woken a step that waits on record before the park; then the record of the park wakes the item. The duty of children does
+ * both as well. */
+static void check_wake(struct simulation *simulation, struct model_item *item, enum item_state to)
 {
     bool is_by_scheduler = strcmp(simulation->verb, "schedule") == 0 && to == ITEM_PENDING;
-    bool is_by_client = simulation->actor == OUTSIDE || strcmp(simulation->verb, "record") == 0;
-    bool is_cancel = to == ITEM_CANCELLED && (simulation->actor == OUTSIDE || schedules_may_cancel(simulation, item));
+    bool is_cancel = to == ITEM_CANCELLED && (simulation->actor == OUTSIDE || schedules_may_cancel(simulation, item) ||
+                                              children_may_cancel(simulation, item));
     if (item->state != ITEM_WAITING || is_cancel) {
         return;
     }
+    bool is_by_client = simulation->actor == OUTSIDE || strcmp(simulation->verb, "record") == 0 ||
+                        children_may_wake(simulation, item);
     if (item->wake_asked && is_by_client && (to == ITEM_PENDING || to == ITEM_WAITING)) { /* the second counts the signal */
         world_end_wait(simulation, item->id);
     } else if (!is_by_scheduler) {
@@ -375,6 +383,10 @@ static void row_changed(struct simulation *simulation, const struct change *chan
     if (change->node_id != item->node_id && change->node_id != 0 && change->fence <= item->fence) {
         fail(simulation, STALE_FENCES_ARE_DEAF, "%s went to node %lld under its old fence", item->id,
              (long long)change->node_id);
+    }
+    if (change->cancel && !item->cancel_asked && strcmp(simulation->verb, "advance_children") == 0 &&
+        !children_may_cancel(simulation, item)) {
+        fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "%s is to be cancelled, and its parent lives or leaves it", item->id);
     }
     if (change->rank != item->rank || change->priority != item->priority) {
         fail(simulation, FIRST_IN_FIRST_OUT, "the place of %s in its lane changed", item->id);
@@ -523,6 +535,15 @@ static void replay(struct simulation *simulation, const struct change *change)
         states_note_row(simulation, change);
     } else if (strncmp(change->what, "signal", 6) == 0) {
         states_note_signal(simulation, change);
+        if (simulation->profile.has_children) {
+            children_note_signal(simulation, change);
+        }
+    } else if (strncmp(change->what, "family", 6) == 0) {
+        children_note_family(simulation, change);
+    } else if (strncmp(change->what, "child", 5) == 0) {
+        children_note_child(simulation, change);
+    } else if (strcmp(change->what, "wait") == 0) {
+        children_note_wait(simulation, change);
     } else if (strncmp(change->what, "firing", 6) == 0) {
         schedules_note_firing(simulation, change);
     } else if (strcmp(change->what, "schedule") == 0) {
@@ -572,6 +593,7 @@ static void read_change(const struct question *row, struct change *change)
     change->lane_id = question_number(row, COLUMN_LANE);
     change->node_id = question_number(row, COLUMN_NODE);
     change->fence = question_number(row, COLUMN_FENCE);
+    change->has_count = !question_is_null(row, COLUMN_FENCE);
     change->phase = (int)question_number(row, COLUMN_PHASE);
     change->rank = question_number(row, COLUMN_RANK);
     change->due_at = question_number(row, COLUMN_DUE);
@@ -623,6 +645,9 @@ static void check_item(struct simulation *simulation, struct model_item *item)
     } else if (item->place == PLACE_LIVE || item->place == PLACE_ENDED) {
         check_parks(simulation, item);
         check_states(simulation, item);
+        if (simulation->profile.has_children) {
+            check_child_wait(simulation, item);
+        }
     }
 }
 
@@ -644,6 +669,7 @@ void observe(struct simulation *simulation)
     if (!any) {
         return;
     }
+    check_children(simulation);
     question_ask_number(simulation->read_changes, first);
     while (question_next(simulation->read_changes) && !failed(simulation)) {
         read_change(simulation->read_changes, &change);
@@ -686,6 +712,9 @@ void observer_open(struct simulation *simulation)
 {
     bool is_postgres = simulation->options.store == SIMULATED_POSTGRES;
     const struct mutant *mutant = simulation->options.mutant;
+    if (simulation->profile.has_children && !is_postgres) {
+        file_observe_children(simulation);
+    }
     if (mutant != NULL && mutant->schema != NULL) {
         file_execute(simulation->path, mutant->schema);
     }
@@ -707,6 +736,8 @@ void observer_close(struct simulation *simulation)
     question_close(simulation->read_counters);
     question_close(simulation->read_lanes);
     question_close(simulation->read_group);
+    question_close(simulation->read_workflow);
+    children_close(simulation);
     (void)sqlite3_close(simulation->reader);
     for (size_t i = 0; i < simulation->item_count; i++) {
         story_close(&simulation->items[i]);

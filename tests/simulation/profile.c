@@ -3,7 +3,7 @@
 
 #define SECOND_US MICROSECONDS_PER_SECOND
 
-enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3, HOSTED_EVERY = 5, FEATURE_EVERY = 3, STATED_OF = 7, STATED_FROM = 5 };
+enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3, HOSTED_EVERY = 5, FEATURE_EVERY = 3, STATED_OF = 7, STATED_FROM = 5, FAMILIES_OF = 14, FAMILIES_AT = 4 };
 
 static int some(struct simulation *simulation, int most)
 {
@@ -17,7 +17,11 @@ static void draw_features(struct simulation *simulation, struct profile *profile
     profile->is_keyed = mutant != NULL ? mutant->is_keyed : simulation->options.seed % FEATURE_EVERY == 1;
     profile->is_scheduled = mutant != NULL ? mutant->is_scheduled : simulation->options.seed % FEATURE_EVERY == 2;
     profile->has_states = mutant != NULL ? mutant->has_states : simulation->options.seed % STATED_OF >= STATED_FROM;
-    if (profile->has_states) {
+    /* One seventh: half of them have states as well. */
+    profile->has_children = mutant != NULL ? mutant->has_children
+                                           : simulation->options.seed % FAMILIES_OF == FAMILIES_AT ||
+                                                 simulation->options.seed % FAMILIES_OF == STATED_FROM;
+    if (profile->has_states || profile->has_children) {
         profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
     }
     if (profile->is_scheduled) {

@@ -7,6 +7,8 @@
  *   schedule_times.c   the times of schedules, also where clocks change
  *   schedule_checks.c  what each call must do to schedules and their firings
  *   states.c        workflows with states: the acts of persons, and the model of each machine
+ *   children.c      executions that start others: their plans, and the model of each step with children
+ *   child_checks.c  what each call must do to them
  *   keys.c          requests with a key mode, and the effect that docs/design/keys.md gives them
  *   file.c          the store's file: a copy of one that was migrated; SQLite for one process of one thread
  *   server.c        the store's database on a PostgreSQL server of the program's own, with our clock
@@ -17,10 +19,11 @@
  *   story.c         what the views tell of an execution is what the observer saw
  *   promptness.c    when all is calm, what may go on does so soon
  *   simulation.c    the program: seeds, TAP, replay
- *   mutants.c, state_mutants.c   broken variants; each must be caught, or the checker is worth nothing
+ *   mutants.c, state_mutants.c, child_mutants.c   broken variants; each must be caught, or the checker is worth nothing
  *
  * In one fleet of five every other node is driven by its host: all its loops run in one call, and wait for each other.
- * Two fleets in seven have workflows with states (support/scripted_engine/machine.c).
+ * Two fleets in seven have workflows with states (support/scripted_engine/machine.c), and one in seven executions that start
+ * others (support/scripted_engine/children.c).
  * One fleet in four is mixed: its nodes have engines of both kinds and two namespaces, and some come back from a restart
  * with another one.
  *
@@ -60,7 +63,8 @@ enum {
     EXPRESSIONS = 6, /* of cron */
     EXPECTED_WAITS_MOST = 4096,
     STATE_SIGNALS = 2,
-    STATE_VERSIONS = 2 /* of the workflow with states */
+    STATE_VERSIONS = 2, /* of the workflow with states */
+    CHILD_DEPTH_DRAWN = 2 /* deeper executions start no more that start others */
 };
 
 /* The invariants of ARCHITECTURE.md, by number, and from 13 on those of the simulation alone. */
@@ -80,6 +84,8 @@ enum invariant {
     EVERYTHING_IS_ON_RECORD = 12,
     EACH_TIME_FIRES_ONCE = 13,         /* of a schedule, in each of its workspaces (docs/design/schedules.md) */
     STATES_FOLLOW_THE_DEFINITION = 15, /* and the variables are those of the answers (docs/design/states.md) */
+    CHILDREN_FOLLOW_THE_PLAN = 16,     /* and each is there once, with its result (docs/design/children.md) */
+    A_WAIT_ENDS_ONCE = 17,             /* that for children: by one cause, which is on record */
     THE_MODEL_HOLDS = 14               /* an illegal move, a call that failed without a fault, a broken store_check() */
 };
 
@@ -91,7 +97,8 @@ enum invariant {
 
 /* A firing has its execution in `status`, its schedule in `rank` and its insertion in `run_at`. A schedule has its id in
  * `rank`, and counters in `fence`, `node_id`, `lane_id` and `priority`. An action and a signal have their numbers in
- * `rank`, and outcome and name in `status`. */
+ * `rank`, and outcome and name in `status`. A step with children (`family`) and a child have the step in `status`, counters in
+ * the other columns (file.c), and a problem, the end of the child or the state of the wait in `waiting_for`. */
 struct change {
     int64_t seq;
     const char *what, *id, *status, *extra;
@@ -99,6 +106,7 @@ struct change {
     int phase, priority, starts_refused, deferrals, handovers;
     bool cancel;
     bool has_reason; /* what it waits for */
+    bool has_count;  /* `fence` has a value */
     const char *waiting_for;
 };
 
@@ -176,12 +184,15 @@ struct mutant {
     enum weir_status (*enqueue)(struct simulation *, struct store *, const struct enqueue_request *, size_t,
                                 struct enqueue_result *, struct weir_error *);
     enum weir_status (*advance)(struct simulation *, struct store *, struct schedule_advance *, struct weir_error *);
+    enum weir_status (*advance_children)(struct simulation *, struct store *, struct children_advance *,
+                                         struct weir_error *);
     bool by_clocks;      /* caught by running the seed again with other wall clocks */
     bool is_mixed;       /* of a fleet with nodes of both engines */
     bool parks;          /* of a fleet whose engines park */
     bool is_keyed;       /* of a fleet whose clients use key modes */
     bool is_scheduled;   /* of a fleet with schedules */
     bool has_states;     /* of a fleet with workflows with states */
+    bool has_children;   /* of a fleet with executions that start others */
     const char *says;    /* NULL, or a part of the message with which it must be caught */
     const char *schema;  /* SQL run after the migration: triggers that break things */
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
@@ -249,6 +260,48 @@ struct asked_update {
     int64_t note;
 };
 
+/* --- the model of one step with children (children.c) --- */
+
+struct model_child {
+    char id[UUID_TEXT_MAX];         /* of its execution: the planned one, or that of its key */
+    char planned_id[UUID_TEXT_MAX]; /* of its row when it was planned */
+    char status[16];                /* its end on record, "" = none */
+    char code[ERROR_CODE_MAX + 1];  /* of a refusal */
+    bool is_adopted;
+    bool is_begun; /* before the call that is being looked at */
+};
+struct model_family {
+    char parent[UUID_TEXT_MAX];
+    char step[STEP_ID_MAX + 1];
+    json_t *plan;          /* as its record has brought it */
+    bool is_there, is_gone; /* its row */
+    int64_t count;         /* -1: the store has not read the plan */
+    int64_t started, ended, completed, cancelled_to, depth;
+    bool is_settled;
+    int64_t row_wanted, row_parallel;
+    bool row_leaves, row_waits_for_all;
+    char problem[32];
+    struct model_child *children;
+    size_t row_count;
+    /* The wait of a step; a state has its own in the model of its machine. */
+    char status[16]; /* of the row of the step, "" = none */
+    char code[ERROR_CODE_MAX + 1];
+    int64_t due_us; /* store time */
+    int signals, consumed;
+    json_t *data; /* of the signal */
+    int64_t undone_since_us;
+    /* In the call that is being looked at. */
+    int64_t batch;
+    int64_t started_before;
+    bool was_settled, was_waiting;
+    int signalled_now, consumed_now;
+};
+/* How a child must begin: under its own id, as an execution that is there, or refused. */
+struct child_begin {
+    const char *code; /* NULL: it is not refused */
+    const struct model_item *adopted;
+};
+
 /* --- the model of one item (observer.c) --- */
 
 enum item_place { PLACE_LIVE, PLACE_ENDED, PLACE_PURGED, PLACE_VANISHED };
@@ -263,6 +316,9 @@ struct model_item {
     int64_t fence;
     int phase;       /* 0 runnable, 1 delayed, 2 held, 3 parked */
     bool has_reason; /* the row has what it waits for */
+    char waiting_for[16];
+    char workflow[16];         /* of fleets with children */
+    int64_t woken_by_children; /* in the call with this number */
     int64_t rank;
     int64_t due_at;
     int64_t run_at;
@@ -409,6 +465,7 @@ struct profile {
     bool is_keyed;     /* clients use key modes */
     bool is_scheduled; /* there are schedules, and the clocks change */
     bool has_states;   /* some executions are of a workflow with states */
+    bool has_children; /* some executions start others */
     bool exclusive;    /* dispatch.exclusive: nodes claim only while they hold the lock */
     int64_t retention_us;
 };
@@ -456,6 +513,7 @@ struct simulation {
     struct question *read_counters;
     struct question *read_lanes;
     struct question *read_group;
+    struct question *read_workflow; /* of fleets with children */
     int64_t changes_seen;
     int64_t observed_from; /* the number of the last change before the call that is being looked at */
     int64_t fence_most;
@@ -486,6 +544,10 @@ struct simulation {
     struct expected_schedule expected_schedule;
     struct expected_schedule expected_settlements[SCHEDULES_SIMULATED];
     struct asked_update asked_update;
+    /* children.c */
+    struct model_family *families;
+    size_t family_count, family_capacity;
+    bool families_touched;
 };
 
 /* --- world.c --- */
@@ -516,6 +578,8 @@ void say(struct simulation *simulation, const char *format, ...) WEIR_PRINTF(2, 
 /* Makes the folder and in it the store, migrated and observed, as new. Needs the clock of those outside at its start. */
 void file_make(struct simulation *simulation);
 void file_remove(const struct simulation *simulation);
+/* Rows of children are observed as well from now on. */
+void file_observe_children(const struct simulation *simulation);
 /* SQL on a file, by a connection of its own. */
 void file_execute(const char *path, const char *sql);
 
@@ -621,6 +685,42 @@ void check_states(struct simulation *simulation, struct model_item *item);
 void check_handler(struct simulation *simulation, const struct scripted_entry *entry, struct model_item *item);
 /* At the end: each recorded answer is an action. */
 void check_actions(struct simulation *simulation);
+
+/* --- children.c --- */
+
+void children_prepare(struct simulation *simulation);
+void children_close(struct simulation *simulation);
+/* A scripted_planner. */
+char *children_draw_plan(void *context, const char *id, int *ret_awaited);
+/* NULL: the execution has no such step with children. */
+struct model_family *children_find(struct simulation *simulation, const char *parent, const char *step);
+/* Where its children start; -1: there is no such workspace. */
+int children_workspace(struct simulation *simulation, const struct model_family *family);
+struct child_begin children_expected_begin(struct simulation *simulation, const struct model_family *family, size_t place);
+void children_note_family(struct simulation *simulation, const struct change *change);
+void children_note_child(struct simulation *simulation, const struct change *change);
+void children_note_wait(struct simulation *simulation, const struct change *change);
+void children_note_signal(struct simulation *simulation, const struct change *change);
+/* The item has appeared in the queue. */
+void children_note_item(struct simulation *simulation, struct model_item *item);
+/* The duty cancels it, because its parent has ended. */
+bool children_may_cancel(struct simulation *simulation, const struct model_item *item);
+/* The duty wakes it, because the wait for its children is over. check_child_wait() follows. */
+bool children_may_wake(const struct simulation *simulation, struct model_item *item);
+
+/* --- child_checks.c --- */
+
+void check_new_child(struct simulation *simulation, const struct model_family *family, size_t place,
+                     const struct model_item *item);
+void check_child_change(struct simulation *simulation, const struct model_family *family, size_t place,
+                        const struct model_child *before);
+/* After each call. */
+void check_children(struct simulation *simulation);
+void check_child_wait(struct simulation *simulation, const struct model_item *item);
+/* The duty was done by a node. */
+void children_check_advance(struct simulation *simulation, enum weir_status status, const struct children_advance *advance);
+/* After a calm step. */
+void children_check_promptness(struct simulation *simulation);
 
 /* --- keys.c --- */
 

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "queue/signal.h"
 #include "simulation/simulation.h"
 #include "store/states.h"
 
@@ -36,7 +37,8 @@
 /* The second version has one state more. */
 static const char *const definitions[STATE_VERSIONS] = {
     MACHINE_HEAD "[\"work\",\"check\",\"ask\",\"finish\",\"broken\"]}}}",
-    MACHINE_HEAD "[\"work\",\"check\",\"ask\",\"finish\",\"broken\",\"extra\"]},\"extra\":{\"handler\":\"work\"}}}"};
+    MACHINE_HEAD "[\"work\",\"check\",\"ask\",\"finish\",\"broken\",\"extra\"]},\"extra\":{\"handler\":\"work\"}},"
+                 "\"unknown_state\":\"error\"}"};
 static const char *const signal_names[STATE_SIGNALS] = {"go", "stop"};
 
 /* --- the definition: the second version allows all that the first one does --- */
@@ -154,6 +156,7 @@ static void note_answer(struct simulation *simulation, struct model_item *item, 
     const char *outcome = change->status;
     char after_failure[STEP_ID_MAX + 1];
     bool goes_on = strcmp(outcome, "next") == 0 || strcmp(outcome, "wait") == 0;
+    bool is_unknown = strcmp(outcome, "unknown") == 0 && state_named(next) == NULL; /* the state waits as it is */
     bool is_retry = strcmp(outcome, "retry") == 0;
     bool is_held = item->place == PLACE_ENDED || (item->phase == 2 && item->node_id == change->node_id);
     text_copy(after_failure, sizeof after_failure, state_after_failure(machine->state));
@@ -161,11 +164,11 @@ static void note_answer(struct simulation *simulation, struct model_item *item, 
         fail(simulation, STALE_FENCES_ARE_DEAF, "action %lld of %s under fence %lld is none of its holder",
              (long long)change->rank, item->id, (long long)change->fence);
     } else if (goes_on ? !may_follow(machine->state, next)
-                       : strcmp(next, strcmp(outcome, "failed") == 0 ? after_failure : "") != 0) {
+                       : !is_unknown && strcmp(next, strcmp(outcome, "failed") == 0 ? after_failure : "") != 0) {
         fail(simulation, STATES_FOLLOW_THE_DEFINITION, "action %lld of %s leads from %s by %s to \"%s\"",
              (long long)change->rank, item->id, machine->state, outcome, next);
     } else if (is_retry ? machine->failures + 1 >= attempts_of(machine->state)
-                        : !goes_on && strcmp(outcome, "failed") != 0 && strcmp(outcome, "done") != 0) {
+                        : !goes_on && !is_unknown && strcmp(outcome, "failed") != 0 && strcmp(outcome, "done") != 0) {
         fail(simulation, STATES_FOLLOW_THE_DEFINITION, "action %lld of %s has the outcome %s, failure %d of %d",
              (long long)change->rank, item->id, outcome, machine->failures + 1, attempts_of(machine->state));
     }
@@ -175,8 +178,8 @@ static void note_answer(struct simulation *simulation, struct model_item *item, 
     machine->variables.count++;
     machine->variables.sum = scripted_sum(machine->variables.sum, change->rank);
     machine->failures += is_retry;
-    machine->is_retry = is_retry;
-    if (!is_retry) {
+    machine->is_retry = is_retry || is_unknown;
+    if (!machine->is_retry) {
         end_wait(machine);
         machine->has_failed = strcmp(outcome, "failed") == 0 && next[0] == '\0';
         machine->is_done = strcmp(outcome, "done") == 0;
@@ -283,16 +286,17 @@ void states_note_signal(struct simulation *simulation, const struct change *chan
 {
     struct model_item *item = observer_find(simulation, change->id);
     int number = number_of_signal(change->status);
-    if (item == NULL || number < 0) {
+    bool is_of_children = strncmp(change->status, CHILDREN_SIGNAL "state.", sizeof CHILDREN_SIGNAL "state." - 1) == 0;
+    if (item == NULL || (number < 0 && !is_of_children)) {
         return; /* a wake */
     }
     struct model_machine *machine = touch(simulation, item);
     if (strcmp(change->what, "signal+") == 0) {
-        machine->sent[number]++;
+        machine->sent[is_of_children ? 0 : number] += !is_of_children;
     } else if (change->phase != 0) {
-        machine->consumed[number]++;
+        machine->consumed[is_of_children ? 0 : number] += !is_of_children;
         machine->consumed_now++;
-        machine->consumed_data += strtoll(change->extra, NULL, 10);
+        machine->consumed_data += is_of_children ? 0 : strtoll(change->extra, NULL, 10);
         text_copy(machine->consumed_name, sizeof machine->consumed_name, change->status);
     }
 }
@@ -328,7 +332,8 @@ static void take_wait(const struct simulation *simulation, const struct model_it
 {
     const struct scripted_entry *entry = world_engine_entry(simulation, item->id);
     int64_t answered_us = entry == NULL || entry->answers == 0 ? simulation->boot_us : entry->step[0].end_us;
-    if (machine->begins_wait && machine->awaits[0] == '\0' && number_of_signal(machine->row_awaits) >= 0) {
+    bool is_known = number_of_signal(machine->row_awaits) >= 0 || signal_is_of_children(machine->row_awaits);
+    if (machine->begins_wait && machine->awaits[0] == '\0' && is_known) {
         text_copy(machine->awaits, sizeof machine->awaits, machine->row_awaits);
         machine->wait_due_us = machine->row_due_us == 0 ? 0 : machine->row_due_us - (simulation->boot_us - answered_us);
     }
@@ -590,13 +595,33 @@ void states_signal_early(struct simulation *simulation)
     }
 }
 
+/* The wait of a state that is unknown lasts for longer than the end of a run. */
+static void wake_unknown(struct simulation *simulation, struct model_item *item)
+{
+    char id[UUID_TEXT_MAX];
+    struct bulk_result result;
+    struct weir_error error = {.status = WEIR_OK};
+    text_copy(id, sizeof id, item->id);
+    const struct execution_filter filter = {.id = id};
+    if (item->due_at - observer_store_time(simulation) > 60 * SECOND_US) {
+        item->wake_asked = true;
+        if (!may_be_answered(store_bulk(simulation->outside, BULK_WAKE, &filter, "", 1, &result, &error))) {
+            fail(simulation, THE_MODEL_HOLDS, "wake %s: %s", id, error.message);
+        }
+    }
+}
+
 /* Those outside give each wait its cause. */
 void states_settle(struct simulation *simulation)
 {
     for (size_t i = 0; i < simulation->item_count && !failed(simulation); i++) {
         struct model_item *item = &simulation->items[i];
         const struct model_machine *machine = &item->machine;
-        if (!machine->is_known || item->place != PLACE_LIVE || item->state != ITEM_WAITING || machine->is_retry) {
+        if (!machine->is_known || item->place != PLACE_LIVE || item->state != ITEM_WAITING) {
+            continue;
+        }
+        if (machine->is_retry) {
+            wake_unknown(simulation, item);
             continue;
         }
         int number = number_of_signal(machine->awaits);

@@ -90,6 +90,7 @@ void workload_prepare(struct simulation *simulation)
         set_workspace(simulation, i, (int)draw(simulation, 4), 0, -1);
     }
     states_prepare(simulation);
+    children_prepare(simulation);
     schedules_prepare(simulation);
 }
 
@@ -106,6 +107,9 @@ static void draw_request(struct simulation *simulation, struct enqueue_request *
     }
     if (simulation->profile.has_states && drawn(simulation, 5000)) { /* else no draw, as for parks */
         request->workflow = "machine";
+    }
+    if (simulation->profile.has_children && drawn(simulation, 2500)) {
+        request->workflow = "parent";
     }
     request->workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name;
     request->group = group_names[draw(simulation, simulation->profile.groups)];

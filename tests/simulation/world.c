@@ -628,6 +628,9 @@ static void open_engines(struct simulation *simulation)
             (void)snprintf(target.namespace_name, sizeof target.namespace_name, "namespace-%d", place);
             scripted_world_locate(engine, &target);
         }
+        if (profile->has_children && kind == SCRIPTED_IN_NODE) {
+            scripted_world_plan(engine, children_draw_plan, simulation);
+        }
         simulation->engines[place] = engine;
     }
 }
@@ -751,6 +754,7 @@ static void run_to_the_end(struct simulation *simulation)
         world_step(simulation);
         check_promptness(simulation);
         schedules_check_promptness(simulation);
+        children_check_promptness(simulation);
     }
     if (!failed(simulation)) {
         check_everything_ended(simulation);

@@ -7,13 +7,14 @@
  *
  * The machine is the present state and the variables. Each report of the step brings it, and the answer of a handler the
  * action. The next claim reads it from the record of the step. The rules are those of the engine of steps
- * (engine/in_process/step_states.c), without children, unknown states and the limit of states in a row.
+ * (engine/in_process/step_states.c), without the limit of states in a row. Children are planned where the test gives plans.
  *
  * Answers are drawn; in a calm world no handler fails, and the end follows soon. A handler computes variables from what it
  * was given (struct scripted_variables). So a lost, a repeated or a stale action leaves another number. One thread; reports
  * leave only from inside of engine_step().
  */
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,8 @@ enum {
     DELAY_MOST_US = 20 * 1000 * 1000,
     ACTIONS_BEFORE_END = 3
 };
+#define UNKNOWN_CODE "unknown_state"
+#define UNKNOWN_DELAY_US (3600 * SECOND_US)
 
 struct kept {
     int64_t seq;
@@ -59,6 +62,8 @@ struct machine {
     struct kept arrived; /* seq 0 = none */
     int64_t signal_seq;  /* to be named by the next report */
     char *action;        /* to be brought by the next report; owned */
+    json_t *plans;       /* of the children of the action that is noted next, or NULL; owned */
+    bool is_unknown;     /* the retry waits for a state that its definition lacks */
     char failed_state[STEP_ID_MAX + 1];
     int answers_since;
 };
@@ -162,6 +167,7 @@ static void restore_machine(struct machine *machine, const struct step_record *r
     machine->is_on_record = record->state == STEP_WAITING;
     machine->waits = machine->is_on_record && record->signal[0] != '\0';
     machine->is_retry = machine->is_on_record && record->error_code[0] != '\0';
+    machine->is_unknown = machine->is_retry && strcmp(record->error_code, UNKNOWN_CODE) == 0;
     if (machine->waits) {
         text_copy(machine->signal, sizeof machine->signal, record->signal);
     }
@@ -203,6 +209,7 @@ void machine_free(struct machine *machine)
     if (machine != NULL) {
         json_decref(machine->definition);
         json_decref(machine->variables);
+        json_decref(machine->plans);
         free(machine->action);
         free(machine);
     }
@@ -325,7 +332,7 @@ void machine_fill_report(struct scripted_world *world, struct run *run, struct r
         step->output_length = step->output == NULL ? 0 : strlen(step->output);
     }
     if (state == STEP_FAILED || (state == STEP_WAITING && machine->is_retry)) {
-        text_copy(step->error_code, sizeof step->error_code, FAILURE_CODE);
+        text_copy(step->error_code, sizeof step->error_code, machine->is_unknown ? UNKNOWN_CODE : FAILURE_CODE);
     }
 }
 
@@ -360,6 +367,10 @@ static void note_action(const struct scripted_world *world, struct run *run, con
                              machine->state, "outcome", outcome, "next", next, "code", code, "ran_us",
                              (json_int_t)(scripted_now(world) - machine->began_us), "variables", "count",
                              (json_int_t)now.count, "sum", (json_int_t)now.sum, "got", (json_int_t)now.got);
+    if (machine->plans != NULL) {
+        (void)json_object_set_new(root, "plans", machine->plans);
+        machine->plans = NULL;
+    }
     free(machine->action);
     machine->action = json_dumps(root, JSON_COMPACT);
     json_decref(root);
@@ -422,6 +433,7 @@ static void begin_attempt(struct scripted_world *world, struct run *run)
     const json_t *state = state_of(machine, machine->state);
     machine->attempt++;
     machine->is_retry = false;
+    machine->is_unknown = false;
     machine->began_us = 0;
     if (state == NULL) {
         ledger_note_broken(&world->ledger, run->id, "its state is not in its definition; action", machine->attempt);
@@ -449,7 +461,9 @@ static void begin_attempt(struct scripted_world *world, struct run *run)
 static enum wait_kind kind_of_wait(const struct machine *machine)
 {
     if (machine->waits) {
-        return strcmp(machine->signal, MANUAL_SIGNAL STEP_OF_STATES) == 0 ? WAIT_MANUAL : WAIT_SIGNAL;
+        return strcmp(machine->signal, MANUAL_SIGNAL STEP_OF_STATES) == 0 ? WAIT_MANUAL
+               : signal_is_of_children(machine->signal)                   ? WAIT_CHILD
+                                                                          : WAIT_SIGNAL;
     }
     return machine->is_retry ? WAIT_RETRY : WAIT_SLEEP;
 }
@@ -517,13 +531,33 @@ static void end_with_answer(struct scripted_world *world, struct run *run)
     scripted_end_run(world, run, is_error ? END_FAILED : END_COMPLETED, true);
 }
 
+/* Executions that the action starts. The signal of those that the next state waits for, or "". */
+static void plan_children(struct scripted_world *world, const struct run *run, char *signal, size_t size)
+{
+    int place = -1;
+    struct machine *machine = run->machine;
+    if (world->planner == NULL || !drawn(world, world->calm ? 50 : 250)) {
+        return;
+    }
+    char *plans = world->planner(world->planner_context, run->id, &place);
+    machine->plans = plans == NULL ? NULL : json_loads(plans, 0, NULL);
+    free(plans);
+    if (machine->plans != NULL && place >= 0) {
+        (void)snprintf(signal, size, CHILDREN_SIGNAL STEP_OF_STATES ".%d.%d", machine->attempt, place);
+    }
+}
+
 static void answer_next(struct scripted_world *world, struct run *run, const char *next)
 {
     struct machine *machine = run->machine;
     const json_t *signals = json_object_get(machine->definition, "signals");
-    const char *signal = "";
+    char of_children[SIGNAL_KEPT_NAME_MAX + 1] = "";
     int64_t delay_us = 0;
-    if (drawn(world, world->calm ? 100 : 300)) {
+    plan_children(world, run, of_children, sizeof of_children);
+    const char *signal = of_children;
+    if (signal[0] != '\0') {
+        delay_us = drawn(world, 800) ? TIME_NEVER : draw_delay(world);
+    } else if (drawn(world, world->calm ? 100 : 300)) {
         size_t at = (size_t)random_below(&world->random, json_array_size(signals));
         signal = json_string_value(json_array_get(signals, at));
         delay_us = drawn(world, 600) ? TIME_NEVER : draw_delay(world);
@@ -535,6 +569,18 @@ static void answer_next(struct scripted_world *world, struct run *run, const cha
     use_up_signal(machine);
     machine->answers_since++;
     enter_state(world, run, next, delay_us, signal);
+}
+
+/* The name of a state that the definition lacks: the state waits as it is, or that is a failure. */
+static void answer_unknown(struct scripted_world *world, struct run *run)
+{
+    struct machine *machine = run->machine;
+    compute(machine, false);
+    note_action(world, run, "unknown", "nowhere", UNKNOWN_CODE);
+    machine->is_retry = true;
+    machine->is_unknown = true;
+    machine->waits = false;
+    report_waiting(world, run, UNKNOWN_DELAY_US);
 }
 
 /* Another attempt, if the policy of the state allows one, else the state behind a failure, else the end. */
@@ -587,6 +633,12 @@ void machine_answer(struct scripted_world *world, struct run *run)
         end_with_answer(world, run);
     } else if (!world->calm && drawn(world, 200)) {
         answer_failure(world, run, drawn(world, 400));
+    } else if (world->planner != NULL && !world->calm && drawn(world, 30)) {
+        if (strcmp(text_of(run->machine->definition, "unknown_state"), "error") == 0) {
+            answer_failure(world, run, true);
+        } else {
+            answer_unknown(world, run);
+        }
     } else {
         answer_next(world, run, names[random_below(&world->random, count)]);
     }

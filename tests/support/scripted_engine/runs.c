@@ -43,6 +43,7 @@ void scripted_free_event(struct scripted_event *event)
 {
     report_free(event->report);
     machine_free(event->machine);
+    starter_free(event->starter);
     free(event);
 }
 
@@ -174,6 +175,7 @@ void scripted_remove_run(struct scripted_world *world, struct run *run)
     }
     *at = run->next;
     machine_free(run->machine);
+    starter_free(run->starter);
     free(run);
 }
 
@@ -221,6 +223,8 @@ static void report_end_to_watcher(struct handle *handle, struct run *run, const 
                                                       : STEP_CANCELLED;
     if (with_step && run->machine != NULL) {
         machine_fill_report(handle->world, run, report, state);
+    } else if (with_step && run->starter != NULL) {
+        starter_fill_report(run, report, state);
     } else if (with_step) {
         report->has_step = true;
         report->step_index = run->step;
@@ -296,7 +300,9 @@ void scripted_park_run(struct scripted_world *world, struct run *run, int64_t de
     INVARIANT(report != NULL && delay_us >= 0);
     report->delay_us = delay_us;
     report->waiting_for = waiting_for;
-    report->signals_seen = run->machine == NULL ? run->signals_seen : machine_signals_seen(run->machine);
+    report->signals_seen = run->machine != NULL   ? machine_signals_seen(run->machine)
+                           : run->starter != NULL ? starter_signals_seen(run->starter)
+                                                  : run->signals_seen;
     run->state = RUN_PARKED;
     run->entry->parked_until_us = time_add(scripted_now(world), delay_us);
     scripted_close_in_ledger(world, run);
@@ -349,10 +355,14 @@ static struct run *begin_run(struct scripted_world *world, struct handle *owner,
     memcpy(run->done, arrival->done, sizeof run->done);
     memcpy(run->attempts, arrival->attempts, sizeof run->attempts);
     run->machine = arrival->machine;
+    run->starter = arrival->starter;
     arrival->machine = NULL;
+    arrival->starter = NULL;
     if (run->machine != NULL) {
         INVARIANT(world->kind == SCRIPTED_IN_NODE);
         run->entry->steps = 1;
+    } else if (run->starter != NULL) {
+        run->entry->steps = starter_steps();
     } else if (run->entry->steps < 0) {
         run->entry->steps = world->kind == SCRIPTED_SHARED ? 0 : run->outcome.steps;
     }
@@ -488,6 +498,8 @@ static void execute_event(struct scripted_world *world, struct scripted_event *e
     case EVENT_WAKE:
         if (current && run->machine != NULL) {
             machine_go_on(world, run);
+        } else if (current && run->starter != NULL && starter_go_on(world, run)) {
+            break;
         } else if (current && (run->state == RUN_BEGINS || run->state == RUN_WAITS_RESULT)) {
             begin_next_step(world, run);
         }
@@ -514,7 +526,9 @@ static void execute_event(struct scripted_world *world, struct scripted_event *e
     case EVENT_CANCEL:
         if (current && run->state != RUN_ENDED && run->state != RUN_PARKED && run->state != RUN_KILLED &&
             run->state != RUN_GIVEN_BACK) {
-            bool has_step = run->machine != NULL ? machine_has_begun(run->machine) : run->state == RUN_IN_STEP;
+            bool has_step = run->machine != NULL   ? machine_has_begun(run->machine)
+                            : run->starter != NULL ? starter_is_under_way(run)
+                                                   : run->state == RUN_IN_STEP;
             scripted_end_run(world, run, END_CANCELLED, has_step);
         }
         break;

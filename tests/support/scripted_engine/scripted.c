@@ -22,12 +22,13 @@ static void copy_steps(struct scripted_world *world, struct scripted_entry *entr
                        struct scripted_event *arrival)
 {
     arrival->machine = world->kind == SCRIPTED_IN_NODE ? machine_new(world, start) : NULL;
+    arrival->starter = world->kind == SCRIPTED_IN_NODE ? starter_new(world, start) : NULL;
     for (size_t i = 0; i < start->step_count && arrival->machine == NULL; i++) {
         int index = (int)strtol(start->steps[i].step + strlen("step-"), NULL, 10);
         INVARIANT(index >= 0 && index < SCRIPTED_STEPS_MOST);
         arrival->attempts[index] = start->steps[i].attempt;
         arrival->done[index] = start->steps[i].state == STEP_COMPLETED;
-        if (arrival->done[index]) {
+        if (arrival->done[index] && arrival->starter == NULL) {
             ledger_step_is_durable(&world->ledger, entry, index);
         }
     }
@@ -109,29 +110,38 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
         event->is_suspect = arrival.is_suspect;
         event->machine = arrival.machine;
         arrival.machine = NULL;
+        event->starter = arrival.starter;
+        arrival.starter = NULL;
         event->signals_seen = arrival.signals_seen;
         memcpy(event->done, arrival.done, sizeof event->done);
         memcpy(event->attempts, arrival.attempts, sizeof event->attempts);
         entry->on_the_way++;
     }
     machine_free(arrival.machine);
+    starter_free(arrival.starter);
     return WEIR_OK;
 }
 
-/* Only workflows with states wait for signals in the engine. One that comes before the run is kept for it. */
+/* A signal that comes before the run is kept for it. */
+static bool keep_signal(struct machine *machine, struct starter *starter, const struct signal_record *signal)
+{
+    return machine != NULL ? machine_keep_signal(machine, signal) : starter != NULL && starter_keep_signal(starter, signal);
+}
+
+/* Only workflows with states or children wait for signals in the engine. */
 static void scripted_signal(struct engine *engine, const char *id, int64_t fence, const struct signal_record *signal)
 {
     struct handle *handle = handle_of(engine);
     struct scripted_world *world = handle->world;
     struct run *run = scripted_find_run(world, handle, id);
     for (struct scripted_event *event = world->events; event != NULL && !handle->crashed; event = event->next) {
-        if (event->kind == EVENT_ARRIVAL && event->handle == handle && event->machine != NULL && event->fence == fence &&
+        if (event->kind == EVENT_ARRIVAL && event->handle == handle && event->fence == fence &&
             strcmp(event->id, id) == 0) {
-            (void)machine_keep_signal(event->machine, signal);
+            (void)keep_signal(event->machine, event->starter, signal);
         }
     }
-    if (!handle->crashed && run != NULL && run->fence == fence && run->machine != NULL &&
-        machine_keep_signal(run->machine, signal) && run->state == RUN_SLEEPS) {
+    if (!handle->crashed && run != NULL && run->fence == fence && keep_signal(run->machine, run->starter, signal) &&
+        run->state == RUN_SLEEPS) {
         scripted_later(world, run, EVENT_WAKE, scripted_now(world));
     }
 }
@@ -175,6 +185,12 @@ static void handle_recorded_step(struct scripted_world *world, struct run *run, 
 {
     if (run->machine != NULL && recorded->status == WEIR_OK) {
         machine_recorded(world, run);
+        return;
+    }
+    if (run->starter != NULL && recorded->status == WEIR_OK) {
+        if (recorded->step_index == run->step) {
+            starter_recorded(world, run);
+        }
         return;
     }
     if (recorded->step_index != run->step ||
@@ -469,6 +485,12 @@ void scripted_world_push(struct scripted_world *world, const struct scripted_out
 {
     INVARIANT(world->outcome_count < OUTCOMES_MOST);
     world->outcomes[world->outcome_count++] = *outcome;
+}
+
+void scripted_world_plan(struct scripted_world *world, scripted_planner planner, void *context)
+{
+    world->planner = planner;
+    world->planner_context = context;
 }
 
 void scripted_world_cut(struct scripted_world *world, int64_t until_us)

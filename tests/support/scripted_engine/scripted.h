@@ -16,6 +16,10 @@
  * answers of its handlers are drawn from the world's random numbers: next states, delays, waits for signals, retries,
  * failures, the end. A calm world goes to the end. Of the outcome only the start and the cancel count.
  *
+ * A definition with `start` steps (SCRIPTED_IN_NODE) plans children, as docs/design/children.md describes (children.c), if
+ * the test gives plans (scripted_world_plan()). Handlers of states then start some as well. A step with children that has
+ * ended does not end its execution, so the outcome decides the end.
+ *
  * Each start has an outcome: pushed by scripted_world_push() in the order of the starts, else drawn from the plan. The
  * engine reports only true facts. It refuses only an execution that does not run, and reports "unreachable" only when that
  * request was not sent; an earlier request of the same id may have arrived.
@@ -149,6 +153,11 @@ struct scripted_world *scripted_world_open(enum scripted_kind kind, const struct
 void scripted_world_locate(struct scripted_world *world, const struct engine_target *target);
 /* Takes NULL. All handles are closed before. */
 void scripted_world_close(struct scripted_world *world);
+/* The plan of the children of a step, as the report of its wait brings it (engine/in_process/step_children.c): malloc'ed
+ * JSON text; NULL: a list without items. With ret_awaited it is a list of plans, for an action of the execution: the place of
+ * the one that the next state waits for, or -1. */
+typedef char *(*scripted_planner)(void *context, const char *id, int *ret_awaited);
+void scripted_world_plan(struct scripted_world *world, scripted_planner planner, void *context);
 /* The next start without a pushed outcome gets this one. */
 void scripted_world_push(struct scripted_world *world, const struct scripted_outcome *outcome);
 /* From now on: no faults. Every start is accepted, endless runs end, cancels have their effect. */

@@ -1,5 +1,5 @@
 /* The inside of the scripted engine, shared by its files: runs.c (events and runs), machine.c (workflows with states),
- * outcomes.c (the outcome of a start) and scripted.c (the engine's verbs, and the world). No other file includes it. */
+ * children.c (steps that start executions), outcomes.c (the outcome of a start) and scripted.c (the engine's verbs, and the world). No other file includes it. */
 #ifndef WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_INTERNAL_H
 #define WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_INTERNAL_H
 
@@ -28,6 +28,7 @@ enum run_state {
 
 struct handle;
 struct machine;
+struct starter;
 
 struct run {
     struct run *next;
@@ -47,6 +48,7 @@ struct run {
     bool is_suspect;
     bool open;               /* in the ledger */
     struct machine *machine; /* of a workflow with states, or NULL; owned */
+    struct starter *starter; /* of one that starts others, or NULL; owned */
 };
 
 /* A handle holds the claim of an id: it gets the reports of that execution. */
@@ -97,6 +99,7 @@ struct scripted_event {
     bool done[SCRIPTED_STEPS_MOST];
     int attempts[SCRIPTED_STEPS_MOST];
     struct machine *machine; /* ARRIVAL: that of the run; owned */
+    struct starter *starter; /* likewise */
 };
 
 struct scripted_world {
@@ -114,6 +117,8 @@ struct scripted_world {
     int64_t cut_until_us;
     struct engine_target target;         /* `engine` is "": it has none */
     struct engine_operations operations; /* with a target: those of its handles */
+    scripted_planner planner;            /* NULL: no execution starts others */
+    void *planner_context;
 };
 
 static inline struct handle *handle_of(struct engine *engine)
@@ -197,5 +202,25 @@ int64_t machine_signals_seen(const struct machine *machine);
 void machine_fill_report(struct scripted_world *world, struct run *run, struct report *report, enum step_state state);
 /* True once, behind a report with the answer of a handler. */
 bool machine_take_reported(struct machine *machine);
+
+/* --- children.c --- */
+
+/* The steps of this start that start executions; NULL: its definition has none. */
+struct starter *starter_new(const struct scripted_world *world, const struct engine_start *start);
+/* Takes NULL. */
+void starter_free(struct starter *starter);
+/* How many such steps an execution has. */
+int starter_steps(void);
+/* As machine_keep_signal(). */
+bool starter_keep_signal(struct starter *starter, const struct signal_record *signal);
+int64_t starter_signals_seen(const struct starter *starter);
+/* The run begins, its last report is durable, or its time or a signal has come. Reports. False: its steps have ended. */
+bool starter_go_on(struct scripted_world *world, struct run *run);
+/* A step of it waits, on record or on the way there. */
+bool starter_is_under_way(const struct run *run);
+/* The report of the step is durable. */
+void starter_recorded(struct scripted_world *world, struct run *run);
+/* The step of a report. */
+void starter_fill_report(struct run *run, struct report *report, enum step_state state);
 
 #endif
