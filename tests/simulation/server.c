@@ -134,6 +134,43 @@ static const char *const preparations[] = {
     " EXECUTE replace(old, 'gen_random_uuid()', 'md5(nextval(''weir.simulation_ids'')::text)::uuid'); END $do$",
 };
 
+/* Steps with children, and the waits of such steps: in fleets that have some. */
+static const char *const children_preparations[] = {
+    "CREATE FUNCTION note_family() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
+    " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
+    " INSERT INTO weir.simulation_changes (what, id, status, fence, phase, rank, due_at, run_at, node_id, deferrals,"
+    "  priority, lane_id, starts_refused, handovers, waiting_for)"
+    " VALUES ('family' || TG_ARGV[0], r.parent_id, r.step, r.count, r.is_settled::integer, r.started, r.ended, r.completed,"
+    "  r.cancelled_to, r.depth, r.leaves::integer, r.wanted, r.max_parallel, r.waits_for_all::integer, r.problem);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s30 AFTER INSERT ON child_steps FOR EACH ROW EXECUTE FUNCTION note_family('+')",
+    "CREATE TRIGGER s31 AFTER UPDATE ON child_steps FOR EACH ROW EXECUTE FUNCTION note_family('=')",
+    "CREATE TRIGGER s32 AFTER DELETE ON child_steps FOR EACH ROW EXECUTE FUNCTION note_family('-')",
+    "CREATE FUNCTION note_child() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
+    " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
+    " INSERT INTO weir.simulation_changes (what, id, status, rank, phase, waiting_for, extra)"
+    " VALUES ('child' || TG_ARGV[0], r.parent_id, r.step, r.position, r.is_adopted::integer, r.status,"
+    "  r.child_id || coalesce(' ' || r.error_code, '')); RETURN NULL; END $$",
+    "CREATE TRIGGER s33 AFTER INSERT ON children FOR EACH ROW EXECUTE FUNCTION note_child('+')",
+    "CREATE TRIGGER s34 AFTER UPDATE ON children FOR EACH ROW EXECUTE FUNCTION note_child('=')",
+    "CREATE TRIGGER s35 AFTER DELETE ON children FOR EACH ROW EXECUTE FUNCTION note_child('-')",
+    "CREATE FUNCTION note_wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " IF NEW.signal LIKE 'children:%' OR EXISTS (SELECT 1 FROM weir.child_steps s WHERE s.parent_id = NEW.execution_id"
+    "   AND s.step = NEW.step) THEN"
+    "  INSERT INTO weir.simulation_changes (what, id, status, waiting_for, due_at, extra)"
+    "  VALUES ('wait', NEW.execution_id, NEW.step, NEW.status, NEW.due_at, NEW.error_code);"
+    " END IF; RETURN NULL; END $$",
+    "CREATE TRIGGER s36 AFTER INSERT OR UPDATE ON workflow_node_executions FOR EACH ROW WHEN (NEW.step LIKE 'step-%')"
+    " EXECUTE FUNCTION note_wait()",
+    "CREATE FUNCTION note_last_wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " IF EXISTS (SELECT 1 FROM weir.child_steps s WHERE s.parent_id = NEW.id AND s.step = NEW.step) THEN"
+    "  INSERT INTO weir.simulation_changes (what, id, status, waiting_for, extra)"
+    "  VALUES ('wait', NEW.id, NEW.step, NEW.step_status, NEW.step_error_code);"
+    " END IF; RETURN NULL; END $$",
+    "CREATE TRIGGER s38 AFTER INSERT ON workflow_executions FOR EACH ROW WHEN (NEW.step LIKE 'step-%')"
+    " EXECUTE FUNCTION note_last_wait()",
+};
+
 /* --- asking --- */
 
 static void run(PGconn *connection, const char *sql)
@@ -255,6 +292,10 @@ void server_make(struct simulation *simulation)
     run(administrator(), text);
     simulation->reader_of_server = connect_to(simulation->database);
     run(simulation->reader_of_server, "SET search_path = weir");
+    for (size_t i = 0; simulation->profile.has_children && i < sizeof children_preparations / sizeof children_preparations[0];
+         i++) {
+        run(simulation->reader_of_server, children_preparations[i]);
+    }
 }
 
 void server_remove(struct simulation *simulation)

@@ -282,7 +282,8 @@ struct model_family {
     bool row_leaves, row_waits_for_all;
     char problem[32];
     struct model_child *children;
-    size_t row_count;
+    size_t child_count; /* of `children` */
+    size_t row_count;   /* those that have a row */
     /* The wait of a step; a state has its own in the model of its machine. */
     char status[16]; /* of the row of the step, "" = none */
     char code[ERROR_CODE_MAX + 1];
@@ -292,8 +293,7 @@ struct model_family {
     int64_t undone_since_us;
     /* In the call that is being looked at. */
     int64_t batch;
-    int64_t started_before;
-    bool was_settled, was_waiting;
+    bool was_unread, was_settled, was_waiting;
     int signalled_now, consumed_now;
 };
 /* How a child must begin: under its own id, as an execution that is there, or refused. */

@@ -350,7 +350,7 @@ static void check_wait(struct simulation *simulation, const struct model_item *i
                        : machine->ended_wait_due_us != 0;
     int number = number_of_signal(machine->awaits);
     bool is_parked = item->place == PLACE_LIVE && item->phase == 3;
-    if (machine->begins_wait &&
+    if (machine->begins_wait && item->state != ITEM_CANCELLED && /* in the same set of records */
         (strcmp(machine->row_status, "WAITING") != 0 || strcmp(machine->row_signal, machine->awaits) != 0)) {
         fail(simulation, STATES_FOLLOW_THE_DEFINITION, "%s is to wait for %s, and its step is %s and waits for \"%s\"",
              item->id, machine->awaits, machine->row_status, machine->row_signal);
