@@ -1,4 +1,5 @@
-/* The parts that the lists of broken variants share: mutants.c (the program and most variants) and state_mutants.c. */
+/* The parts that the lists of broken variants share: mutants.c (the program and most variants),
+ * state_mutants.c and child_mutants.c. */
 #ifndef WEIR_TESTS_SIMULATION_MUTANTS_H
 #define WEIR_TESTS_SIMULATION_MUTANTS_H
 
@@ -7,8 +8,9 @@
 
 #define CAUGHT_BY(invariant) (1U << (unsigned)(invariant))
 
-enum { STATE_MUTANTS = 13 };
+enum { STATE_MUTANTS = 13, CHILD_MUTANTS = 15 };
 extern const struct mutant state_mutants[STATE_MUTANTS];
+extern const struct mutant child_mutants[CHILD_MUTANTS];
 
 /* False: it changed no row. */
 bool mutant_change(sqlite3 *database, const char *sql);
