@@ -29,7 +29,6 @@
 #define PROMPT_US (20 * MICROSECONDS_PER_SECOND)
 #define LOOK_US (60 * MICROSECONDS_PER_SECOND) /* the duty reads notes of former nodes as rarely as this */
 #define PURGED "its parent was purged"
-enum { FAMILIES_EVERY = 16 };
 
 static const char *text_at(const json_t *object, const char *key)
 {
@@ -94,14 +93,14 @@ static void check_beginning(struct simulation *simulation, const struct model_fa
     bool is_refused = strcmp(child->status, "REFUSED") == 0;
     const char *adopted = begin.adopted == NULL ? child->planned_id : begin.adopted->id;
     const char *end = begin.adopted == NULL ? "" : end_of(begin.adopted);
-    bool is_right = begin.code != NULL ? is_refused && strcmp(child->code, begin.code) == 0
-                                       : !is_refused && strcmp(child->id, adopted) == 0 && strcmp(child->status, end) == 0 &&
-                                             child->is_adopted == (begin.adopted != NULL);
+    bool is_right = begin.code != NULL
+                        ? is_refused && strcmp(child->code, begin.code) == 0
+                        : !is_refused && strcmp(child->id, adopted) == 0 && strcmp(child->status, end) == 0 &&
+                              child->is_adopted == (begin.adopted != NULL);
     if (!is_right && !(is_refused && strcmp(text_at(family->plan, "workflow"), "unknown") == 0)) {
-        fail(simulation, CHILDREN_FOLLOW_THE_PLAN,
-             "child %zu of %s of %s begins as \"%s\" %s %s%s, and is to be %s \"%s\"", place, family->step, family->parent,
-             child->status, child->code, child->is_adopted ? "adopted " : "", child->id,
-             begin.code == NULL ? adopted : begin.code, end);
+        fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "child %zu of %s of %s begins as \"%s\" %s %s%s, and is to be %s \"%s\"",
+             place, family->step, family->parent, child->status, child->code, child->is_adopted ? "adopted " : "",
+             child->id, begin.code == NULL ? adopted : begin.code, end);
     }
 }
 
@@ -116,8 +115,9 @@ void check_child_change(struct simulation *simulation, const struct model_family
         check_beginning(simulation, family, place);
     } else if (strcmp(child->id, before->id) != 0 || child->is_adopted != before->is_adopted || child->code[0] != '\0' ||
                child->status[0] == '\0' || strcmp(child->status, end_of(observer_find(simulation, child->id))) != 0) {
-        fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "child %zu of %s, which is %s, ends as \"%s\", and its execution as \"%s\"",
-             place, family->parent, child->id, child->status, end_of(observer_find(simulation, child->id)));
+        fail(simulation, CHILDREN_FOLLOW_THE_PLAN,
+             "child %zu of %s, which is %s, ends as \"%s\", and its execution as \"%s\"", place, family->parent, child->id,
+             child->status, end_of(observer_find(simulation, child->id)));
     }
 }
 
@@ -211,8 +211,8 @@ static bool is_awaited(struct simulation *simulation, const struct model_family 
     const struct model_item *parent = parent_of(simulation, family);
     const char *signal = parent->machine.row_signal;
     bool is_of_action = strncmp(family->step, "state.", strlen("state.")) == 0;
-    return parent->place == PLACE_LIVE &&
-           (!is_of_action || (signal_is_of_children(signal) && strcmp(signal + strlen(CHILDREN_SIGNAL), family->step) == 0));
+    return parent->place == PLACE_LIVE && (!is_of_action || (signal_is_of_children(signal) &&
+                                                             strcmp(signal + strlen(CHILDREN_SIGNAL), family->step) == 0));
 }
 
 static void check_outcome(struct simulation *simulation, const struct model_family *family, const json_t *outcome,
@@ -256,8 +256,8 @@ static void check_failure_text(struct simulation *simulation, const struct model
                                                       : "child_failed";
     if (place == family->row_count || strcmp(text_at(family->data, "code"), code) != 0 ||
         strstr(text_at(family->data, "error"), family->children[place].id) == NULL) {
-        fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "%s of %s fails with %s: %s; the first child that failed is %s", family->step,
-             family->parent, text_at(family->data, "code"), text_at(family->data, "error"), status);
+        fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "%s of %s fails with %s: %s; the first child that failed is %s",
+             family->step, family->parent, text_at(family->data, "code"), text_at(family->data, "error"), status);
     }
 }
 
@@ -272,8 +272,8 @@ static void check_settlement(struct simulation *simulation, const struct model_f
              family->step, family->parent, (long long)family->ended, (long long)family->count,
              (long long)family->completed);
     } else if (family->signalled_now != expected || family->signals > 1) {
-        fail(simulation, A_WAIT_ENDS_ONCE, "%s of %s is told %d times that its wait is over, and not %d times", family->step,
-             family->parent, family->signalled_now, expected);
+        fail(simulation, A_WAIT_ENDS_ONCE, "%s of %s is told %d times that its wait is over, and not %d times",
+             family->step, family->parent, family->signalled_now, expected);
     } else if (expected > 0 && is_completed) {
         check_results(simulation, family);
     } else if (expected > 0) {
@@ -296,9 +296,9 @@ static void check_cause(struct simulation *simulation, const struct model_family
     bool by_signal = family->consumed_now == 1;
     bool has_ended = family->was_waiting && !waits;
     bool lives = parent_of(simulation, family)->place == PLACE_LIVE;
-    bool is_right = strcmp(status, "COMPLETED") == 0   ? by_signal && code[0] == '\0'
-                    : strcmp(status, "CANCELLED") == 0 ? !by_signal && !lives
-                    : by_signal                        ? strcmp(family->code, code) == 0
+    bool is_right = strcmp(status, "COMPLETED") == 0                ? by_signal && code[0] == '\0'
+                    : strcmp(status, "CANCELLED") == 0              ? !by_signal && !lives
+                    : by_signal                                     ? strcmp(family->code, code) == 0
                     : strcmp(family->code, "children_timeout") == 0 ? time_is_over(simulation, family)
                                                                     : !lives;
     if (family->consumed > 1 || (family->consumed_now > 0 && !has_ended)) {
@@ -362,7 +362,8 @@ void check_child_wait(struct simulation *simulation, const struct model_item *it
         bool waits = is_waited_for(item, family);
         is_signalled = is_signalled || (family->batch == simulation->observed_from && family->signalled_now > 0);
         if (item->place == PLACE_LIVE && item->phase == 3 && waits && family->signals > family->consumed) {
-            fail(simulation, NOBODY_STARVES, "%s is parked for the children of %s, which have ended", item->id, family->step);
+            fail(simulation, NOBODY_STARVES, "%s is parked for the children of %s, which have ended", item->id,
+                 family->step);
         } else if (item->place == PLACE_LIVE && item->phase == 3 && waits && strcmp(item->waiting_for, "child") != 0) {
             fail(simulation, THE_MODEL_HOLDS, "%s is parked for its children and is said to wait for %s", item->id,
                  item->waiting_for);
@@ -429,8 +430,9 @@ void children_check_advance(struct simulation *simulation, enum weir_status stat
     if (advance->faults > 0) {
         fail(simulation, THE_MODEL_HOLDS, "the duty of children left out %zu steps: %s", advance->faults, advance->fault);
     } else if (family != NULL) {
-        fail(simulation, NOBODY_STARVES, "the duty of children has nothing more to do, and of %s of %s %s: %lld of %lld begun",
-             family->step, family->parent, what, (long long)family->started, (long long)family->count);
+        fail(simulation, NOBODY_STARVES,
+             "the duty of children has nothing more to do, and of %s of %s %s: %lld of %lld begun", family->step,
+             family->parent, what, (long long)family->started, (long long)family->count);
     }
 }
 
@@ -440,16 +442,28 @@ static bool brings_no_news(const char *what)
     return strcmp(what, PURGED) == 0;
 }
 
+/* Some node was able to do the duty at every look since then. */
+static int64_t steady_since(const struct simulation *simulation)
+{
+    int64_t since_us = simulation->boot_us;
+    for (int i = 0; i < simulation->profile.nodes; i++) {
+        const struct simulated_node *node = &simulation->nodes[i];
+        since_us = node->life == NODE_ALIVE && node->steady_since_us < since_us ? node->steady_since_us : since_us;
+    }
+    return since_us;
+}
+
 void children_check_promptness(struct simulation *simulation)
 {
     const char *what = NULL;
-    if (failed(simulation) || simulation->profile.exclusive || simulation->step % FAMILIES_EVERY != 0) {
+    int64_t from_us = steady_since(simulation) + LOOK_US;
+    if (failed(simulation) || simulation->profile.exclusive) {
         return;
     }
     for (size_t i = 0; i < simulation->family_count; i++) {
         struct model_family *family = &simulation->families[i];
         what = undone(simulation, family);
-        if (what == NULL || simulation->boot_us - simulation->calm_since_us < LOOK_US) {
+        if (what == NULL || simulation->boot_us < from_us || family->undone_since_us < from_us) {
             family->undone_since_us = simulation->boot_us;
         } else if (simulation->boot_us - family->undone_since_us > PROMPT_US + (brings_no_news(what) ? LOOK_US : 0)) {
             fail(simulation, NOBODY_STARVES, "of %s of %s %s for %lld ms", family->step, family->parent, what,

@@ -1,8 +1,9 @@
 /* Executions that start others: the plans, and the model of each step with children.
  *
- * The engine asks for a plan when a step begins (children_draw_plan()), and the observer brings the rows of the store in the order
- * of their writes. A step appears with the record of its wait, or of its action. The model takes the plan from that record,
- * not from the store. From here on it knows which children must follow, and how each of them begins (expected_begin()):
+ * The engine asks for a plan when a step begins (children_draw_plan()), and the observer brings the rows of the store in
+ * the order of their writes. A step appears with the record of its wait, or of its action. The model takes the plan from
+ * that record, not from the store. From here on it knows which children must follow, and how each of them begins
+ * (expected_begin()):
  *
  *   1. It is enqueued under the id of its row, in the workspace and with the workflow of the plan.
  *   2. Its key is known: it becomes the execution of the key, or the newest retry of that.
@@ -23,8 +24,8 @@
 #define ADVANCE "advance_children"
 enum { CLIENT_KEYS = 40, OWN_KEYS = 10, FEW = 4, MANY = 12, PLANS_OF_ACTION = 2 };
 
-/* With a handler, so that it is in the lane of the other workflows of its workspace: order and fairness are checked by lane. The
- * engine runs the start steps alone. */
+/* With a handler, so that it is in the lane of the other workflows of its workspace: order and fairness are checked by
+ * lane. The engine runs the start steps alone. */
 static const char *const parent_definition =
     "{\"name\":\"parent\",\"steps\":{\"step-0\":{\"start\":{\"workflow\":\"flow\",\"for_each\":\"${.input.items}\"}},"
     "\"step-1\":{\"needs\":[\"step-0\"],\"start\":{\"workflow\":\"flow\",\"for_each\":\"${.input.items}\"}},"
@@ -73,8 +74,7 @@ static struct model_family *add_family(struct simulation *simulation, const char
 {
     if (simulation->family_count == simulation->family_capacity) {
         simulation->family_capacity = simulation->family_capacity == 0 ? 64 : 2 * simulation->family_capacity;
-        simulation->families =
-            realloc(simulation->families, simulation->family_capacity * sizeof simulation->families[0]);
+        simulation->families = realloc(simulation->families, simulation->family_capacity * sizeof simulation->families[0]);
         INVARIANT(simulation->families != NULL);
     }
     struct model_family *family = &simulation->families[simulation->family_count++];
@@ -122,12 +122,12 @@ static const char *draw_workflow(struct simulation *simulation, int64_t depth)
 {
     const struct profile *profile = &simulation->profile;
     int64_t drawn_of = draw(simulation, 100);
-    return drawn_of < 3                                    ? "unknown"
-           : drawn_of < 20 && depth < CHILD_DEPTH_DRAWN    ? "parent"
-           : drawn_of < 35 && profile->has_states          ? "machine"
-           : drawn_of < 45 && profile->groups > 1          ? "other"
-           : drawn_of < 50 && profile->is_mixed            ? "abroad"
-                                                           : "flow";
+    return drawn_of < 3                                 ? "unknown"
+           : drawn_of < 20 && depth < CHILD_DEPTH_DRAWN ? "parent"
+           : drawn_of < 35 && profile->has_states       ? "machine"
+           : drawn_of < 45 && profile->groups > 1       ? "other"
+           : drawn_of < 50 && profile->is_mixed         ? "abroad"
+                                                        : "flow";
 }
 
 /* Keys of clients as well: a child becomes their execution, or they get that of a child. */
@@ -152,8 +152,8 @@ static json_t *draw_params(struct simulation *simulation, int64_t count)
 {
     json_t *params = json_array();
     for (int64_t i = 0; i < count; i++) {
-        (void)json_array_append_new(
-            params, drawn(simulation, 5000) ? json_object() : json_pack("{s:I}", "item", (json_int_t)i));
+        (void)json_array_append_new(params,
+                                    drawn(simulation, 5000) ? json_object() : json_pack("{s:I}", "item", (json_int_t)i));
     }
     return params;
 }
@@ -202,11 +202,11 @@ static json_t *draw_action_plans(struct simulation *simulation, const char *id, 
         int64_t items = simulation->calm ? 1 : 1 + draw(simulation, FEW);
         const char *workflow = draw_workflow(simulation, simulation->calm ? CHILD_DEPTH_DRAWN : depth_of(simulation, id));
         bool waits = is_awaited && is_last;
-        (void)json_array_append_new(
-            plans, json_pack("{s:s, s:n, s:n, s:i, s:i, s:I, s:I, s:i, s:o}", "workflow", workflow, "executor_group",
-                             "priority", "is_single", 0, "waits_for_all", waits, "wanted", (json_int_t)(waits ? items : 0),
-                             "max_parallel", (json_int_t)items, "leaves", leaves, "children",
-                             draw_params(simulation, items)));
+        (void)json_array_append_new(plans,
+                                    json_pack("{s:s, s:n, s:n, s:i, s:i, s:I, s:I, s:i, s:o}", "workflow", workflow,
+                                              "executor_group", "priority", "is_single", 0, "waits_for_all", waits,
+                                              "wanted", (json_int_t)(waits ? items : 0), "max_parallel", (json_int_t)items,
+                                              "leaves", leaves, "children", draw_params(simulation, items)));
     }
     *ret_awaited = is_awaited ? (int)count - 1 : -1;
     return plans;
@@ -333,7 +333,8 @@ static json_t *plan_on_the_way(const struct simulation *simulation, const struct
         json_t *action = numbers == NULL || reported->action == NULL ? NULL : json_loads(reported->action, 0, NULL);
         json_t *plan = NULL;
         if (number_at(action, "action") == strtoll(step + 6, NULL, 10)) {
-            plan = json_deep_copy(json_array_get(json_object_get(action, "plans"), (size_t)strtoll(numbers == NULL ? "" : numbers + 1, NULL, 10)));
+            plan = json_deep_copy(json_array_get(json_object_get(action, "plans"),
+                                                 (size_t)strtoll(numbers == NULL ? "" : numbers + 1, NULL, 10)));
         }
         json_decref(action);
         if (plan != NULL) {
@@ -349,7 +350,8 @@ static void family_appeared(struct simulation *simulation, const struct change *
     struct model_family *family = children_find(simulation, change->id, change->status);
     INVARIANT(item != NULL);
     if (family != NULL && (family->is_there || family->is_gone)) {
-        fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "the children of %s of %s are planned twice", change->status, change->id);
+        fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "the children of %s of %s are planned twice", change->status,
+             change->id);
         return;
     }
     family = touch(simulation, family == NULL ? add_family(simulation, change->id, change->status) : family);
@@ -371,8 +373,9 @@ static void family_vanished(struct simulation *simulation, struct model_family *
     family->is_there = false;
     family->is_gone = true;
     if (!is_unread && (parent == NULL || parent->place != PLACE_PURGED || !is_done)) {
-        fail(simulation, NOTHING_IS_LOST, "the children of %s of %s are forgotten: %lld of %lld have begun, %lld have ended",
-             family->step, family->parent, (long long)family->started, (long long)family->count, (long long)family->ended);
+        fail(simulation, NOTHING_IS_LOST,
+             "the children of %s of %s are forgotten: %lld of %lld have begun, %lld have ended", family->step,
+             family->parent, (long long)family->started, (long long)family->count, (long long)family->ended);
     }
 }
 
@@ -510,6 +513,13 @@ void children_note_signal(struct simulation *simulation, const struct change *ch
 }
 
 /* --- who may change an execution --- */
+
+bool children_may_drop_plan(struct simulation *simulation, const char *parent, const char *step)
+{
+    const struct model_family *family = children_find(simulation, parent, step);
+    return strcmp(simulation->verb, ADVANCE) == 0 && family != NULL && family->batch == simulation->observed_from &&
+           family->was_unread;
+}
 
 bool children_may_cancel(struct simulation *simulation, const struct model_item *item)
 {

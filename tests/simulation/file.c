@@ -131,9 +131,9 @@ static const char states_schema[] = MACHINE_TRIGGER("20", "INSERT") MACHINE_TRIG
     " (NEW.signal LIKE 'children:%' OR EXISTS (SELECT 1 FROM child_steps s WHERE s.parent_id = NEW.execution_id AND"       \
     " s.step = NEW.step)) BEGIN INSERT INTO simulation_changes (what, id, status, waiting_for, due_at, extra)"             \
     " VALUES ('wait', NEW.execution_id, NEW.step, NEW.status, NEW.due_at, NEW.error_code); END;"
-static const char children_schema[] = FAMILY_TRIGGER("30", "+", "INSERT", "NEW") FAMILY_TRIGGER(
-    "31", "=", "UPDATE", "NEW") FAMILY_TRIGGER("32", "-", "DELETE", "OLD") CHILD_TRIGGER("33", "+", "INSERT", "NEW")
-    CHILD_TRIGGER("34", "=", "UPDATE", "NEW") CHILD_TRIGGER("35", "-", "DELETE", "OLD") WAIT_TRIGGER("36", "INSERT")
+static const char children_schema[] = FAMILY_TRIGGER("30", "+", "INSERT", "NEW") FAMILY_TRIGGER("31", "=", "UPDATE", "NEW")
+    FAMILY_TRIGGER("32", "-", "DELETE", "OLD") CHILD_TRIGGER("33", "+", "INSERT", "NEW") CHILD_TRIGGER(
+        "34", "=", "UPDATE", "NEW") CHILD_TRIGGER("35", "-", "DELETE", "OLD") WAIT_TRIGGER("36", "INSERT")
         WAIT_TRIGGER("37", "UPDATE") "CREATE TRIGGER simulation_38 AFTER INSERT ON workflow_executions WHEN NEW.step LIKE"
                                      " 'step-%' AND EXISTS (SELECT 1 FROM child_steps s WHERE s.parent_id = NEW.id AND"
                                      " s.step = NEW.step) BEGIN INSERT INTO simulation_changes (what, id, status,"

@@ -675,7 +675,9 @@ enum { OWN_MUTANTS = sizeof mutants / sizeof mutants[0], MUTANT_COUNT = OWN_MUTA
 static const struct mutant *mutant_at(int index)
 {
     int other = index - OWN_MUTANTS;
-    return other < 0 ? &mutants[index] : other < STATE_MUTANTS ? &state_mutants[other] : &child_mutants[other - STATE_MUTANTS];
+    return other < 0               ? &mutants[index]
+           : other < STATE_MUTANTS ? &state_mutants[other]
+                                   : &child_mutants[other - STATE_MUTANTS];
 }
 
 /* The seed again with other wall clocks: another trace is a break of invariant 11. */

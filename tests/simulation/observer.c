@@ -271,8 +271,8 @@ static void check_wake(struct simulation *simulation, struct model_item *item, e
     if (item->state != ITEM_WAITING || is_cancel) {
         return;
     }
-    bool is_by_client = simulation->actor == OUTSIDE || strcmp(simulation->verb, "record") == 0 ||
-                        children_may_wake(simulation, item);
+    bool is_by_client =
+        simulation->actor == OUTSIDE || strcmp(simulation->verb, "record") == 0 || children_may_wake(simulation, item);
     if (item->wake_asked && is_by_client && (to == ITEM_PENDING || to == ITEM_WAITING)) { /* the second counts the signal */
         world_end_wait(simulation, item->id);
     } else if (!is_by_scheduler) {
@@ -544,6 +544,8 @@ static void replay(struct simulation *simulation, const struct change *change)
         children_note_child(simulation, change);
     } else if (strcmp(change->what, "wait") == 0) {
         children_note_wait(simulation, change);
+    } else if (strcmp(change->what, "step=") == 0 && children_may_drop_plan(simulation, change->id, change->extra)) {
+        return;
     } else if (strncmp(change->what, "firing", 6) == 0) {
         schedules_note_firing(simulation, change);
     } else if (strcmp(change->what, "schedule") == 0) {

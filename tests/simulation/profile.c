@@ -3,7 +3,16 @@
 
 #define SECOND_US MICROSECONDS_PER_SECOND
 
-enum { MIXED_EVERY = 4, UNPARKED_EVERY = 3, HOSTED_EVERY = 5, FEATURE_EVERY = 3, STATED_OF = 7, STATED_FROM = 5, FAMILIES_OF = 14, FAMILIES_AT = 4 };
+enum {
+    MIXED_EVERY = 4,
+    UNPARKED_EVERY = 3,
+    HOSTED_EVERY = 5,
+    FEATURE_EVERY = 3,
+    STATED_OF = 7,
+    STATED_FROM = 5,
+    FAMILIES_OF = 14,
+    FAMILIES_AT = 4
+};
 
 static int some(struct simulation *simulation, int most)
 {

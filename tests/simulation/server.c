@@ -292,8 +292,8 @@ void server_make(struct simulation *simulation)
     run(administrator(), text);
     simulation->reader_of_server = connect_to(simulation->database);
     run(simulation->reader_of_server, "SET search_path = weir");
-    for (size_t i = 0; simulation->profile.has_children && i < sizeof children_preparations / sizeof children_preparations[0];
-         i++) {
+    for (size_t i = 0;
+         simulation->profile.has_children && i < sizeof children_preparations / sizeof children_preparations[0]; i++) {
         run(simulation->reader_of_server, children_preparations[i]);
     }
 }

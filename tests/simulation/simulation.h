@@ -22,10 +22,9 @@
  *   mutants.c, state_mutants.c, child_mutants.c   broken variants; each must be caught, or the checker is worth nothing
  *
  * In one fleet of five every other node is driven by its host: all its loops run in one call, and wait for each other.
- * Two fleets in seven have workflows with states (support/scripted_engine/machine.c), and one in seven executions that start
- * others (support/scripted_engine/children.c).
- * One fleet in four is mixed: its nodes have engines of both kinds and two namespaces, and some come back from a restart
- * with another one.
+ * Two fleets in seven have workflows with states (support/scripted_engine/machine.c), and one in seven executions that
+ * start others (support/scripted_engine/children.c). One fleet in four is mixed: its nodes have engines of both kinds and
+ * two namespaces, and some come back from a restart with another one.
  *
  * Everything that is random comes from the seed, so a seed replays exactly. Wall clocks come from another seed (`skew`):
  * the trace of a run must not depend on it.
@@ -63,7 +62,7 @@ enum {
     EXPRESSIONS = 6, /* of cron */
     EXPECTED_WAITS_MOST = 4096,
     STATE_SIGNALS = 2,
-    STATE_VERSIONS = 2, /* of the workflow with states */
+    STATE_VERSIONS = 2,   /* of the workflow with states */
     CHILD_DEPTH_DRAWN = 2 /* deeper executions start no more that start others */
 };
 
@@ -97,8 +96,8 @@ enum invariant {
 
 /* A firing has its execution in `status`, its schedule in `rank` and its insertion in `run_at`. A schedule has its id in
  * `rank`, and counters in `fence`, `node_id`, `lane_id` and `priority`. An action and a signal have their numbers in
- * `rank`, and outcome and name in `status`. A step with children (`family`) and a child have the step in `status`, counters in
- * the other columns (file.c), and a problem, the end of the child or the state of the wait in `waiting_for`. */
+ * `rank`, and outcome and name in `status`. A step with children (`family`) and a child have the step in `status`, counters
+ * in the other columns (file.c), and a problem, the end of the child or the state of the wait in `waiting_for`. */
 struct change {
     int64_t seq;
     const char *what, *id, *status, *extra;
@@ -273,9 +272,9 @@ struct model_child {
 struct model_family {
     char parent[UUID_TEXT_MAX];
     char step[STEP_ID_MAX + 1];
-    json_t *plan;          /* as its record has brought it */
+    json_t *plan;           /* as its record has brought it */
     bool is_there, is_gone; /* its row */
-    int64_t count;         /* -1: the store has not read the plan */
+    int64_t count;          /* -1: the store has not read the plan */
     int64_t started, ended, completed, cancelled_to, depth;
     bool is_settled;
     int64_t row_wanted, row_parallel;
@@ -703,6 +702,8 @@ void children_note_wait(struct simulation *simulation, const struct change *chan
 void children_note_signal(struct simulation *simulation, const struct change *change);
 /* The item has appeared in the queue. */
 void children_note_item(struct simulation *simulation, struct model_item *item);
+/* The duty has read the plan of the step, which may have ended by then. */
+bool children_may_drop_plan(struct simulation *simulation, const char *parent, const char *step);
 /* The duty cancels it, because its parent has ended. */
 bool children_may_cancel(struct simulation *simulation, const struct model_item *item);
 /* The duty wakes it, because the wait for its children is over. check_child_wait() follows. */

@@ -6,9 +6,9 @@
  *
  * A definition with `start` steps runs START_STEPS of them, one after the other. The test gives the plan of each
  * (scripted_world_plan()), and the report WAITING brings it to the store. A later claim finds the wait on record, and plans
- * nothing. The rules are those of the engine of steps (engine/in_process/step_children.c): the signal is named by the report
- * that ends the wait, a failure in it ends the execution, and a time that is over fails the step. Nothing here knows a
- * child. One thread; reports leave only from inside of engine_step().
+ * nothing. The rules are those of the engine of steps (engine/in_process/step_children.c): the signal is named by the
+ * report that ends the wait, a failure in it ends the execution, and a time that is over fails the step. Nothing here knows
+ * a child. One thread; reports leave only from inside of engine_step().
  */
 #include <jansson.h>
 #include <stdio.h>

@@ -154,8 +154,8 @@ void scripted_world_locate(struct scripted_world *world, const struct engine_tar
 /* Takes NULL. All handles are closed before. */
 void scripted_world_close(struct scripted_world *world);
 /* The plan of the children of a step, as the report of its wait brings it (engine/in_process/step_children.c): malloc'ed
- * JSON text; NULL: a list without items. With ret_awaited it is a list of plans, for an action of the execution: the place of
- * the one that the next state waits for, or -1. */
+ * JSON text; NULL: a list without items. With ret_awaited it is a list of plans, for an action of the execution: the place
+ * of the one that the next state waits for, or -1. */
 typedef char *(*scripted_planner)(void *context, const char *id, int *ret_awaited);
 void scripted_world_plan(struct scripted_world *world, scripted_planner planner, void *context);
 /* The next start without a pushed outcome gets this one. */

@@ -1,5 +1,6 @@
 /* The inside of the scripted engine, shared by its files: runs.c (events and runs), machine.c (workflows with states),
- * children.c (steps that start executions), outcomes.c (the outcome of a start) and scripted.c (the engine's verbs, and the world). No other file includes it. */
+ * children.c (steps that start executions), outcomes.c (the outcome of a start) and scripted.c (the engine's verbs, and the
+ * world). No other file includes it. */
 #ifndef WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_INTERNAL_H
 #define WEIR_TESTS_SUPPORT_SCRIPTED_ENGINE_SCRIPTED_INTERNAL_H
 
