@@ -363,16 +363,29 @@ static void family_appeared(struct simulation *simulation, const struct change *
     }
 }
 
+/* By its children: the numbers of this call go with the row. */
+static bool is_done(struct simulation *simulation, const struct model_family *family)
+{
+    bool leaves = number_at(family->plan, "leaves") != 0;
+    for (size_t place = 0; place < family->child_count; place++) {
+        const struct model_child *child = &family->children[place];
+        const struct model_item *item = observer_find(simulation, child->id);
+        bool is_over = child->status[0] != '\0' || item == NULL || item->place != PLACE_LIVE || item->cancel_asked;
+        if (leaves ? child->status[0] == '\0' : !is_over) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void family_vanished(struct simulation *simulation, struct model_family *family)
 {
     const struct model_item *parent = observer_find(simulation, family->parent);
-    bool leaves = number_at(family->plan, "leaves") != 0;
-    bool is_done = leaves ? family->ended >= family->count : family->cancelled_to >= family->started;
     /* The end of a step that a node holds takes the plan with it, if the duty has not read it by then. */
     bool is_unread = parent != NULL && family->count < 0 && parent->place != PLACE_LIVE;
     family->is_there = false;
     family->is_gone = true;
-    if (!is_unread && (parent == NULL || parent->place != PLACE_PURGED || !is_done)) {
+    if (!is_unread && (parent == NULL || parent->place != PLACE_PURGED || !is_done(simulation, family))) {
         fail(simulation, NOTHING_IS_LOST,
              "the children of %s of %s are forgotten: %lld of %lld have begun, %lld have ended", family->step,
              family->parent, (long long)family->started, (long long)family->count, (long long)family->ended);
