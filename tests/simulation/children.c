@@ -22,7 +22,7 @@
 #include "simulation/simulation.h"
 
 #define ADVANCE "advance_children"
-enum { CLIENT_KEYS = 40, OWN_KEYS = 10, FEW = 4, MANY = 12, PLANS_OF_ACTION = 2 };
+enum { CLIENT_KEYS = 40, OWN_KEYS = 4, FEW = 4, MANY = 12, PLANS_OF_ACTION = 2 };
 
 /* With a handler, so that it is in the lane of the other workflows of its workspace: order and fairness are checked by
  * lane. The engine runs the start steps alone. */
@@ -182,6 +182,9 @@ static json_t *draw_step_plan(struct simulation *simulation, const char *id)
     }
     if (drawn(simulation, 2500)) {
         draw_keys(simulation, plan, count);
+        if (!simulation->calm && drawn(simulation, 4000)) { /* such parents may come to wait for each other */
+            (void)json_object_set_new(plan, "workflow", json_string("parent"));
+        }
     }
     if (drawn(simulation, 1500)) {
         const char *name = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name;
