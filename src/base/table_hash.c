@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 /* A multiplication moves bits up only, so the upper half is folded down after each. */
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t mix_word(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
     return hash ^ (hash >> 32);
@@ -22,9 +22,9 @@ uint64_t table_hash(const char *string)
     uint64_t word = 0;
     for (; length >= sizeof word; length -= sizeof word, string += sizeof word) {
         memcpy(&word, string, sizeof word);
-        hash = mix(hash, word);
+        hash = mix_word(hash, word);
     }
     word = 0;
     memcpy(&word, string, length);
-    return mix(hash, word);
+    return mix_word(hash, word);
 }

@@ -249,7 +249,7 @@ static bool refuse_host(struct exchange *exchange)
 }
 
 /* The memory of a connection has room for the head of the answer as well, so the library takes longer heads. */
-static bool is_too_long(const struct exchange *exchange)
+static bool head_is_too_long(const struct exchange *exchange)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
@@ -270,7 +270,7 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     if (status != 0) {
         return refuse(exchange, status, status == 411 ? "length_required" : "invalid_request", reason);
     }
-    if (is_too_long(exchange)) {
+    if (head_is_too_long(exchange)) {
         exchange->ends_connection = true;
         return refuse(exchange, 431, "head_too_large", "the line and the fields of the request have more than 16 KiB");
     }

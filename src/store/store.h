@@ -103,8 +103,8 @@ typedef bool store_progress(void *context, int64_t done, int64_t total);
 /* For store_migrate(), store_check(), store_backup() and the deletion and erasure of workspaces, which stop between two
  * transactions, by this handle. NULL: no listener. */
 void store_set_progress(struct store *store, store_progress *progress, void *context);
-/* From now on an enqueue of this handle waits at most so long for a key, an id or a workspace that the open transaction of
- * another program holds, and then answers WEIR_STORE_BUSY. On SQLite no program holds one of them alone. */
+/* From now on an enqueue of this handle answers WEIR_STORE_BUSY after so long a wait for another transaction. That is an
+ * open one that holds a key, an id or a workspace. On SQLite no program holds one of them alone. */
 void store_limit_enqueue_wait(struct store *store, int64_t most_us);
 
 /* The migrations and which of them are applied; never changes anything. */
@@ -697,8 +697,8 @@ WEIR_MUST_CHECK enum weir_status store_require_name(struct store *store, enum st
 /* The same for a workflow that the workspace may run. The nearest name is that of one of these. */
 WEIR_MUST_CHECK enum weir_status store_require_workflow(struct store *store, const char *workspace, const char *name,
                                                         struct weir_error *error);
-/* The row of one workspace in LIST_WORKSPACES: its plan, limits, use, and how long the oldest of its next executions
- * waits: "oldest_pending_age_us", null if none could run. WEIR_WORKSPACE_NOT_FOUND. */
+/* The row of one workspace in LIST_WORKSPACES: its plan, limits and use. "oldest_pending_age_us" is how long the oldest of
+ * its next executions waits, null if none could run. WEIR_WORKSPACE_NOT_FOUND. */
 WEIR_MUST_CHECK enum weir_status store_usage(struct store *store, const char *workspace, json_t **ret_row,
                                              struct weir_error *error);
 /* One execution with params, steps (their outputs as JSON values), and earlier_attempts (runs of a step before its last

@@ -1,4 +1,4 @@
-/* What each call must do to steps with children. The model is in children.c.
+/* The duties of each call towards steps with children. The model is in children.c.
  *
  * At each write of a row (check_new_child(), check_child_change()):
  *
@@ -376,7 +376,7 @@ void check_child_wait(struct simulation *simulation, const struct model_item *it
 
 /* --- 6: nothing is left undone --- */
 
-/* What is left to do for the step, or NULL. */
+/* The work that is left for the step, or NULL. */
 static const char *undone(struct simulation *simulation, const struct model_family *family)
 {
     bool is_completed = false;

@@ -3,7 +3,7 @@
  * The engine asks for a plan when a step begins (children_draw_plan()), and the observer brings the rows of the store in
  * the order of their writes. A step appears with the record of its wait, or of its action. The model takes the plan from
  * that record, not from the store. From here on it knows which children must follow, and how each of them begins
- * (expected_begin()):
+ * (children_expected_begin()):
  *
  *   1. It is enqueued under the id of its row, in the workspace and with the workflow of the plan.
  *   2. Its key is known: it becomes the execution of the key, or the newest retry of that.

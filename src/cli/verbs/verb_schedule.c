@@ -609,7 +609,7 @@ static enum weir_status print_next(struct invocation *invocation, struct store *
 }
 
 /* An expression in place of a name: the answer is its fault, or the flag for it. */
-static enum weir_status refuse_expression(struct invocation *invocation, const char *cron, struct weir_error *error)
+static enum weir_status refuse_cron_as_name(struct invocation *invocation, const char *cron, struct weir_error *error)
 {
     const struct recurrence_text when = {.cron = cron};
     json_t *times = NULL;
@@ -627,7 +627,7 @@ enum weir_status verb_schedule_next(struct invocation *invocation, struct weir_e
     bool has_times = invocation_has(invocation, "cron") || invocation_has(invocation, "every");
     const char *name = invocation_argument(invocation, 0);
     if (!has_times && name != NULL && (name[0] == '@' || strchr(name, ' ') != NULL)) {
-        return refuse_expression(invocation, name, error);
+        return refuse_cron_as_name(invocation, name, error);
     }
     if (has_times == (name != NULL)) {
         return invocation_usage_error(invocation, error, "`weir schedule next` needs a NAME, or --cron or --every");

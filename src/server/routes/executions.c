@@ -188,7 +188,7 @@ static size_t gather_workspace(struct enqueue_set *set, size_t first)
     return end;
 }
 
-/* All in one transaction. The open transaction of a program may hold the key of one of them: then it fails, and each
+/* All in one transaction. It fails while the open transaction of a program holds the key of one of them. Then each
  * workspace gets a transaction of its own, so that none waits for the program of another one. */
 static void enqueue_plain_ones(struct store *store, struct enqueue_set *set)
 {
