@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION :schema.resolve_names(workspaces text[], workflows te
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     group_names text[];
-    items constant integer := cardinality(workspaces);
+    items constant integer := coalesce(cardinality(workspaces), 0); -- no request of the set is valid: NULL
 BEGIN
     IF items > 1 AND workspaces = array_fill(workspaces[1], ARRAY[items]) AND workflows = array_fill(workflows[1], ARRAY[items])
        AND executor_groups = array_fill(executor_groups[1], ARRAY[items])
