@@ -16,6 +16,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 # --- manners ---
 
+def _without_ages(items):
+    """They differ between two calls."""
+    return [{key: value for key, value in item.items() if key != 'oldest_pending_age_us'} for item in items]
+
+
 def every_list_is_json_and_jsonl(weir):
     weir.make_store()
     weir.enqueue_many(2)
@@ -27,10 +32,11 @@ def every_list_is_json_and_jsonl(weir):
     for words in (*lists, ['audit'], ['store', 'plan'], ['config', 'show']):
         page = weir.good(*words, '--json').json()
         assert {'items', 'next_cursor', 'count', 'count_is_exact'} <= set(page), words
-        assert weir.good(*words, '-o', 'jsonl').jsonl() == page['items'], words
+        assert _without_ages(weir.good(*words, '-o', 'jsonl').jsonl()) == _without_ages(page['items']), words
         pages = [weir.good(*words, '-o', 'json').json(), weir.good('-o=json', *words).json()]
         for page in pages:
             page.pop('scheduler', None)  # it shows how old the news is
+            page['items'] = _without_ages(page['items'])
         assert pages[0] == pages[1], words
 
 

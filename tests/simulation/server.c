@@ -129,9 +129,13 @@ static const char *const preparations[] = {
     "CREATE TRIGGER s26 AFTER INSERT ON signals FOR EACH ROW EXECUTE FUNCTION note_signal('+')",
     "CREATE TRIGGER s27 AFTER UPDATE ON signals FOR EACH ROW EXECUTE FUNCTION note_signal('=')",
     "CREATE SEQUENCE simulation_ids",
-    "DO $do$ DECLARE old text := pg_get_functiondef('make_id(bigint,bigint)'::regprocedure); BEGIN"
-    " IF position('gen_random_uuid()' IN old) = 0 THEN RAISE 'make_id() draws otherwise'; END IF;"
-    " EXECUTE replace(old, 'gen_random_uuid()', 'md5(nextval(''weir.simulation_ids'')::text)::uuid'); END $do$",
+    "DO $do$ DECLARE drawing oid; BEGIN"
+    " FOR drawing IN SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'weir'::regnamespace AND p.prosrc ~ 'random' LOOP"
+    "  EXECUTE replace(pg_get_functiondef(drawing), 'gen_random_uuid()',"
+    "   'md5(nextval(''weir.simulation_ids'')::text)::uuid');"
+    " END LOOP;"
+    " IF NOT FOUND OR EXISTS (SELECT 1 FROM pg_proc p WHERE p.pronamespace = 'weir'::regnamespace AND p.prosrc ~ 'random')"
+    " THEN RAISE 'a function draws otherwise'; END IF; END $do$",
 };
 
 /* Steps with children, and the waits of such steps: in fleets that have some. */
