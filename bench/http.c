@@ -10,6 +10,7 @@
 #include "http_load.h"
 #include "http_streams.h"
 #include "http_tasks.h"
+#include "postgres_scene.h"
 
 enum { CLIENTS = 64, REQUEST_MAX = 4096, READ_WORKSPACES = 10000, READ_ROWS = 1000000 };
 
@@ -99,7 +100,8 @@ static void measure_reads(struct bench *bench)
 }
 
 /* Sets of 1,000 in one request each, beside the same sets in this process. */
-static void measure_batches(struct bench *bench, struct store *store, int port)
+static void measure_batches(struct bench *bench, struct store *store, int port, const char *name, enum goal_kind kind,
+                            double goal)
 {
     enum { BATCH = 1000, ITEM_BYTES = 64 };
     size_t batches = bench->quick ? 2 : 200;
@@ -119,8 +121,7 @@ static void measure_batches(struct bench *bench, struct store *store, int port)
     fixture_fill(store, 0, 1, batches * BATCH);
     double direct = (double)(batches * BATCH) / (bench_now() - began);
     struct http_load_result result = http_load_run(&load);
-    bench_report(bench, "http, enqueue, batches of 1,000", result.per_second * BATCH, "items/s", direct, VALUE_AT_LEAST,
-                 100000);
+    bench_report(bench, name, result.per_second * BATCH, "items/s", direct, kind, goal);
     free(body);
     free(request);
 }
@@ -150,7 +151,7 @@ static void measure_enqueues(struct bench *bench)
     double library_ms = 1000 / direct_single;
     bench_report(bench, "http, enqueue, 1 connection: p50 (floor: the library)", single.p50_ms, "ms", library_ms,
                  VALUE_AT_MOST, library_ms + 0.3);
-    measure_batches(bench, store, port);
+    measure_batches(bench, store, port, "http, enqueue, batches of 1,000", VALUE_AT_LEAST, 100000);
     bench_note(bench, "http, memory of the node", daemon_status_mib(&daemon, "VmRSS:"), "MiB");
     bench_http_streams(bench, store, port, &daemon);
     daemon_stop(&daemon);
@@ -164,4 +165,34 @@ void bench_http(struct bench *bench)
     bench_http_idle(bench);
     bench_http_tasks(bench);
     measure_reads(bench);
+}
+
+/* The queue is paused, as above. */
+static void measure_postgres_enqueues(struct bench *bench, struct postgres_server *server)
+{
+    static const char path[] = "/v1/workspaces/w00000/executions";
+    static const char body[] = "{\"workflow\":\"noop\",\"params\":{\"n\": 1}}";
+    size_t count = bench->quick ? 2000 : 50000;
+    struct daemon daemon;
+    struct postgres_scene scene;
+    int port = http_load_free_port();
+    postgres_scene_open(&scene, server, "http", true);
+    fixture_workspaces(scene.store, 0, 1, NULL);
+    BENCH_OK(store_set_paused(scene.store, NULL, true, &fault), &fault);
+    double direct = enqueue_in_process(scene.store, CLIENTS, count);
+    daemon_serve_http(bench, scene.url, port, &daemon);
+    struct http_load_result many = ask(port, "POST", path, body, CLIENTS, count);
+    bench_report(bench, "pg http, enqueue, 64 connections", many.per_second, "items/s", direct, RATIO_AT_LEAST, 0.5);
+    measure_batches(bench, scene.store, port, "pg http, enqueue, batches of 1,000", RATIO_AT_LEAST, 0.7);
+    daemon_stop(&daemon);
+    postgres_scene_close(&scene);
+}
+
+void bench_postgres_http(struct bench *bench)
+{
+    struct postgres_server server;
+    if (postgres_scene_server(bench, "postgres-http", &server)) {
+        measure_postgres_enqueues(bench, &server);
+        postgres_server_close(&server);
+    }
 }

@@ -47,6 +47,7 @@ static const struct group {
     {"postgres-takeover", "a scheduler that ends, and the next start", bench_postgres_takeover},
     {"postgres-neighbour", "the delay of small workspaces beside one with a million rows", bench_postgres_neighbour},
     {"postgres-held-open", "claims while somebody holds a transaction open", bench_postgres_held_open},
+    {"postgres-http", "enqueues over HTTP beside those in one process", bench_postgres_http},
     {"postgres-idle", "queries and writes of a node when there is nothing to do", bench_postgres_idle},
     {"postgres-memory", "of the node that schedules ten million executions", bench_postgres_memory},
     {"postgres-waits-park", "executions that park and are woken, beside lifecycles without a wait",

@@ -119,6 +119,7 @@ FIGURES = {
     "postgres-held-open": [
         *("pg held open, %s: %s" % (load, kind) for load in ("1000 workspaces", "one workspace")
           for kind in ("p50", "p99", "enqueue ten", "claim ten", "record ten", "publish ten", "rate"))],
+    "postgres-http": ["pg http, enqueue, 64 connections", "pg http, enqueue, batches of 1,000"],
     "postgres-idle": [
         "pg idle node: statements a minute", "pg idle node: of these heartbeats",
         "pg idle node: of these rounds of the scheduler", "pg idle node: other writes"],
