@@ -2,6 +2,11 @@
 -- was interrupted. Index: the primary key. Callers: why_living(), status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.unfinished_steps(execution_id uuid) RETURNS json
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    WITH own AS MATERIALIZED (
+        SELECT d.definition::json -> 'steps' AS steps
+        FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id
+        WHERE q.id = unfinished_steps.execution_id
+    )
     SELECT coalesce(json_agg(s), '[]')
     FROM (SELECT o.step,
                  CASE WHEN o.status = 'RUNNING'
@@ -13,22 +18,16 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                  CASE WHEN o.step = 'state'
                       THEN substring(convert_from(o.variables, 'UTF8') FROM '^\{"state": ?"([^"]*)"') END AS state,
                  o.error_code, o.error,
-                 (SELECT (d.definition::json #>> ARRAY['steps', o.step, 'retry', 'attempts'])::integer
-                  FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id
-                  WHERE q.id = o.execution_id) AS attempts_max,
+                 (SELECT (own.steps #>> ARRAY[o.step, 'retry', 'attempts'])::integer FROM own) AS attempts_max,
                  w.count AS children_count, w.ended AS children_ended,
                  (SELECT c.child_id FROM :schema.children c
                   WHERE c.parent_id = o.execution_id AND c.step = o.step AND c.status IS NULL
                   ORDER BY c.position LIMIT 1) AS oldest_child_id,
                  CASE WHEN o.signal LIKE 'approve:%' THEN
                      (SELECT string_agg(b.name, ', ')
-                      FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id,
-                           json_array_elements_text(d.definition::json #> ARRAY['steps', o.step, 'approve', 'by']) b (name)
-                      WHERE q.id = o.execution_id) END AS approvers,
+                      FROM own, json_array_elements_text(own.steps #> ARRAY[o.step, 'approve', 'by']) b (name)) END AS approvers,
                  CASE WHEN o.signal LIKE 'approve:%' THEN
-                     (SELECT d.definition::json #>> ARRAY['steps', o.step, 'approve', 'prompt']
-                      FROM :schema.workflow_execution_queue q JOIN :schema.workflow_definitions d ON d.id = q.definition_id
-                      WHERE q.id = o.execution_id) END AS prompt
+                     (SELECT own.steps #>> ARRAY[o.step, 'approve', 'prompt'] FROM own) END AS prompt
           FROM :schema.workflow_node_executions o
           LEFT JOIN :schema.child_steps w ON w.parent_id = o.execution_id AND w.step = o.step
           WHERE o.execution_id = unfinished_steps.execution_id AND o.finished_at IS NULL ORDER BY o.step LIMIT 20) s

@@ -179,6 +179,9 @@ WHERE q.phase = 2 AND q.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) ORDER
 
 -- The steps that run, or wait for their next attempt. A RUNNING one of an execution without a node was interrupted.
 -- name: unfinished_steps
+WITH own AS MATERIALIZED (
+    SELECT d.definition FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1
+)
 SELECT e.step,
        CASE WHEN status = 'RUNNING' AND EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = ?1 AND q.phase = 2 AND q.node_id = 0)
             THEN 'INTERRUPTED' ELSE status END AS status, attempt,
@@ -187,16 +190,12 @@ SELECT e.step,
        CASE WHEN signal NOT LIKE 'children:%' AND signal NOT LIKE 'manual:%' THEN signal END AS signal,
        CASE WHEN e.step = 'state' AND json_valid(CAST(variables AS TEXT)) THEN CAST(variables AS TEXT) ->> '$.state' END AS state,
        CASE WHEN signal LIKE 'approve:%' THEN
-           (SELECT group_concat(b.value, ', ')
-            FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id,
-                 json_each(d.definition, '$.steps."' || e.step || '".approve.by') b
-            WHERE q.id = ?1) END AS approvers,
+           (SELECT group_concat(b.value, ', ') FROM own, json_each(own.definition, '$.steps."' || e.step || '".approve.by') b)
+       END AS approvers,
        CASE WHEN signal LIKE 'approve:%' THEN
-           (SELECT json_extract(d.definition, '$.steps."' || e.step || '".approve.prompt')
-            FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1) END AS prompt,
+           (SELECT json_extract(own.definition, '$.steps."' || e.step || '".approve.prompt') FROM own) END AS prompt,
        error_code, error,
-       (SELECT json_extract(d.definition, '$.steps."' || e.step || '".retry.attempts')
-        FROM workflow_execution_queue q JOIN workflow_definitions d ON d.id = q.definition_id WHERE q.id = ?1) AS attempts_max,
+       (SELECT json_extract(own.definition, '$.steps."' || e.step || '".retry.attempts') FROM own) AS attempts_max,
        w.count AS children_count, w.ended AS children_ended,
        (SELECT c.child_id FROM children c WHERE c.parent_id = ?1 AND c.step = e.step AND c.status IS NULL ORDER BY c.position LIMIT 1)
            AS oldest_child_id
