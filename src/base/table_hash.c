@@ -1,5 +1,5 @@
-/* The words of eight bytes, then the rest, each mixed into the hash. Bytes of zero fill the last word; no text has such
- * bytes, so that different texts have different words. Any thread. */
+/* Eight bytes at a time are mixed into the hash, then the rest. Bytes of zero fill the last part. No text has such bytes,
+ * so different texts have different parts. Any thread. */
 #include "base/table_hash.h"
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ uint64_t table_hash(const char *string)
 {
     INVARIANT(string != NULL);
     size_t length = strlen(string);
-    uint64_t hash = 14695981039346656037U; /* so that a word of zero changes it */
+    uint64_t hash = 14695981039346656037U; /* so that zero changes it */
     uint64_t word = 0;
     for (; length >= sizeof word; length -= sizeof word, string += sizeof word) {
         memcpy(&word, string, sizeof word);

@@ -2,21 +2,21 @@
  *
  * At each write of a row (check_new_child(), check_child_change()):
  *
- *   1. A child begins once, as its plan says, and its end on record is that of its execution.
+ *   1. A child begins once, as its plan has it, and its end on record is that of its execution.
  *
  * After each call, of each step that it has touched (check_children()):
  *
  *   2. Each planned child has one row, and the row of the step has the numbers of the plan and of its children.
  *   3. At most max_parallel children have begun and not ended.
- *   4. The wait ends when its children say so, by one signal with all outcomes in the order of the plan. No signal comes
- *      otherwise.
- *   5. The step ends its wait once: by this signal, by its time, or with its execution. Its record says which.
+ *   4. The wait ends with the children that it needs, by one signal with all outcomes in the order of the plan. No signal
+ *      comes otherwise.
+ *   5. The step ends its wait once: by this signal, by its time, or with its execution. Its record has the cause.
  *
  * After each call of the duty that has done all that it could (children_check_advance()), and soon in a calm fleet
  * (children_check_promptness()):
  *
  *   6. Every end is counted, every child that may begin has begun, no wait is left that is over, the children of an ended
- *      parent are cancelled or left as the plan says, and a purged parent has no rows that nobody needs.
+ *      parent are cancelled or left by its plan, and a purged parent has no rows that nobody needs.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -350,7 +350,7 @@ static bool is_waited_for(const struct model_item *item, const struct model_fami
     return is_of_state || strcmp(family->status, "WAITING") == 0;
 }
 
-/* A parked execution is not left with children for which its step waits no longer, and says what it waits for. */
+/* A parked execution is not left with children for which its step waits no longer, and shows its wait. */
 void check_child_wait(struct simulation *simulation, const struct model_item *item)
 {
     bool is_signalled = false;

@@ -35,7 +35,7 @@ static enum weir_status record_keeping_ends(struct simulation *simulation, struc
 
 /* --- by a verb that does something else --- */
 
-/* The duty does nothing, and says so. */
+/* The duty does nothing, and reports nothing. */
 static enum weir_status advance_nothing(struct simulation *simulation, struct store *store,
                                         struct children_advance *ret_advance, struct weir_error *error)
 {
