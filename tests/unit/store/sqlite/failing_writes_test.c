@@ -9,6 +9,12 @@
 #include "conformance/scene.h"
 #include "unit/store/sqlite/failing_vfs.h"
 
+/* The address sanitizer makes a call ten times as long. There a sweep has every fifth call, and the five sweeps have all. */
+#ifdef __SANITIZE_ADDRESS__
+enum { STRIDE = 5 };
+#else
+enum { STRIDE = 1 };
+#endif
 enum { REQUESTS = 6, SWEEP_MOST = 2000 };
 
 struct attempt {
@@ -145,11 +151,14 @@ static bool sweep_once(int n, int code, bool stays)
 
 static void sweep(int code, bool stays)
 {
-    int n = 1;
+    static int sweeps;
+    int n = 1 + sweeps++ % STRIDE;
+    int failed = 0;
     while (n < SWEEP_MOST && sweep_once(n, code, stays)) {
-        n++;
+        n += STRIDE;
+        failed++;
     }
-    print_message("# %d calls were made to fail\n", n - 1);
+    print_message("# %d calls were made to fail, the last of them %d\n", failed, n - STRIDE);
     assert_in_range(n, REQUESTS * 2, SWEEP_MOST - 1);
 }
 
