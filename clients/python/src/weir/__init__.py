@@ -11,22 +11,12 @@
 `weir worker MODULE` runs the functions.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from weir import _weir
 from weir._sqlite import add_functions_to_new_connections, sqlite_extension_path
-from weir._states import (
-    Done,
-    Failure,
-    Next,
-    StateContext,
-    States,
-    Wait,
-    WaitChildren,
-    end,
-    error_end,
-    manual,
-    state,
-    states,
-)
 from weir._workflow import Context, Registry, Workflow, configure, default_store, workflow
 from weir.errors import (
     CommitUnknown,
@@ -46,6 +36,22 @@ from weir.errors import (
 from weir.outcome import Cancelled, Fail, Retry
 from weir.store import Acted, EnqueueManyError, ExecutionFailed, Filter, Request, Store
 from weir.worker import Worker
+
+if TYPE_CHECKING:
+    from weir._states import (
+        Done,
+        Failure,
+        Next,
+        StateContext,
+        States,
+        Wait,
+        WaitChildren,
+        end,
+        error_end,
+        manual,
+        state,
+        states,
+    )
 
 __version__: str = _weir.version()
 
@@ -95,3 +101,17 @@ __all__ = [
     'states',
     'workflow',
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The names of workflows with states, at their first use: with dataclasses they cost other programs 1.4 MiB."""
+    if name not in __all__:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    from weir import _states
+
+    value = globals()[name] = getattr(_states, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

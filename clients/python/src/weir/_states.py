@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from weir import _log
+from weir._signature import Parameters
 from weir._time import Duration, microseconds, moment, text
 from weir._workflow import Context, Registry, Workflow, place_of, registry
 from weir.errors import DefinitionError
 from weir.outcome import Fail
 from weir.store import dump_params, encode
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _NAME = re.compile(r'[a-z0-9][a-z0-9_-]{0,63}')
 _MARK = '_weir_state'
@@ -190,7 +192,6 @@ class StateFunction(Workflow[Any]):
         self.method = method
         handler = f'{owner.name}-{name}'
         super().__init__(method, handler, {'steps': {'run': {}}})
-        self.wants_context = 'ctx' in self.params.parameters or 'ctx' in inspect.signature(method).parameters
         self.function = self._call_method
 
     def _call_method(self, **arguments: Any) -> Any:
@@ -238,6 +239,8 @@ class StateFunction(Workflow[Any]):
 class States(Workflow[Any]):
     """A class whose methods are states, made by `@states`."""
 
+    has_states = True
+
     def __init__(self, cls: type, name: str, definition: dict[str, Any], methods: dict[str, Callable[..., Any]]) -> None:
         self.cls = cls
         super().__init__(lambda **params: None, name, {**definition, 'steps': {'run': {}}})
@@ -245,7 +248,6 @@ class States(Workflow[Any]):
         self.place = place_of(cls)
         self.__doc__ = cls.__doc__
         self.__name__ = cls.__name__
-        self.params = inspect.Signature([inspect.Parameter('params', inspect.Parameter.VAR_KEYWORD)])
         self.functions = {f'{name}-{state}': StateFunction(self, state, method) for state, method in methods.items()}
         self.is_async = any(function.is_async for function in self.functions.values())
 

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import datetime
 import re
-from typing import Union
+from typing import TYPE_CHECKING, Union
+
+if TYPE_CHECKING:  # imported for a timedelta alone: with the module math it costs half a MiB
+    import datetime
 
 _PART = re.compile(r'(\d+(?:\.\d+)?)(us|ms|s|m|h|d)')
 _UNITS = {'us': 1, 'ms': 1_000, 's': 1_000_000, 'm': 60_000_000, 'h': 3_600_000_000, 'd': 86_400_000_000}
 
 
-Duration = Union[int, float, str, datetime.timedelta]
+Duration = Union[int, float, str, 'datetime.timedelta']
 
 
 def microseconds(duration: Duration) -> int:
     """Seconds as a number, a timedelta, or text such as "1h30m"."""
-    if isinstance(duration, datetime.timedelta):
-        return round(duration.total_seconds() * 1e6)
     if isinstance(duration, (int, float)) and not isinstance(duration, bool):
         return round(duration * 1e6)
     if isinstance(duration, str):
         parts = _PART.findall(duration)
         if parts and ''.join(number + unit for number, unit in parts) == duration:
             return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    import datetime
+
+    if isinstance(duration, datetime.timedelta):
+        return round(duration.total_seconds() * 1e6)
     raise ValueError(f'{duration!r} is no duration: give seconds, a timedelta, or text such as "10s" or "1h30m"')
 
 

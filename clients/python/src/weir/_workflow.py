@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import logging
 import os
@@ -13,15 +12,18 @@ import traceback
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Callable, Generic, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar, Union
 
 from weir import _log
+from weir._signature import Parameters, is_coroutine_function, unwrap
 from weir._time import Duration, text
 from weir._trace import current_traceparent
 from weir.errors import DefinitionError, ParamsError, WorkflowNotFound
 from weir.outcome import Cancelled, Fail, Outcome, Retry
 from weir.store import Request, Store, encode
+
+if TYPE_CHECKING:  # with the module math it costs half a MiB
+    from datetime import datetime
 
 log = logging.getLogger('weir')
 Result = TypeVar('Result')
@@ -46,6 +48,7 @@ OPTIONS = (
     'store',
 )
 _STEP = 'run'
+_ABSENT = object()
 
 
 class Secrets(Mapping[str, str]):
@@ -120,20 +123,22 @@ class Context:
 class Workflow(Generic[Result]):
     """A function that weir runs, made by `@workflow`. Calling it runs it here and now, without weir."""
 
+    #: True for a class whose methods are states.
+    has_states = False
+
     def __init__(self, function: Callable[..., Result], name: str, definition: dict[str, Any]) -> None:
         self.function = function
         self.name = name
         self.definition = definition
         self.secrets: list[str] = definition['steps'][_STEP].get('secrets', [])
         self.executor_group: str | None = definition.get('executor_group')
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = is_coroutine_function(function)
         self.place = place_of(function)
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, '__name__', name)
         self.__wrapped__ = function
-        signature = inspect.signature(function)
-        self.wants_context = 'ctx' in signature.parameters
-        self.params = signature.replace(parameters=[p for p in signature.parameters.values() if p.name != 'ctx'])
+        self.params = Parameters(function)
+        self.wants_context = self.params.wants_context
         try:
             self._types = typing.get_type_hints(function)
         except Exception:  # a forward reference to a name that exists for type checkers only
@@ -148,16 +153,15 @@ class Workflow(Generic[Result]):
     def check_types(self) -> None:
         """Raises DefinitionError for a parameter whose type no params of JSON have, or whose default has another type."""
         for name, wanted in self._types.items():
-            parameter = self.params.parameters.get(name)
-            if parameter is None or parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            if name not in self.params.names:
                 continue
             if not _json_has(wanted):
                 raise DefinitionError(
                     f'{self.place}: the parameter {name!r} of {self.name} is a {_spell(wanted)}, which JSON does not have',
                     'params are JSON: take text, a number, a list or a dict, and make the object in the function',
                 )
-            default = parameter.default
-            if default is not parameter.empty and default is not None and not _fits(default, wanted):
+            default = self.params.defaults.get(name)
+            if default is not None and not _fits(default, wanted):
                 raise DefinitionError(
                     f'{self.place}: the default {default!r} of the parameter {name!r} is no {_spell(wanted)}',
                     'give a default of that type',
@@ -168,16 +172,14 @@ class Workflow(Generic[Result]):
     def check(self, params: Mapping[str, Any]) -> None:
         """Raises ParamsError when the function could not be called with these."""
         try:
-            bound = self.params.bind(**params)
+            self.params.bind(params)
         except TypeError as problem:
-            raise ParamsError(f'{self.name}: {problem}', f'its params are {self.params}, see {self.place}') from None
-        for name, value in bound.arguments.items():
+            own = self.params.signature()
+            raise ParamsError(f'{self.name}: {problem}', f'its params are {own}, see {self.place}') from None
+        for name in self.params.names if self._types else ():
             wanted = self._types.get(name)
-            if (
-                wanted is not None
-                and self.params.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD
-                and not _fits(value, wanted)
-            ):
+            value = params.get(name, _ABSENT)
+            if wanted is not None and value is not _ABSENT and not _fits(value, wanted):
                 raise ParamsError(f'{self.name}: {name}={value!r} is no {_spell(wanted)}', f'see {self.place}')
 
     def enqueue(
@@ -555,22 +557,23 @@ def _definition(
 
 
 def _check_parameters(function: Callable[..., Any], place: str) -> None:
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name in OPTIONS:
+    params = Parameters(function)
+    for name in params.all_names:
+        if name in OPTIONS:
             raise DefinitionError(
-                f'{place}: the parameter {parameter.name!r} has the name of an option of enqueue()',
+                f'{place}: the parameter {name!r} has the name of an option of enqueue()',
                 'rename it; the workspace is in ctx.workspace',
             )
-        if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
+        if name in params.nameless:
             raise DefinitionError(
-                f'{place}: the parameter {parameter.name!r} has no name that a caller could use',
+                f'{place}: the parameter {name!r} has no name that a caller could use',
                 'params are a JSON object: use parameters with names',
             )
 
 
 def place_of(function: Callable[..., Any]) -> str:
     """File and line; of what has none, for example a class, those of the decorator."""
-    code = getattr(inspect.unwrap(function), '__code__', None)
+    code = getattr(unwrap(function), '__code__', None)
     if code:
         return f'{code.co_filename}:{code.co_firstlineno}'
     own = os.path.dirname(__file__) + os.sep

@@ -8,13 +8,15 @@ import re
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import Any, Callable, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from weir import _sqlite, _weir
 from weir._time import Duration, microseconds, moment
 from weir._trace import current_traceparent
 from weir.errors import Error, Misuse, ParamsError, TimedOut, make
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 _weir.set_error_maker(make)
 DEFAULT_URL = 'sqlite:./weir.db'

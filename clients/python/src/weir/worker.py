@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from weir import _log, _weir
-from weir._states import States
 from weir._time import Duration, microseconds
 from weir._workflow import Workflow, default_store, refuse_two, registry
 from weir.errors import DefinitionError, Error, StoreUnavailable, TimedOut
@@ -90,7 +89,7 @@ class Worker:
         if self._migrate or (self._migrate is None and self.store.is_sqlite()):
             self.store.migrate()
         for workflow in self.workflows:
-            if isinstance(workflow, States) and self.store.is_server():
+            if workflow.has_states and self.store.is_server():
                 raise DefinitionError(
                     f'{workflow.place}: the workflow {workflow.name!r} has states, and a server gives none away',
                     'give this worker the address of the store',
