@@ -6,7 +6,7 @@
 # libsqlite3 is in the package, but not in the wheel. Python's sqlite3 module loads the system's copy, which libweir then
 # shares. In Node every library has a hidden copy of its own (node:sqlite, better-sqlite3), so that none could be shared:
 # docs/typescript.md forbids to open the file of a store with those. libpq is loaded when a store is on PostgreSQL, so it
-# must be there.
+# must be there. OpenSSL is loaded for TLS and tokens: libweir_ssl.so, a library without code, brings the copy of the package.
 set -eu
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -54,9 +54,10 @@ cp "$build/weir" "$native/bin/weir"
 ${CC:-cc} -std=gnu17 -O2 -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -fvisibility=hidden -shared -DNAPI_VERSION=8 \
     -I"$folder/source/node_modules/node-api-headers/include" -I"$source/include" "$client"/native/*.c \
     -L"$native" -l:libweir.so.0 -o "$native/weir.node"
+${CC:-cc} -shared -fPIC -Wl,--no-as-needed -o "$native/libweir_ssl.so" -x c /dev/null -lssl -lcrypto
 
 # The libraries beside the C library, each under a name with a hash, so that no other addon's copy takes its place.
-libraries=$(ldd "$native/libweir.so.0" "$native/libweir_sqlite.so" "$native/bin/weir" |
+libraries=$(ldd "$native/libweir.so.0" "$native/libweir_sqlite.so" "$native/libweir_ssl.so" "$native/bin/weir" |
     awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | sort -u |
     grep -Ev '^(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s|ld-linux[^.]*)\.so')
 printf '%s\n' "$libraries" >"$folder/libraries"
@@ -72,7 +73,7 @@ for object in "$native"/*.so* "$native/weir.node" "$native/bin/weir"; do
     done <"$folder/renamed"
     case $object in
     */bin/weir) "$patchelf" "$@" --set-rpath '$ORIGIN/..' "$object" ;;
-    */libweir.so.0 | */libweir_sqlite.so | *.node) "$patchelf" "$@" --set-rpath '$ORIGIN' "$object" ;;
+    */libweir.so.0 | */libweir_sqlite.so | */libweir_ssl.so | *.node) "$patchelf" "$@" --set-rpath '$ORIGIN' "$object" ;;
     *) "$patchelf" "$@" --set-rpath '$ORIGIN' --set-soname "$(basename "$object")" "$object" ;;
     esac
 done

@@ -5,7 +5,7 @@
 #
 # libsqlite3 is not in the wheel: a process must have one copy of it only, because closing a file in one drops the locks
 # of the other, and Python's sqlite3 module loads the system's. libpq is loaded when a store is on PostgreSQL, so it must be
-# there.
+# there. OpenSSL is loaded for TLS and tokens: libweir_ssl.so, a library without code, brings the copy of the wheel.
 set -eu
 build=$(cd "$1" && pwd)
 mkdir -p "$2"
@@ -20,7 +20,8 @@ fi
 
 rm -rf "$folder/raw" "$folder/source" "$folder/dist"
 cp -R "$source/clients/python" "$folder/source"
-export WEIR_BUILD="$build" WEIR_SOURCE="$source"
+export WEIR_BUILD="$build" WEIR_SOURCE="$source" WEIR_CARRIER="$folder/libweir_ssl.so"
+${CC:-cc} -shared -fPIC -Wl,--no-as-needed -o "$WEIR_CARRIER" -x c /dev/null -lssl -lcrypto
 "$tools/bin/pip" wheel -q --no-build-isolation --no-deps -w "$folder/raw" "$folder/source"
 export PATH="$tools/bin:$PATH" LD_LIBRARY_PATH="$build/src"
 "$tools/bin/auditwheel" -v repair --exclude libsqlite3.so.0 -w "$folder/dist" "$folder"/raw/*.whl \

@@ -1,4 +1,7 @@
-"""Builds weir._weir against a built libweir: WEIR_BUILD names meson's build folder, WEIR_SOURCE the checkout."""
+"""Builds weir._weir against a built libweir: WEIR_BUILD names meson's build folder, WEIR_SOURCE the checkout.
+
+WEIR_CARRIER: a library that depends on OpenSSL (tools/build_python_wheel.sh). Without it the one of the system is loaded.
+"""
 
 import os
 import pathlib
@@ -29,6 +32,8 @@ class BuildWithLibrary(build_py):
         (package / 'bin').mkdir(parents=True, exist_ok=True)
         shutil.copy(library.resolve(), package / 'libweir.so.0')
         shutil.copy(extension, package / 'libweir_sqlite.so')
+        if 'WEIR_CARRIER' in os.environ:
+            shutil.copy(os.environ['WEIR_CARRIER'], package / 'libweir_ssl.so')
         shutil.copy(BUILD / 'weir', package / 'bin' / 'weir')
 
 

@@ -1,11 +1,11 @@
 /* Tokens of callbacks: a form around the secrets of token_secret.c. It never logs and keeps nothing. */
 #include "base/callback_token.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/libssl.h"
 
 enum { ID_LENGTH = UUID_TEXT_MAX - 1 };
 
@@ -32,7 +32,10 @@ enum weir_status callback_token_make(const char *id, char *to, char *ret_hash, s
     INVARIANT(id != NULL && strlen(id) == ID_LENGTH && to != NULL && ret_hash != NULL);
     (void)memcpy(to, id, ID_LENGTH);
     to[ID_LENGTH] = '.';
-    enum weir_status status = token_secret_make(to + ID_LENGTH + 1, error);
+    enum weir_status status = libssl_load(error);
+    if (status == WEIR_OK) {
+        status = token_secret_make(to + ID_LENGTH + 1, error);
+    }
     if (status == WEIR_OK && !write_hash(to + ID_LENGTH + 1, TOKEN_SECRET_LENGTH, ret_hash)) {
         status = error_set(error, WEIR_SYSTEM, "OpenSSL cannot compute SHA-256");
     }
@@ -60,7 +63,7 @@ bool callback_digest(const char *report, size_t length, char *ret_digest)
     INVARIANT(report != NULL && ret_digest != NULL);
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned int hash_length = 0;
-    if (EVP_Digest(report, length, hash, &hash_length, EVP_sha256(), NULL) != 1 ||
+    if (libssl_load(NULL) != WEIR_OK || EVP_Digest(report, length, hash, &hash_length, EVP_sha256(), NULL) != 1 ||
         hash_length != CALLBACK_DIGEST_LENGTH / 2) {
         return false;
     }

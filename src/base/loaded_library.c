@@ -3,8 +3,10 @@
 #include "base/loaded_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -31,4 +33,21 @@ const char *loaded_library_open(const char *file, const char *const *names, size
         memcpy((char *)functions + i * sizeof function, &function, sizeof function);
     }
     return NULL;
+}
+
+const char *loaded_library_find(const char *carrier, const char *file, char *path)
+{
+    INVARIANT(carrier != NULL && file != NULL && path != NULL);
+    static const char here;
+    Dl_info place;
+    struct link_map *map = NULL;
+    if (dladdr1(&here, &place, (void **)&map, RTLD_DL_LINKMAP) == 0 || map == NULL) {
+        return file;
+    }
+    const char *end = strrchr(map->l_name, '/'); /* the program itself has an empty name */
+    if (end == NULL) {
+        return file;
+    }
+    int length = snprintf(path, LOADED_LIBRARY_PATH_MAX, "%.*s/%s", (int)(end - map->l_name), map->l_name, carrier);
+    return length < LOADED_LIBRARY_PATH_MAX && access(path, R_OK) == 0 ? path : file;
 }

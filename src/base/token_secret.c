@@ -1,17 +1,16 @@
-/* Secrets of tokens: made from getrandom(), hashed and compared by OpenSSL.
+/* Secrets of tokens: made from getrandom(), hashed by OpenSSL.
  *
  * It keeps no secret: the caller wipes the text that it got. It never logs and never shortens a comparison.
  */
 #include "base/token_secret.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "base/base64url.h"
 #include "base/error.h"
+#include "base/libssl.h"
 
 #define PREFIX "weir_"
 enum { PREFIX_LENGTH = sizeof PREFIX - 1, RANDOM_BYTES = 32 };
@@ -33,8 +32,8 @@ enum weir_status token_secret_make(char *to, struct weir_error *error)
     INVARIANT(strlen(letters) == TOKEN_SECRET_LENGTH - PREFIX_LENGTH);
     (void)memcpy(to, PREFIX, PREFIX_LENGTH);
     (void)memcpy(to + PREFIX_LENGTH, letters, TOKEN_SECRET_LENGTH - PREFIX_LENGTH + 1);
-    OPENSSL_cleanse(bytes, sizeof bytes);
-    OPENSSL_cleanse(letters, sizeof letters);
+    explicit_bzero(bytes, sizeof bytes);
+    explicit_bzero(letters, sizeof letters);
     return WEIR_OK;
 }
 
@@ -55,7 +54,8 @@ bool token_secret_hash(const char *text, size_t length, unsigned char ret_hash[T
 {
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned int hash_length = 0;
-    if (text == NULL || !has_form(text, length) || EVP_Digest(text, length, hash, &hash_length, EVP_sha256(), NULL) != 1 ||
+    if (text == NULL || !has_form(text, length) || libssl_load(NULL) != WEIR_OK ||
+        EVP_Digest(text, length, hash, &hash_length, EVP_sha256(), NULL) != 1 ||
         hash_length != TOKEN_HASH_BYTES) {
         return false;
     }
@@ -65,5 +65,10 @@ bool token_secret_hash(const char *text, size_t length, unsigned char ret_hash[T
 
 bool token_hash_equal(const unsigned char a[TOKEN_HASH_BYTES], const unsigned char b[TOKEN_HASH_BYTES])
 {
-    return CRYPTO_memcmp(a, b, TOKEN_HASH_BYTES) == 0;
+    unsigned char differences = 0;
+    const volatile unsigned char *left = a; /* volatile: the compiler must not end the comparison at the first difference */
+    for (size_t i = 0; i < TOKEN_HASH_BYTES; i++) {
+        differences |= left[i] ^ b[i];
+    }
+    return differences == 0;
 }

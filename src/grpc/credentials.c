@@ -12,15 +12,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/libssl.h"
 #include "grpc/framing.h"
 
 enum { AUTHORITIES, CERTIFICATE, KEY, API_KEY };
@@ -36,7 +34,7 @@ struct content {
 static void content_close(struct content *content)
 {
     if (content->bytes != NULL) {
-        OPENSSL_cleanse(content->bytes, content->length);
+        explicit_bzero(content->bytes, content->length);
     }
     free(content->bytes);
     *content = (struct content){.bytes = NULL};
@@ -192,10 +190,22 @@ static enum weir_status use_key(struct credentials *credentials, SSL_CTX *contex
     return WEIR_OK;
 }
 
+/* Without TLS there is no context, and OpenSSL may not be loaded. */
+static void free_context(SSL_CTX *context)
+{
+    if (context != NULL) {
+        SSL_CTX_free(context);
+    }
+}
+
 /* TLS 1.2 or newer, HTTP/2 by ALPN, the peer always verified. */
 static enum weir_status make_tls_context(struct credentials *credentials, SSL_CTX **ret_context, struct weir_error *error)
 {
     static const unsigned char protocols[] = {2, 'h', '2'};
+    enum weir_status status = libssl_load(error);
+    if (status != WEIR_OK) {
+        return status;
+    }
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
     if (context == NULL || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_alpn_protos(context, protocols, sizeof protocols) != 0) {
@@ -206,7 +216,7 @@ static enum weir_status make_tls_context(struct credentials *credentials, SSL_CT
     (void)SSL_CTX_set_mode(context,
                            SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     (void)SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
-    enum weir_status status = use_authorities(credentials, context, error);
+    status = use_authorities(credentials, context, error);
     if (status == WEIR_OK && credentials->files[CERTIFICATE].path != NULL) {
         status = use_certificate(credentials, context, error);
         status = status == WEIR_OK ? use_key(credentials, context, error) : status;
@@ -268,7 +278,7 @@ static enum weir_status read_api_key(struct credentials *credentials, char **ret
 static void wipe_text(char *text)
 {
     if (text != NULL) {
-        OPENSSL_cleanse(text, strlen(text));
+        explicit_bzero(text, strlen(text));
     }
     free(text);
 }
@@ -290,10 +300,10 @@ enum weir_status grpc_credentials_load(struct credentials *credentials, struct w
         status = read_api_key(credentials, &authorization, error);
     }
     if (status != WEIR_OK) {
-        SSL_CTX_free(context);
+        free_context(context);
         return status;
     }
-    SSL_CTX_free(credentials->context);
+    free_context(credentials->context);
     wipe_text(credentials->authorization);
     credentials->context = context;
     credentials->authorization = authorization;
@@ -346,7 +356,7 @@ void grpc_credentials_close(struct credentials *credentials)
     for (int i = 0; i < SECRET_FILES; i++) {
         free(credentials->files[i].path);
     }
-    SSL_CTX_free(credentials->context);
+    free_context(credentials->context);
     wipe_text(credentials->authorization);
     *credentials = (struct credentials){.tls = false};
 }

@@ -15,15 +15,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/libssl.h"
 
 /* --- OpenSSL over a socket without SIGPIPE --- */
 

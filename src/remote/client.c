@@ -13,7 +13,6 @@
 #include "remote/client.h"
 
 #include <inttypes.h>
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/libssl.h"
 #include "base/shell_quote.h"
 
 #define CONNECT_TIMEOUT_US (5 * MICROSECONDS_PER_SECOND)
@@ -145,6 +145,7 @@ enum weir_status remote_client_open(struct remote_client *client, const char *ur
     INVARIANT(client != NULL && url != NULL);
     *client = (struct remote_client){.easy = NULL};
     enum weir_status status = libcurl_load("a server as the store", error);
+    status = status == WEIR_OK ? libssl_load(error) : status; /* base64 of logs */
     if (status == WEIR_OK) {
         status = read_server_url(client, url, error);
     }
@@ -341,8 +342,8 @@ static enum weir_status make_headers(struct remote_client *client, const struct 
                    (credentials[0] == '\0' || add_header(headers, "Authorization", credentials)) &&
                    (call->actor == NULL || !fits_header(call->actor) || add_header(headers, "Weir-Actor", call->actor)) &&
                    (call->reason == NULL || add_header(headers, "Weir-Reason", call->reason));
-    OPENSSL_cleanse(token, sizeof token);
-    OPENSSL_cleanse(credentials, sizeof credentials);
+    explicit_bzero(token, sizeof token);
+    explicit_bzero(credentials, sizeof credentials);
     return is_fine ? WEIR_OK : error_out_of_memory(error);
 }
 

@@ -7,6 +7,7 @@
 #include "base/callback_token.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/libssl.h"
 #include "base/text.h"
 #include "store/call.h"
 #include "store/refusal.h"
@@ -67,6 +68,7 @@ enum weir_status store_call_back(struct store *store, const struct callback *cal
     char digest[CALLBACK_DIGEST_LENGTH + 1];
     struct text data = {.max = SIGNAL_DATA_BYTES_MAX};
     enum weir_status status = check_callback(callback, error);
+    status = status == WEIR_OK ? libssl_load(error) : status;
     if (status == WEIR_OK && !callback_token_read(callback->token, id, hash)) {
         status = refusal_callback_unknown(error);
     }

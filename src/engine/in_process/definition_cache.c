@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/libcurl.h"
+#include "base/libssl.h"
 
 void definition_cache_init(struct definition_cache *cache)
 {
@@ -193,6 +194,7 @@ static enum weir_status parse_entry(const struct definition_cache *cache, int64_
             handlers[i] = take_handler(cache, step->handler.name, entry);
         }
         status = step->kind == STEP_HTTP && status == WEIR_OK ? libcurl_load("an http step", &fault) : status;
+        status = step->kind == STEP_HTTP && status == WEIR_OK ? libssl_load(&fault) : status;
     }
     if (status != WEIR_OK && asprintf(&entry->http_fault, "%s; %s", fault.message, fault.hint) < 0) {
         entry->http_fault = NULL;

@@ -12,7 +12,6 @@
 #include "engine/in_process/step_http.h"
 
 #include <errno.h>
-#include <openssl/hmac.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/libssl.h"
 #include "engine/in_process/handler_pool.h"
 #include "engine/in_process/http_client.h"
 #include "engine/in_process/runner.h"

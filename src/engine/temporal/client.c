@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/libssl.h"
 #include "engine/temporal/client.h"
 #include "engine/temporal/temporal_internal.h"
 
@@ -100,7 +101,8 @@ enum weir_status temporal_open(const struct temporal_options *options, struct en
 {
     INVARIANT(options != NULL && ret_engine != NULL);
     struct grpc_client *client = NULL;
-    enum weir_status status = temporal_client_open(options, &client, error);
+    enum weir_status status = libssl_load(error); /* also without TLS: payloads are written as base64 */
+    status = status == WEIR_OK ? temporal_client_open(options, &client, error) : status;
     if (status != WEIR_OK) {
         return status;
     }

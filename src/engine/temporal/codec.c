@@ -13,7 +13,6 @@
 #include "engine/temporal/codec.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,8 +124,8 @@ static bool add_token(struct codec_call *call)
     }
     struct curl_slist *longer = is_fine ? curl_slist_append(call->own_headers, line) : NULL;
     call->own_headers = longer != NULL ? longer : call->own_headers;
-    OPENSSL_cleanse(token, sizeof token);
-    OPENSSL_cleanse(line, sizeof line);
+    explicit_bzero(token, sizeof token);
+    explicit_bzero(line, sizeof line);
     return longer != NULL;
 }
 

@@ -9,13 +9,13 @@
  *
  * No function may guess: an answer that is not understood is WEIR_FAILED. The bytes may come from a hostile server, so
  * depth and sizes are bounded here. The functions are pure; any thread. */
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/libssl.h"
 #include "base/text.h"
 #include "engine/temporal/decode.h"
 
@@ -184,7 +184,8 @@ static json_t *wrap_bytes(const ProtobufCBinaryData *data)
 {
     INVARIANT(data->len <= STEP_OUTPUT_BYTES_MAX);
     char *base64 = malloc(4 * ((data->len + 2) / 3) + 1);
-    if (base64 == NULL) {
+    if (base64 == NULL || libssl_load(NULL) != WEIR_OK) {
+        free(base64);
         return NULL;
     }
     (void)EVP_EncodeBlock((unsigned char *)base64, data->data, (int)data->len);

@@ -10,12 +10,12 @@
  *
  * weir's own memo fields and the search attributes are never encoded, because the service and weir read them. The functions
  * are pure; any thread. */
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/libssl.h"
 #include "base/text.h"
 #include "engine/temporal/decode.h"
 #include "engine/temporal/encode.h"
@@ -29,7 +29,7 @@ struct payloads {
 /* NULL when out of memory, or for more than PAYLOADS_BYTES_MAX. */
 static json_t *json_base64(const ProtobufCBinaryData *data)
 {
-    if (data->len > PAYLOADS_BYTES_MAX) {
+    if (data->len > PAYLOADS_BYTES_MAX || libssl_load(NULL) != WEIR_OK) {
         return NULL;
     }
     char *text = malloc(4 * ((data->len + 2) / 3) + 1);
@@ -58,7 +58,7 @@ static enum weir_status bytes_of_base64(const json_t *json, ProtobufCBinaryData 
     if (to->data == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    int count = EVP_DecodeBlock(to->data, (const unsigned char *)text, (int)length);
+    int count = libssl_load(NULL) != WEIR_OK ? -1 : EVP_DecodeBlock(to->data, (const unsigned char *)text, (int)length);
     size_t padding = (size_t)(text[length - 1] == '=') + (size_t)(text[length - 2] == '=');
     if (count < 0) {
         free(to->data);

@@ -3,11 +3,11 @@
  *
  * A log travels as pieces with a time, a stream and a text, or in base64 where the bytes are no UTF-8. The driver writes
  * the heads of the pieces again (queue/log_lines.h). One thread. */
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/libssl.h"
 #include "queue/log_lines.h"
 #include "store/http/http_verbs.h"
 
