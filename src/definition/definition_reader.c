@@ -1,7 +1,8 @@
 /* Reading a definition: from bytes to a struct definition that is checked completely. Runs in the caller's thread; jq
  * programs are compiled in a child process.
  *
- *   1. The bytes become a tree with lines and columns (base/yaml.c). JSON that YAML forbids is read as JSON.
+ *   1. The bytes become a tree with lines and columns (base/yaml.c). JSON is tried as JSON first, which costs less memory.
+ * If anything is wrong with it, all steps are repeated with lines and columns. JSON that YAML forbids is read as JSON.
  *   2. Unknown keys are refused first, because a misspelt key would otherwise be ignored without a message.
  *   3. The head: name, workspace, group, times.
  *   4. Each step (section_reader.c, step_reader.c), or the section `temporal` (temporal_reader.c). Templates are parsed and
@@ -36,6 +37,9 @@ enum {
     CANONICAL_BYTES_MAX = 4 * DEFINITION_BYTES_MAX,
     CYCLE_TEXT_MAX = 300
 };
+
+/* FORM_PLAIN_JSON: of people too, and fine; a fault has no place in it. */
+enum definition_form { FORM_PLAIN_JSON, FORM_OF_PEOPLE, FORM_STORED };
 
 #define FAIL(reader, node, ...) yaml_error(&(reader)->source, node, (reader)->error, __VA_ARGS__)
 
@@ -357,10 +361,34 @@ static enum weir_status read_all_steps(struct definition_reader *reader, const s
     return status;
 }
 
-/* JSON may hold characters that YAML forbids (raw DEL). The YAML reader goes first, because its nodes have places. */
-static enum weir_status read_tree(struct definition_reader *reader, const char *bytes, size_t length, bool is_from_people,
-                                  const struct yaml_node **ret_root)
+/* A number with a fraction keeps its spelling in YAML alone. */
+static bool has_fraction(const struct yaml_node *node)
 {
+    bool found = node->kind == YAML_NUMBER;
+    for (size_t i = 0; i < node->count && !found; i++) {
+        found = has_fraction(node->values[i]);
+    }
+    return found;
+}
+
+/* The schedules and the workspace keep their places, for faults that are found later. */
+static enum weir_status read_plain_json(struct definition_reader *reader, const char *bytes, size_t length,
+                                        const struct yaml_node **ret_root)
+{
+    enum weir_status status = yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, reader->error);
+    bool needs_places = status == WEIR_OK && (yaml_get(*ret_root, "schedules") != NULL ||
+                                              yaml_get(*ret_root, "workspace") != NULL || has_fraction(*ret_root));
+    return needs_places ? WEIR_INVALID_DEFINITION : status;
+}
+
+/* JSON may hold characters that YAML forbids (raw DEL). The YAML reader goes first, because its nodes have places. */
+static enum weir_status read_tree(struct definition_reader *reader, const char *bytes, size_t length,
+                                  enum definition_form form, const struct yaml_node **ret_root)
+{
+    if (form == FORM_PLAIN_JSON) {
+        return read_plain_json(reader, bytes, length, ret_root);
+    }
+    bool is_from_people = form == FORM_OF_PEOPLE;
     enum weir_status status =
         is_from_people ? yaml_read(bytes, length, &reader->source, reader->scratch, ret_root, reader->error)
                        : yaml_read_json(bytes, length, &reader->source, reader->scratch, ret_root, reader->error);
@@ -380,7 +408,7 @@ static enum weir_status read_tree(struct definition_reader *reader, const char *
 }
 
 static enum weir_status read_document(struct definition_reader *reader, const char *bytes, size_t length,
-                                      bool is_from_people, struct definition *definition)
+                                      enum definition_form form, struct definition *definition)
 {
     /* The hint about an unknown key lists them in this order. */
     static const char *const keys[] = {"name",       "workspace", "executor_group", "timeout",  "stuck_after",
@@ -388,7 +416,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
                                        "finally",    "labels",    "states",         "initial",  "on_error",
                                        "variables",  "signals",   "unknown_state",  "schedules"};
     const struct yaml_node *root = NULL;
-    enum weir_status status = read_tree(reader, bytes, length, is_from_people, &root);
+    enum weir_status status = read_tree(reader, bytes, length, form, &root);
     if (status == WEIR_OK) {
         status = yaml_check_keys(&reader->source, root, "a definition", keys, sizeof keys / sizeof keys[0], reader->error);
         if (status != WEIR_OK) {
@@ -409,7 +437,7 @@ static enum weir_status read_document(struct definition_reader *reader, const ch
         return status;
     }
     status = build_graph(reader, definition);
-    return status == WEIR_OK ? expressions_check(reader, definition, is_from_people) : status;
+    return status == WEIR_OK ? expressions_check(reader, definition, reader->is_from_people) : status;
 }
 
 /* Keeps YAML as it was written. JSON has nothing that the canonical text loses, and text in UTF-16 is no string. */
@@ -430,15 +458,10 @@ static enum weir_status keep_source(struct definition *definition, const char *b
     return is_yaml && definition->source == NULL ? error_out_of_memory(error) : WEIR_OK;
 }
 
-static enum weir_status definition_read_bytes(const char *bytes, size_t length, const char *source_name,
-                                              bool is_from_people, struct definition **ret_definition,
-                                              struct weir_error *error)
+static enum weir_status read_as(enum definition_form form, const char *bytes, size_t length, const char *source_name,
+                                struct definition **ret_definition, struct weir_error *error)
 {
-    size_t length_max = is_from_people ? DEFINITION_BYTES_MAX : CANONICAL_BYTES_MAX;
-    if (length > length_max) {
-        return error_set(error, WEIR_INVALID_DEFINITION, "%s:1:1: the definition is larger than %zu bytes", source_name,
-                         length_max);
-    }
+    bool is_from_people = form != FORM_STORED;
     struct definition *definition = calloc(1, sizeof *definition);
     if (definition == NULL) {
         return error_out_of_memory(error);
@@ -450,9 +473,9 @@ static enum weir_status definition_read_bytes(const char *bytes, size_t length, 
         .source = {source_name, WEIR_INVALID_DEFINITION}, .arena = &definition->arena, .scratch = &scratch, .error = error};
     reader.uses_end = &reader.uses;
     reader.is_from_people = is_from_people;
-    enum weir_status status = read_document(&reader, bytes, length, is_from_people, definition);
+    enum weir_status status = read_document(&reader, bytes, length, form, definition);
     arena_close(&scratch);
-    if (status == WEIR_OK && is_from_people) {
+    if (status == WEIR_OK && form == FORM_OF_PEOPLE) {
         status = keep_source(definition, bytes, length, error);
     }
     if (status != WEIR_OK) {
@@ -463,14 +486,30 @@ static enum weir_status definition_read_bytes(const char *bytes, size_t length, 
     return WEIR_OK;
 }
 
+static enum weir_status refuse_length(size_t length, size_t length_max, const char *source_name, struct weir_error *error)
+{
+    return length <= length_max ? WEIR_OK
+                                : error_set(error, WEIR_INVALID_DEFINITION, "%s:1:1: the definition is larger than %zu bytes",
+                                            source_name, length_max);
+}
+
+/* Programs publish JSON without a fault, for which a process needs no memory for the YAML library. */
 enum weir_status definition_read(const char *bytes, size_t length, const char *source_name,
                                  struct definition **ret_definition, struct weir_error *error)
 {
-    return definition_read_bytes(bytes, length, source_name, true, ret_definition, error);
+    struct weir_error unused;
+    enum weir_status status = refuse_length(length, DEFINITION_BYTES_MAX, source_name, error);
+    if (status != WEIR_OK ||
+        (length > 0 && bytes[0] == '{' &&
+         read_as(FORM_PLAIN_JSON, bytes, length, source_name, ret_definition, &unused) == WEIR_OK)) {
+        return status;
+    }
+    return read_as(FORM_OF_PEOPLE, bytes, length, source_name, ret_definition, error);
 }
 
 enum weir_status definition_load(const char *bytes, size_t length, const char *source_name,
                                  struct definition **ret_definition, struct weir_error *error)
 {
-    return definition_read_bytes(bytes, length, source_name, false, ret_definition, error);
+    enum weir_status status = refuse_length(length, CANONICAL_BYTES_MAX, source_name, error);
+    return status == WEIR_OK ? read_as(FORM_STORED, bytes, length, source_name, ret_definition, error) : status;
 }
