@@ -12,12 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_BLOCK_BYTES = 16 * 1024 };
+#include "base/pool.h"
+
+/* A large block returns to the system when it is freed. malloc() would keep it within the heap of the thread. */
+enum { ARENA_BLOCK_BYTES = 16 * 1024, ARENA_MAPPED_BYTES = 64 * 1024 };
 
 struct arena_block {
     struct arena_block *next;
     size_t size;
     size_t used;
+    size_t mapped_bytes; /* of pages of the system; 0 = from malloc() */
     max_align_t data[];
 };
 
@@ -29,10 +33,13 @@ void arena_init(struct arena *arena, size_t max_bytes)
 static struct arena_block *arena_add_block(struct arena *arena, size_t bytes)
 {
     size_t size = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
-    struct arena_block *block = malloc(sizeof *block + size);
+    size_t whole = sizeof(struct arena_block) + size;
+    bool is_mapped = whole >= ARENA_MAPPED_BYTES;
+    struct arena_block *block = is_mapped ? pages_allocate(whole) : malloc(whole);
     if (block != NULL) {
         block->size = size;
         block->used = 0;
+        block->mapped_bytes = is_mapped ? whole : 0;
         block->next = arena->first;
         arena->first = block;
     }
@@ -55,7 +62,9 @@ void *arena_allocate(struct arena *arena, size_t bytes)
     void *memory = (char *)block->data + block->used;
     block->used += rounded;
     arena->used_bytes += bytes;
-    memset(memory, 0, rounded);
+    if (block->mapped_bytes == 0) { /* pages are zero, and what is not touched costs no memory */
+        memset(memory, 0, rounded);
+    }
     return memory;
 }
 
@@ -81,11 +90,20 @@ bool arena_keep_text(struct arena *arena, const char **text)
     return is_fine;
 }
 
+static void free_block(struct arena_block *block)
+{
+    if (block->mapped_bytes > 0) {
+        pages_free(block, block->mapped_bytes);
+    } else {
+        free(block);
+    }
+}
+
 static void free_blocks(struct arena_block *block)
 {
     while (block != NULL) {
         struct arena_block *next = block->next;
-        free(block);
+        free_block(block);
         block = next;
     }
 }
@@ -114,7 +132,7 @@ void arena_reset(struct arena *arena)
         keep->next = NULL;
         keep->used = 0;
         if (keep->size > ARENA_BLOCK_BYTES) {
-            free(keep);
+            free_block(keep);
             arena->first = NULL;
         }
     }

@@ -13,12 +13,13 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "base/text.h"
 
 struct report *report_new(enum report_kind kind, const char *id, int64_t fence)
 {
     INVARIANT(id != NULL && (unsigned)kind <= REPORT_SHORTAGE);
-    struct report *report = calloc(1, sizeof *report);
+    struct report *report = pool_allocate(sizeof *report);
     if (report != NULL) {
         report->kind = kind;
         report->fence = fence;
@@ -34,7 +35,7 @@ void report_free(struct report *report)
     if (report != NULL) {
         step_record_close(&report->step);
         free(report->error);
-        free(report);
+        pool_free(report, sizeof *report);
     }
 }
 

@@ -3,7 +3,9 @@
 import asyncio
 import contextvars
 import os
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -231,13 +233,50 @@ store.migrate()
 store.set_workspace('acme', plan='free')
 with weir.Worker(threads=1):
     assert store.result(small.enqueue('acme'), 60) == 'done'
-print([name for name in ('asyncio', 'sqlite3', 'urllib.parse', 'weir.transactions') if name in sys.modules])
+unused = ('asyncio', 'inspect', 'dataclasses', 'datetime', 'sqlite3', 'urllib.parse', 'weir.transactions', 'weir._states')
+print([name for name in unused if name in sys.modules])
+print([name for name in ('libcrypto', 'libssl', 'libpq', 'libcurl') if name in open('/proc/self/maps').read()])
+"""
+OPENSSL = """
+import sys, weir
+store = weir.configure(sys.argv[1])
+store.migrate()
+id = '01939b7e-7a5c-7c3e-8b3a-2f1d4c5b6a79'
+try:
+    store.call_back(f'{id}.weir_' + 43 * 'A', 'done')
+except weir.Error as problem:
+    print(problem)
+print('libcrypto' in open('/proc/self/maps').read())
 """
 
 
 def test_a_worker_does_not_load_what_it_has_no_use_for(tmp_path):
     words = [sys.executable, '-c', SMALL, f'sqlite:{tmp_path}/weir.db']
-    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout == '[]\n'
+    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout == '[]\n[]\n'
+
+
+def _call_back_of(packages, tmp_path):
+    """The output of a program that looks for weir in this folder first."""
+    words = [sys.executable, '-c', OPENSSL, f'sqlite:{tmp_path}/weir.db']
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, 'PYTHONPATH': str(packages)})
+    return done.stdout
+
+
+def test_openssl_is_loaded_for_a_token(tmp_path):
+    written = _call_back_of('', tmp_path)
+    assert 'OpenSSL' not in written
+    assert written.endswith('True\n')
+
+
+def test_openssl_that_cannot_be_loaded_is_named(tmp_path):
+    place = pathlib.Path(weir.__file__).parent
+    shutil.copytree(place, tmp_path / 'weir')
+    libraries = place.with_name('weir.libs')
+    shutil.copytree(libraries, tmp_path / 'weir.libs', ignore=shutil.ignore_patterns('libssl*'))
+    written = _call_back_of(tmp_path, tmp_path)
+    assert 'TLS and tokens need OpenSSL' in written
+    assert 'apt-get install libssl3' in written
+    assert written.endswith('False\n')
 
 
 def test_errors_carry_status_and_hint(weir_store):

@@ -3,12 +3,14 @@
 import datetime
 import enum
 import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Optional, Protocol, TypedDict, Union
 
 import pytest
 
 import weir
+from weir._signature import Parameters, is_coroutine_function
 from weir._time import microseconds, text
 from weir.testing import run_inline
 
@@ -47,6 +49,85 @@ def test_params_are_checked_against_the_signature(params):
 )
 def test_params_that_fit_pass(params):
     typed.check(params)
+
+
+def plain(a, b=2, *, c, d=4, ctx=None):
+    pass
+
+
+def positional(a, b, /, c):
+    pass
+
+
+def many(a, *rest, b: int = 1, **more):
+    pass
+
+
+async def asynchronous(a, ctx):
+    pass
+
+
+def marked(a):
+    pass
+
+
+marked.note = 'an attribute of its own'
+
+
+@functools.wraps(plain)
+def wrapped(*arguments, **keywords):
+    return plain(*arguments, **keywords)
+
+
+@functools.wraps(asynchronous)
+def wraps_a_coroutine(*arguments):
+    return asynchronous(*arguments)
+
+
+class Callable:
+    def __call__(self, a, *, ctx):
+        pass
+
+
+@pytest.mark.parametrize(
+    'function',
+    [
+        plain,
+        positional,
+        many,
+        asynchronous,
+        marked,
+        wrapped,
+        wraps_a_coroutine,
+        Callable(),
+        Callable.__call__,
+        functools.partial(plain, 1),
+        lambda **params: None,
+        lambda: None,
+    ],
+)
+def test_parameters_are_those_that_inspect_finds(function):
+    params = Parameters(function)
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    named = [one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) and one.name != 'ctx']
+    assert params.names == [one.name for one in named]
+    assert params.defaults == {one.name: one.default for one in named if one.default is not one.empty}
+    assert params.nameless == [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL)]
+    assert params.takes_more == any(one.kind is one.VAR_KEYWORD for one in parameters)
+    assert sorted(params.all_names) == sorted(signature.parameters)
+    assert params.wants_context == ('ctx' in signature.parameters)
+    assert is_coroutine_function(function) == inspect.iscoroutinefunction(function)
+    without_context = signature.replace(parameters=[one for one in parameters if one.name != 'ctx'])
+    for given in ({}, {'a': 1}, {'a': 1, 'c': 2}, {'a': 1, 'z': 2}, {'a': 1, 'b': 2, 'c': 3}, {'ctx': 1, 'a': 1, 'c': 1}, []):
+        try:
+            without_context.bind(**given)
+        except TypeError as expected:
+            with pytest.raises(TypeError) as found:
+                params.bind(given)
+            assert str(found.value) == str(expected)
+        else:
+            params.bind(given)
 
 
 def test_names_are_checked_at_import():

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "base/text.h"
 #include "engine/in_process/execution_outcome.h"
 #include "engine/in_process/execution_stage.h"
@@ -148,11 +149,13 @@ enum weir_status execution_new(struct runner *runner, const struct engine_start 
     size_t strings = (start->node != NULL ? strlen(start->node) : 0) +
                      (start->workspace != NULL ? strlen(start->workspace) : 0) +
                      (start->workflow != NULL ? strlen(start->workflow) : 0) + start->params_length + 2 + 4;
-    struct execution *execution = calloc(1, sizeof *execution + count * sizeof(struct step_run) + strings);
+    size_t bytes = sizeof(struct execution) + count * sizeof(struct step_run) + strings;
+    struct execution *execution = pool_allocate(bytes);
     if (execution == NULL) {
         definition_cache_release(definition);
         return error_out_of_memory(error);
     }
+    execution->bytes = bytes;
     execution->runner = runner;
     execution->definition = definition;
     execution->step_count = count;
@@ -190,7 +193,7 @@ void execution_free(struct execution *execution)
     json_decref(execution->about);
     execution_drop_signals(execution);
     free(execution->error);
-    free(execution);
+    pool_free(execution, execution->bytes);
 }
 
 /* --- leaving --- */

@@ -126,6 +126,7 @@ struct step_run_queue {
 
 struct execution {
     struct command command; /* first: brings the execution to the loop */
+    size_t bytes;           /* of its memory, for pool_free() */
     struct execution *next; /* in its bucket */
     struct runner *runner;
     struct definition_entry *definition;

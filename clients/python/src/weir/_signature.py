@@ -105,6 +105,7 @@ class Parameters:
         """Raises TypeError when the function could not be called with these."""
         is_accepted = (
             isinstance(params, Mapping)
+            and not self.nameless
             and self._required <= params.keys()
             and (self.takes_more or params.keys() <= self._known)
         )

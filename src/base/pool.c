@@ -1,0 +1,215 @@
+/* Chunks of objects of one size, and pages of the system.
+ *
+ *   class -> [chunk 64 KiB | object | object | free | free | never used ...] <-> [chunk] <-> ...    chunks with room
+ *
+ *   1. An object comes from the first chunk with room: a freed one, else the first that was never used. A freed object is
+ *      zeroed when it is taken again; a new one is zero already.
+ *   2. A chunk without room leaves the list, and returns to its head with the first object that is freed.
+ *   3. Chunks are aligned to their size, so the address of an object leads to its chunk.
+ *   4. An empty chunk is unmapped, unless it is the only one with room. A steady load therefore maps nothing.
+ *
+ * One lock protects all chunks, and fork() holds it, so that the child finds it free. With a sanitizer every object comes
+ * from malloc(), where the sanitizer sees a use after the end. Nothing here may call back into weir.
+ */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/error.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define POOL_IS_PLAIN true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define POOL_IS_PLAIN true
+#endif
+#endif
+#ifndef POOL_IS_PLAIN
+#define POOL_IS_PLAIN false
+#endif
+
+enum { CLASSES = POOL_OBJECT_BYTES_MAX / POOL_STEP_BYTES };
+
+struct free_object {
+    struct free_object *next;
+};
+
+struct chunk {
+    struct chunk *next; /* of those with room */
+    struct chunk *before;
+    struct free_object *freed;
+    uint32_t live;
+    uint32_t used; /* objects from the start of the chunk that were handed out at least once */
+};
+
+/* Objects begin behind it, aligned as malloc() aligns. */
+enum { HEAD_BYTES = (sizeof(struct chunk) + POOL_STEP_BYTES - 1) / POOL_STEP_BYTES * POOL_STEP_BYTES };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct chunk *with_room[CLASSES + 1];
+static size_t mapped_bytes;
+
+static void lock_for_fork(void)
+{
+    (void)pthread_mutex_lock(&lock);
+}
+
+static void unlock_after_fork(void)
+{
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+}
+
+/* --- pages --- */
+
+void *pages_allocate(size_t bytes)
+{
+    INVARIANT(bytes > 0);
+    if (POOL_IS_PLAIN) {
+        return calloc(1, bytes);
+    }
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return pages == MAP_FAILED ? NULL : pages;
+}
+
+void pages_free(void *pages, size_t bytes)
+{
+    if (POOL_IS_PLAIN) {
+        free(pages);
+    } else if (pages != NULL) {
+        (void)munmap(pages, bytes);
+    }
+}
+
+/* Maps twice the size and gives back what lies before and behind the aligned part. */
+static struct chunk *map_chunk(void)
+{
+    char *pages = mmap(NULL, 2 * POOL_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) {
+        return NULL;
+    }
+    size_t before = (POOL_CHUNK_BYTES - (uintptr_t)pages % POOL_CHUNK_BYTES) % POOL_CHUNK_BYTES;
+    char *aligned = pages + before;
+    if (before > 0) {
+        (void)munmap(pages, before);
+    }
+    (void)munmap(aligned + POOL_CHUNK_BYTES, POOL_CHUNK_BYTES - before);
+    mapped_bytes += POOL_CHUNK_BYTES;
+    return (struct chunk *)(void *)aligned;
+}
+
+/* --- objects --- */
+
+static size_t class_of(size_t bytes)
+{
+    return (bytes + POOL_STEP_BYTES - 1) / POOL_STEP_BYTES;
+}
+
+static uint32_t capacity_of(size_t class)
+{
+    return (uint32_t)((POOL_CHUNK_BYTES - HEAD_BYTES) / (class * POOL_STEP_BYTES));
+}
+
+static void list_add(size_t class, struct chunk *chunk)
+{
+    chunk->before = NULL;
+    chunk->next = with_room[class];
+    if (chunk->next != NULL) {
+        chunk->next->before = chunk;
+    }
+    with_room[class] = chunk;
+}
+
+static void list_remove(size_t class, struct chunk *chunk)
+{
+    if (chunk->next != NULL) {
+        chunk->next->before = chunk->before;
+    }
+    if (chunk->before != NULL) {
+        chunk->before->next = chunk->next;
+    } else {
+        with_room[class] = chunk->next;
+    }
+}
+
+static void *take_object(size_t class)
+{
+    struct chunk *chunk = with_room[class];
+    if (chunk == NULL) {
+        chunk = map_chunk();
+        if (chunk == NULL) {
+            return NULL;
+        }
+        list_add(class, chunk);
+    }
+    void *object = chunk->freed;
+    if (object != NULL) {
+        chunk->freed = chunk->freed->next;
+        memset(object, 0, class * POOL_STEP_BYTES);
+    } else {
+        object = (char *)chunk + HEAD_BYTES + chunk->used * class * POOL_STEP_BYTES;
+        chunk->used++;
+    }
+    chunk->live++;
+    if (chunk->live == capacity_of(class)) {
+        list_remove(class, chunk);
+    }
+    return object;
+}
+
+void *pool_allocate(size_t bytes)
+{
+    INVARIANT(bytes > 0);
+    if (POOL_IS_PLAIN || bytes > POOL_OBJECT_BYTES_MAX) {
+        return calloc(1, bytes);
+    }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
+    (void)pthread_mutex_lock(&lock);
+    void *object = take_object(class_of(bytes));
+    (void)pthread_mutex_unlock(&lock);
+    return object;
+}
+
+void pool_free(void *object, size_t bytes)
+{
+    if (POOL_IS_PLAIN || bytes > POOL_OBJECT_BYTES_MAX || object == NULL) {
+        free(object);
+        return;
+    }
+    size_t class = class_of(bytes);
+    struct chunk *chunk = (struct chunk *)(void *)((char *)object - (uintptr_t)object % POOL_CHUNK_BYTES);
+    struct free_object *freed = object;
+    (void)pthread_mutex_lock(&lock);
+    INVARIANT(chunk->live > 0);
+    if (chunk->live == capacity_of(class)) {
+        list_add(class, chunk);
+    }
+    freed->next = chunk->freed;
+    chunk->freed = freed;
+    chunk->live--;
+    bool is_spare = chunk->live == 0 && (chunk->next != NULL || chunk->before != NULL);
+    if (is_spare) {
+        list_remove(class, chunk);
+        mapped_bytes -= POOL_CHUNK_BYTES;
+        (void)munmap(chunk, POOL_CHUNK_BYTES);
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+size_t pool_mapped_bytes(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    size_t bytes = mapped_bytes;
+    (void)pthread_mutex_unlock(&lock);
+    return bytes;
+}
