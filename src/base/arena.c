@@ -2,6 +2,9 @@
  *
  *   first -> [block 16 KiB | used ....] -> [block] -> ...      a larger request gets a block of its own size
  *
+ * Blocks of 64 KiB and more are pages of the system, and return to it when they are freed. malloc() would keep them in the
+ * heap of the thread. An arena that has so much in use gets such blocks only.
+ *
  * Every allocation is zeroed and aligned for any type. The ceiling counts requested bytes, so input cannot make an arena
  * grow without limit: NULL then, as when memory is short. arena_reset() keeps one block of ordinary size for the next use.
  */
@@ -14,7 +17,6 @@
 
 #include "base/pool.h"
 
-/* A large block returns to the system when it is freed. malloc() would keep it within the heap of the thread. */
 enum { ARENA_BLOCK_BYTES = 16 * 1024, ARENA_MAPPED_BYTES = 64 * 1024 };
 
 struct arena_block {
@@ -32,7 +34,8 @@ void arena_init(struct arena *arena, size_t max_bytes)
 
 static struct arena_block *arena_add_block(struct arena *arena, size_t bytes)
 {
-    size_t size = bytes > ARENA_BLOCK_BYTES ? bytes : ARENA_BLOCK_BYTES;
+    size_t least = arena->used_bytes < ARENA_MAPPED_BYTES ? ARENA_BLOCK_BYTES : ARENA_MAPPED_BYTES;
+    size_t size = bytes > least ? bytes : least;
     size_t whole = sizeof(struct arena_block) + size;
     bool is_mapped = whole >= ARENA_MAPPED_BYTES;
     struct arena_block *block = is_mapped ? pages_allocate(whole) : malloc(whole);
