@@ -6,7 +6,8 @@
 # libsqlite3 is in the package, but not in the wheel. Python's sqlite3 module loads the system's copy, which libweir then
 # shares. In Node every library has a hidden copy of its own (node:sqlite, better-sqlite3), so that none could be shared:
 # docs/typescript.md forbids to open the file of a store with those. libpq is loaded when a store is on PostgreSQL, so it
-# must be there. OpenSSL is loaded for TLS and tokens: libweir_ssl.so, a library without code, brings the copy of the package.
+# must be there. OpenSSL is loaded for TLS and tokens: libweir_ssl.so, a library without code, brings the copy of the
+# package.
 set -eu
 build=$(cd "$1" && pwd)
 mkdir -p "$2"

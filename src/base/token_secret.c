@@ -55,8 +55,7 @@ bool token_secret_hash(const char *text, size_t length, unsigned char ret_hash[T
     unsigned char hash[EVP_MAX_MD_SIZE];
     unsigned int hash_length = 0;
     if (text == NULL || !has_form(text, length) || libssl_load(NULL) != WEIR_OK ||
-        EVP_Digest(text, length, hash, &hash_length, EVP_sha256(), NULL) != 1 ||
-        hash_length != TOKEN_HASH_BYTES) {
+        EVP_Digest(text, length, hash, &hash_length, EVP_sha256(), NULL) != 1 || hash_length != TOKEN_HASH_BYTES) {
         return false;
     }
     (void)memcpy(ret_hash, hash, TOKEN_HASH_BYTES);

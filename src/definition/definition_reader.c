@@ -489,8 +489,8 @@ static enum weir_status read_as(enum definition_form form, const char *bytes, si
 static enum weir_status refuse_length(size_t length, size_t length_max, const char *source_name, struct weir_error *error)
 {
     return length <= length_max ? WEIR_OK
-                                : error_set(error, WEIR_INVALID_DEFINITION, "%s:1:1: the definition is larger than %zu bytes",
-                                            source_name, length_max);
+                                : error_set(error, WEIR_INVALID_DEFINITION,
+                                            "%s:1:1: the definition is larger than %zu bytes", source_name, length_max);
 }
 
 /* Programs publish JSON without a fault, for which a process needs no memory for the YAML library. */
@@ -499,9 +499,8 @@ enum weir_status definition_read(const char *bytes, size_t length, const char *s
 {
     struct weir_error unused;
     enum weir_status status = refuse_length(length, DEFINITION_BYTES_MAX, source_name, error);
-    if (status != WEIR_OK ||
-        (length > 0 && bytes[0] == '{' &&
-         read_as(FORM_PLAIN_JSON, bytes, length, source_name, ret_definition, &unused) == WEIR_OK)) {
+    if (status != WEIR_OK || (length > 0 && bytes[0] == '{' &&
+                              read_as(FORM_PLAIN_JSON, bytes, length, source_name, ret_definition, &unused) == WEIR_OK)) {
         return status;
     }
     return read_as(FORM_OF_PEOPLE, bytes, length, source_name, ret_definition, error);

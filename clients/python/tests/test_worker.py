@@ -258,7 +258,9 @@ def test_a_worker_does_not_load_what_it_has_no_use_for(tmp_path):
 def _call_back_of(packages, tmp_path):
     """The output of a program that looks for weir in this folder first."""
     words = [sys.executable, '-c', OPENSSL, f'sqlite:{tmp_path}/weir.db']
-    done = subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, 'PYTHONPATH': str(packages)})
+    done = subprocess.run(
+        words, check=True, capture_output=True, text=True, env={**os.environ, 'PYTHONPATH': str(packages)}
+    )
     return done.stdout
 
 

@@ -89,6 +89,14 @@ class Callable:
         pass
 
 
+def _refusal(bind, given):
+    try:
+        bind(given)
+    except TypeError as problem:
+        return str(problem)
+    return None
+
+
 @pytest.mark.parametrize(
     'function',
     [
@@ -119,15 +127,16 @@ def test_parameters_are_those_that_inspect_finds(function):
     assert params.wants_context == ('ctx' in signature.parameters)
     assert is_coroutine_function(function) == inspect.iscoroutinefunction(function)
     without_context = signature.replace(parameters=[one for one in parameters if one.name != 'ctx'])
-    for given in ({}, {'a': 1}, {'a': 1, 'c': 2}, {'a': 1, 'z': 2}, {'a': 1, 'b': 2, 'c': 3}, {'ctx': 1, 'a': 1, 'c': 1}, []):
-        try:
-            without_context.bind(**given)
-        except TypeError as expected:
-            with pytest.raises(TypeError) as found:
-                params.bind(given)
-            assert str(found.value) == str(expected)
-        else:
-            params.bind(given)
+    for given in (
+        {},
+        {'a': 1},
+        {'a': 1, 'c': 2},
+        {'a': 1, 'z': 2},
+        {'a': 1, 'b': 2, 'c': 3},
+        {'ctx': 1, 'a': 1, 'c': 1},
+        [],
+    ):
+        assert _refusal(params.bind, given) == _refusal(lambda own: without_context.bind(**own), given)
 
 
 def test_names_are_checked_at_import():

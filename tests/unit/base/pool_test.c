@@ -132,7 +132,7 @@ static void a_child_of_fork_has_a_pool_of_its_own(void **state)
     (void)state;
     char *kept = pool_allocate(OBJECT);
     kept[0] = 'a';
-    pid_t child = fork();
+    pid_t child = test_fork();
     if (child == 0) {
         char *own = pool_allocate(OBJECT);
         bool is_fine = own != NULL && own != kept && kept[0] == 'a';

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable
 
 from weir import _log
-from weir._signature import Parameters
 from weir._time import Duration, microseconds, moment, text
 from weir._workflow import Context, Registry, Workflow, place_of, registry
 from weir.errors import DefinitionError
