@@ -54,19 +54,19 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct chunk *with_room[CLASSES + 1];
 static size_t mapped_bytes;
 
-static void lock_for_fork(void)
+static void pool_lock_for_fork(void)
 {
     (void)pthread_mutex_lock(&lock);
 }
 
-static void unlock_after_fork(void)
+static void pool_unlock_after_fork(void)
 {
     (void)pthread_mutex_unlock(&lock);
 }
 
-static void watch_forks(void)
+static void pool_watch_forks(void)
 {
-    (void)pthread_atfork(lock_for_fork, unlock_after_fork, unlock_after_fork);
+    (void)pthread_atfork(pool_lock_for_fork, pool_unlock_after_fork, pool_unlock_after_fork);
 }
 
 /* --- pages --- */
@@ -91,7 +91,7 @@ void pages_free(void *pages, size_t bytes)
 }
 
 /* Maps twice the size and gives back what lies before and behind the aligned part. */
-static struct chunk *map_chunk(void)
+static struct chunk *pool_map_chunk(void)
 {
     char *pages = mmap(NULL, 2 * POOL_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
@@ -109,17 +109,17 @@ static struct chunk *map_chunk(void)
 
 /* --- objects --- */
 
-static size_t class_of(size_t bytes)
+static size_t pool_class_of(size_t bytes)
 {
     return (bytes + POOL_STEP_BYTES - 1) / POOL_STEP_BYTES;
 }
 
-static uint32_t capacity_of(size_t class)
+static uint32_t pool_capacity_of(size_t class)
 {
     return (uint32_t)((POOL_CHUNK_BYTES - HEAD_BYTES) / (class * POOL_STEP_BYTES));
 }
 
-static void list_add(size_t class, struct chunk *chunk)
+static void pool_list_add(size_t class, struct chunk *chunk)
 {
     chunk->before = NULL;
     chunk->next = with_room[class];
@@ -129,7 +129,7 @@ static void list_add(size_t class, struct chunk *chunk)
     with_room[class] = chunk;
 }
 
-static void list_remove(size_t class, struct chunk *chunk)
+static void pool_list_remove(size_t class, struct chunk *chunk)
 {
     if (chunk->next != NULL) {
         chunk->next->before = chunk->before;
@@ -141,15 +141,15 @@ static void list_remove(size_t class, struct chunk *chunk)
     }
 }
 
-static void *take_object(size_t class)
+static void *pool_take(size_t class)
 {
     struct chunk *chunk = with_room[class];
     if (chunk == NULL) {
-        chunk = map_chunk();
+        chunk = pool_map_chunk();
         if (chunk == NULL) {
             return NULL;
         }
-        list_add(class, chunk);
+        pool_list_add(class, chunk);
     }
     void *object = chunk->freed;
     if (object != NULL) {
@@ -160,8 +160,8 @@ static void *take_object(size_t class)
         chunk->used++;
     }
     chunk->live++;
-    if (chunk->live == capacity_of(class)) {
-        list_remove(class, chunk);
+    if (chunk->live == pool_capacity_of(class)) {
+        pool_list_remove(class, chunk);
     }
     return object;
 }
@@ -173,9 +173,9 @@ void *pool_allocate(size_t bytes)
         return calloc(1, bytes);
     }
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, watch_forks);
+    (void)pthread_once(&once, pool_watch_forks);
     (void)pthread_mutex_lock(&lock);
-    void *object = take_object(class_of(bytes));
+    void *object = pool_take(pool_class_of(bytes));
     (void)pthread_mutex_unlock(&lock);
     return object;
 }
@@ -186,20 +186,20 @@ void pool_free(void *object, size_t bytes)
         free(object);
         return;
     }
-    size_t class = class_of(bytes);
+    size_t class = pool_class_of(bytes);
     struct chunk *chunk = (struct chunk *)(void *)((char *)object - (uintptr_t)object % POOL_CHUNK_BYTES);
     struct free_object *freed = object;
     (void)pthread_mutex_lock(&lock);
     INVARIANT(chunk->live > 0);
-    if (chunk->live == capacity_of(class)) {
-        list_add(class, chunk);
+    if (chunk->live == pool_capacity_of(class)) {
+        pool_list_add(class, chunk);
     }
     freed->next = chunk->freed;
     chunk->freed = freed;
     chunk->live--;
     bool is_spare = chunk->live == 0 && (chunk->next != NULL || chunk->before != NULL);
     if (is_spare) {
-        list_remove(class, chunk);
+        pool_list_remove(class, chunk);
         mapped_bytes -= POOL_CHUNK_BYTES;
         (void)munmap(chunk, POOL_CHUNK_BYTES);
     }

@@ -20,7 +20,7 @@ enum {
 void *pool_allocate(size_t bytes);
 /* `bytes`: as it was allocated. Takes NULL. */
 void pool_free(void *object, size_t bytes);
-/* What the pool has from the system at this moment. */
+/* Bytes that the pool has from the system at this moment. */
 size_t pool_mapped_bytes(void);
 
 /* Zeroed pages of the system, for what is large and short-lived; NULL when memory is short. */
