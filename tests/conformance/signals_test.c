@@ -391,23 +391,159 @@ static void the_end_consumes_the_signal_of_its_last_step(void **state)
     assert_signals(scene, item.id, "1:approved:true>ask");
 }
 
-static void a_signal_wakes_an_execution_that_waits_for_it(void **state)
+/* The transaction of the signal ends the step as its node would, so the claim finds the step on record as ended. */
+static void a_signal_ends_the_wait_of_a_parked_execution(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_park(scene, "approved", AN_HOUR);
+    assert_string_equal(scene_status_of(scene, item.id), "WAITING");
+    assert_int_equal(scene_held(scene, "free-co"), 0);
+    (void)send_as(scene, item.id, "approved", "{\"by\":\"eve\"}", NULL);
+    assert_string_equal(scene_status_of(scene, item.id), "PENDING");
+    assert_signals(scene, item.id, "1:approved:{\"by\":\"eve\"}>ask");
+    scene_assert_events(scene, item.id, "enqueue claim dispatch step_start park signal wake step_end");
+    struct claimed_item again = scene_claim_one(scene);
+    assert_string_equal(again.id, item.id);
+    assert_int_equal(again.signal_count, 0);
+    assert_int_equal(again.signals_seen, 1);
+    assert_int_equal(again.step_count, 1);
+    const struct step_record *step = &again.steps[0];
+    assert_int_equal(step->state, STEP_COMPLETED);
+    assert_int_equal(step->attempt, 1);
+    assert_int_equal(step->failures, 0);
+    assert_int_equal(step->exit_code, -1);
+    assert_string_equal(step->signal, "");
+    assert_int_equal(step->output_length, strlen("{\"by\":\"eve\"}"));
+    assert_memory_equal(step->output, "{\"by\":\"eve\"}", step->output_length);
+    assert_true(again.woken_at_us > 0);
+    assert_true(step->finished_us == again.woken_at_us);
+    assert_false(requests_wait(scene, scene->node));
+    struct step_record late = ended_step("ask", 1);
+    assert_int_equal(record_step(scene, &item, &late), WEIR_STALE_FENCE);
+    assert_null(scene_text(scene, "SELECT signal FROM execution_steps WHERE execution_id = '%s'", item.id));
+}
+
+/* The step began at its node, and it ended without one. */
+static void a_step_that_a_signal_has_ended_has_no_node(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item item = claim_and_park(scene, "approved", TIME_NEVER);
-    assert_string_equal(scene_status_of(scene, item.id), "WAITING");
-    assert_int_equal(scene_held(scene, "free-co"), 0);
+    json_t *shown = NULL;
     (void)send_signal(scene, item.id, "approved");
-    assert_string_equal(scene_status_of(scene, item.id), "PENDING");
+    scene_ok(scene, store_show(scene->store, item.id, &shown, &scene->error));
+    const json_t *step = json_array_get(json_object_get(shown, "steps"), 0);
+    assert_string_equal(json_text_at(step, "status"), "COMPLETED");
+    assert_null(text_or_null(step, "node"));
+    assert_null(text_or_null(step, "due_at"));
+    assert_null(text_or_null(step, "error_code"));
+    assert_int_equal(json_number_at(step, "fence"), item.fence);
+    json_decref(shown);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND node IS NOT NULL"
+                                         " AND event = 'step_start'", item.id), 1);
+}
+
+/* The same call of it behind the end of the wait, with the key and without. */
+static void a_repeated_signal_ends_no_second_wait(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_park(scene, "approved", TIME_NEVER);
+    assert_int_equal(send_as(scene, item.id, "approved", "1", "mail-7"), 1);
+    assert_int_equal(send_as(scene, item.id, "approved", "1", "mail-7"), 1);
+    assert_int_equal(send_as(scene, item.id, "approved", "2", NULL), 2);
+    assert_signals(scene, item.id, "1:approved:1>ask 2:approved:2");
     struct claimed_item again = scene_claim_one(scene);
-    assert_string_equal(again.id, item.id);
     assert_int_equal(again.signal_count, 1);
-    assert_int_equal(again.step_count, 1);
-    assert_string_equal(again.steps[0].signal, "approved");
-    assert_true(again.steps[0].due_in_us == TIME_NEVER);
-    assert_true(again.woken_at_us > 0);
-    assert_false(requests_wait(scene, scene->node));
-    scene_assert_events(scene, item.id, "enqueue claim dispatch step_start park signal wake claim");
+    assert_int_equal(again.signals[0].seq, 2);
+    assert_string_equal(again.steps[0].output, "1");
+}
+
+/* The state of the step `ask` at the next claim, which brings `signals` signals. */
+static void assert_still_waits(struct scene *scene, const struct claimed_item *item, const char *name, size_t signals)
+{
+    assert_string_equal(scene_status_of(scene, item->id), "PENDING");
+    struct claimed_item again = scene_claim_one(scene);
+    assert_string_equal(again.id, item->id);
+    assert_int_equal(again.signal_count, signals);
+    for (size_t i = 0; i < again.step_count; i++) {
+        assert_int_equal(again.steps[i].state, STEP_WAITING);
+        assert_string_equal(again.steps[i].signal, name);
+    }
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &again), WEIR_OK);
+}
+
+/* The definition decides which of two steps gets the signal, and the node reads it. */
+static void a_node_chooses_among_steps_that_wait_for_one_name(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    struct step_record other = waiting_step("other", "go", TIME_NEVER);
+    assert_int_equal(record_step(scene, &item, &other), WEIR_OK);
+    park(scene, &item, "go", TIME_NEVER, 0);
+    (void)send_signal(scene, item.id, "go");
+    assert_still_waits(scene, &item, "go", 1);
+}
+
+/* The time of the wait, or of the execution, is over: its node decides, and knows both. */
+static void a_node_decides_about_a_wait_that_is_due(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_and_park(scene, "approved", AN_HOUR);
+    scene_pass(scene, AN_HOUR);
+    scene_beat(scene, scene->node);
+    (void)send_signal(scene, item.id, "approved");
+    assert_still_waits(scene, &item, "approved", 1);
+}
+
+/* One that its engine has got and has not consumed, for want of memory, is the first. */
+static void a_node_ends_a_wait_by_the_oldest_signal(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    (void)send_as(scene, item.id, "approved", "1", NULL);
+    park(scene, &item, "approved", AN_HOUR, 1);
+    (void)send_as(scene, item.id, "approved", "2", NULL);
+    assert_signals(scene, item.id, "1:approved:1 2:approved:2");
+    assert_still_waits(scene, &item, "approved", 2);
+}
+
+/* The handler of the next state gets the signal. */
+static void a_node_ends_the_wait_of_a_state(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    struct step_record machine = waiting_step("state", "approved", TIME_NEVER);
+    char variables[] = "{\"state\":\"a\",\"variables\":{}}";
+    machine.variables = variables;
+    struct record records[] = {scene_record_of(RECORD_DISPATCHED, &item), scene_record_of(RECORD_STEP, &item),
+                               scene_record_of(RECORD_PARKED, &item)};
+    struct record_summary summary;
+    records[1].step = &machine;
+    records[2].delay_us = TIME_NEVER;
+    records[2].waiting_for = WAIT_SIGNAL;
+    scene_ok(scene, store_record(scene->store, scene->node, records, 3, &summary, &scene->error));
+    (void)send_signal(scene, item.id, "approved");
+    assert_still_waits(scene, &item, "approved", 1);
+}
+
+/* What ended stays so: the execution is cancelled before its next claim. */
+static void a_cancel_keeps_the_step_that_a_signal_has_ended(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claim_new(scene);
+    struct step_record other = waiting_step("other", "refused", TIME_NEVER);
+    struct bulk_result result = {0};
+    struct execution_filter filter = {.id = item.id};
+    assert_int_equal(record_step(scene, &item, &other), WEIR_OK);
+    park(scene, &item, "approved", TIME_NEVER, 0);
+    (void)send_signal(scene, item.id, "approved");
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    assert_string_equal(scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = 'ask'",
+                                   item.id),
+                        "COMPLETED");
+    assert_string_equal(scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = 'other'",
+                                   item.id),
+                        "CANCELLED");
 }
 
 static void another_signal_leaves_it_waiting(void **state)
@@ -545,7 +681,14 @@ int main(void)
         SIGNAL_TEST(the_data_of_an_execution_is_bounded),
         SIGNAL_TEST(a_step_consumes_its_signal_once),
         SIGNAL_TEST(the_end_consumes_the_signal_of_its_last_step),
-        SIGNAL_TEST(a_signal_wakes_an_execution_that_waits_for_it),
+        SIGNAL_TEST(a_signal_ends_the_wait_of_a_parked_execution),
+        SIGNAL_TEST(a_step_that_a_signal_has_ended_has_no_node),
+        SIGNAL_TEST(a_repeated_signal_ends_no_second_wait),
+        SIGNAL_TEST(a_node_chooses_among_steps_that_wait_for_one_name),
+        SIGNAL_TEST(a_node_decides_about_a_wait_that_is_due),
+        SIGNAL_TEST(a_node_ends_a_wait_by_the_oldest_signal),
+        SIGNAL_TEST(a_node_ends_the_wait_of_a_state),
+        SIGNAL_TEST(a_cancel_keeps_the_step_that_a_signal_has_ended),
         SIGNAL_TEST(another_signal_leaves_it_waiting),
         SIGNAL_TEST(a_wait_without_a_timeout_has_no_due_time),
         SIGNAL_TEST(a_park_behind_an_unseen_signal_ends_at_once),

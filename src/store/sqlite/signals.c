@@ -5,8 +5,9 @@
  *   1. A key that was used before: nothing is written, the answer has the number of the first signal.
  *   2. The item must be in the queue, and not be one of Temporal. What it keeps must be below the bounds.
  *   3. Insert the signal with the next number, and count it in the row of the item.
- *   4. A WAITING item with a step that waits for the name becomes runnable. Of a held one the counter is ahead of
- *      signals_sent, which is the request to its node. Any other gets its signals with the claim.
+ *   4. A WAITING item with a step that waits for the name becomes runnable. The wait of that step ends here, if no node
+ *      has to decide about it (end_wait()). Of a held one the counter is ahead of signals_sent, which is the request to
+ *      its node. Any other gets its signals with the claim.
  *   5. The event, the news, and the record of the act.
  *
  * A record of a step that names a signal marks it as consumed in the transaction of the record (signal_consume()). Runs in
@@ -36,6 +37,14 @@ struct signalled {
     int phase;
     int64_t signals; /* so far */
     int64_t names;   /* that steps of its workflow wait for */
+    int64_t kept;    /* of the name that is sent: those that no step has consumed */
+};
+
+/* The steps that wait for a signal. */
+struct awaiting {
+    int64_t count;
+    char step[STEP_ID_MAX + 1]; /* one of them */
+    bool may_end;               /* and the end of its wait needs no node */
 };
 
 /* Refuses an execution without a row in the queue. */
@@ -154,7 +163,7 @@ static enum weir_status check_name(struct write *write, struct signalled *item, 
 }
 
 /* The bounds of what one execution keeps of one name. */
-static enum weir_status check_room(struct write *write, const struct signalled *item, const char *name, const char *data,
+static enum weir_status check_room(struct write *write, struct signalled *item, const char *name, const char *data,
                                    struct weir_error *error)
 {
     int64_t count = 0;
@@ -169,22 +178,56 @@ static enum weir_status check_room(struct write *write, const struct signalled *
         bytes = sqlite3_column_int64(statement, 1);
         (void)sqlite3_reset(statement);
     }
+    item->kept = count;
     bool is_full = count >= SIGNALS_KEPT_MOST || bytes + (int64_t)strlen(data) > signal_bytes_most(item->names);
     return status == WEIR_OK && is_full ? refusal_signals_full(item->id, name, count, bytes, error) : status;
 }
 
-/* Step 4. */
-static enum weir_status wake_if_it_waits(struct write *write, const struct signalled *item, const char *name,
-                                         struct weir_error *error)
+static enum weir_status find_awaiting(struct write *write, const struct signalled *item, const char *name,
+                                      struct awaiting *ret_awaiting, struct weir_error *error)
 {
-    int64_t waits = 0;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_FIND_AWAITING, "tti", item->id, name, write->now_us);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(write->connection, statement, &status, error)) {
+        const char *step = column_text(statement, 1);
+        ret_awaiting->count = sqlite3_column_int64(statement, 0);
+        text_copy(ret_awaiting->step, sizeof ret_awaiting->step, step == NULL ? "" : step);
+        ret_awaiting->may_end = ret_awaiting->count == 1 && sqlite3_column_int(statement, 2) != 0;
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
+/* Ends the wait of a step by the signal that was just inserted, so the next claim begins what follows it without a record
+ * before. Its node would decide the same: no other step takes the signal, no older one is kept, and nothing is due. */
+static enum weir_status end_wait(struct write *write, const struct signalled *item, const char *step, const char *data,
+                                 struct weir_error *error)
+{
+    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_END_WAIT, "ttibi", item->id, step,
+                                             write->now_us, data, strlen(data), item->fence);
+    return status == WEIR_OK ? connection_run(write->connection, error, NULL, QUERY_CONSUME_SIGNAL, "titi", item->id,
+                                              item->signals + 1, step, write->now_us)
+                             : status;
+}
+
+/* Step 4. `data` is that of a signal that can be the output of a step as it is; NULL: only a node makes the output. */
+static enum weir_status wake_if_it_waits(struct write *write, const struct signalled *item, const char *name,
+                                         const char *data, struct weir_error *error)
+{
+    struct awaiting awaiting = {.count = 0};
     if (item->phase != 3) {
         return WEIR_OK;
     }
-    enum weir_status status =
-        connection_read_integer(write->connection, error, &waits, QUERY_WAITS_FOR_SIGNAL, "tt", item->id, name);
+    enum weir_status status = find_awaiting(write, item, name, &awaiting, error);
+    if (status == WEIR_OK && awaiting.may_end && data != NULL && item->kept == 0) {
+        status = end_wait(write, item, awaiting.step, data, error);
+    }
     struct waking waking = {.id = item->id, .lane_id = item->lane_id, .rank = item->rank, .fence = item->fence};
-    return status == WEIR_OK && waits != 0 ? item_wake(write, &waking, error) : status;
+    return status == WEIR_OK && awaiting.count != 0 ? item_wake(write, &waking, error) : status;
 }
 
 /* Adds the row of a signal, and counts it. */
@@ -208,7 +251,7 @@ enum weir_status signal_put(struct write *write, const char *id, const char *nam
     if (status == WEIR_OK) {
         status = insert_signal(write, &item, name, data, NULL, NULL, error);
     }
-    return status == WEIR_OK ? wake_if_it_waits(write, &item, name, error) : status;
+    return status == WEIR_OK ? wake_if_it_waits(write, &item, name, NULL, error) : status;
 }
 
 /* Steps 2 to 5. */
@@ -238,7 +281,7 @@ static enum weir_status send_signal(struct write *write, const struct signal_req
                                    store_reason(store), request->name, error);
     }
     if (status == WEIR_OK) {
-        status = wake_if_it_waits(write, item, request->name, error);
+        status = wake_if_it_waits(write, item, request->name, data, error);
     }
     return status;
 }
@@ -331,7 +374,7 @@ static enum weir_status keep_approval(struct write *write, const struct approval
                                    store_reason(store), step, error);
     }
     if (status == WEIR_OK) {
-        status = wake_if_it_waits(write, item, name, error);
+        status = wake_if_it_waits(write, item, name, NULL, error);
     }
     return status == WEIR_OK ? note_signal_act(write, item->id, act, step, error) : status;
 }
@@ -448,7 +491,7 @@ static enum weir_status call_back(struct write *write, const struct signal_reque
                                    error);
     }
     sent->seq = item->signals + 1;
-    return status == WEIR_OK ? wake_if_it_waits(write, item, name, error) : status;
+    return status == WEIR_OK ? wake_if_it_waits(write, item, name, NULL, error) : status;
 }
 
 /* --- states --- */

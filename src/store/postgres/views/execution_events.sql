@@ -1,5 +1,6 @@
 -- The events of each execution, in order, for every reader. The times of its rows are not stored again as events.
--- `stage` orders entries of one time: enqueue, claim, dispatch, steps, other events, end.
+-- `stage` orders entries of one time: enqueue, claim, dispatch, steps, other events, end. The end of a step that a signal has ended,
+-- without a node, is behind the signal.
 CREATE OR REPLACE VIEW :schema.execution_events AS
 SELECT e.execution_id AS execution_id, :schema.time_of(e.at) AS at, e.event AS event,
        (SELECT n.name FROM :schema.nodes n WHERE n.id = e.node_id) AS node,
@@ -37,7 +38,8 @@ FROM (
                       WHERE a.execution_id = s.execution_id AND a.step = s.step AND a.attempt = s.attempt)
     UNION ALL
     SELECT s.execution_id, s.finished_at, 'step_end', s.node_id, s.fence, NULL, s.step,
-           s.status || coalesce(': ' || left(coalesce(s.error, s.error_code), 200), ''), s.attempt, 3, 1
+           s.status || coalesce(': ' || left(coalesce(s.error, s.error_code), 200), ''), s.attempt,
+           CASE WHEN s.status = 'COMPLETED' AND s.node_id = 0 AND s.start_node_id <> 0 THEN 4 ELSE 3 END, 1
     FROM :schema.execution_steps s
     WHERE s.finished_at IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM :schema.all_attempts a

@@ -113,8 +113,19 @@ SELECT q.id, q.signals + 1, 'approve:' || ?2,
        'approval', ?5, ?6
 FROM workflow_execution_queue q WHERE q.id = ?1;
 
--- name: waits_for_signal
-SELECT EXISTS (SELECT 1 FROM workflow_node_executions WHERE execution_id = ?1 AND status = 'WAITING' AND signal = ?2);
+-- How many steps of a WAITING item wait for the signal ?2, and one of them. Whether it is no machine of states, and nothing of the item is
+-- due at ?3.
+-- name: find_awaiting
+SELECT count(*), min(s.step), coalesce(min(s.variables IS NULL AND q.due_at > ?3), 0)
+FROM workflow_node_executions s JOIN workflow_execution_queue q ON q.id = s.execution_id
+WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.signal = ?2;
+
+-- The end of a step by a signal, as a node would record it. The step has no node: none holds the item. ?3 now, ?4 data, ?5 fence
+-- name: end_wait
+UPDATE workflow_node_executions
+SET status = 'COMPLETED', due_at = NULL, finished_at = ?3, output = ?4, signal = NULL, start_node_id = coalesce(start_node_id, node_id),
+    start_fence = coalesce(start_fence, fence), node_id = 0, fence = ?5
+WHERE execution_id = ?1 AND step = ?2 AND status = 'WAITING';
 
 -- ?2 now
 -- name: wake_item

@@ -4,7 +4,8 @@
 -- The stamps of a queue row describe its present claim. Claim and dispatch of an earlier claim are event rows, written before the
 -- stamps are overwritten. A dispatch under a claim that follows a handover is an event row from the start, because
 -- dispatched_at keeps the first dispatch.
--- fence and stage order events of equal time: claims by their fences; within one claim: claim, dispatch, steps, event rows, end.
+-- fence and stage order events of equal time: claims by their fences; within one claim: claim, dispatch, steps, event rows, end. The end
+-- of a step that a signal has ended, without a node, is behind the signal.
 -- Acts of operators have no fence.
 DROP VIEW IF EXISTS execution_events;
 CREATE VIEW execution_events AS
@@ -45,7 +46,8 @@ FROM (
                       WHERE a.execution_id = s.execution_id AND a.step = s.step AND a.attempt = s.attempt)
     UNION ALL
     SELECT s.execution_id, s.finished_at, 'step_end', s.node_id, s.fence, NULL, s.step,
-           s.status || coalesce(': ' || substr(coalesce(s.error, s.error_code), 1, 200), ''), s.attempt, 3, 1
+           s.status || coalesce(': ' || substr(coalesce(s.error, s.error_code), 1, 200), ''), s.attempt,
+           CASE WHEN s.status = 'COMPLETED' AND s.node_id = 0 AND s.start_node_id <> 0 THEN 4 ELSE 3 END, 1
     FROM workflow_node_executions s
     WHERE s.finished_at IS NOT NULL
       AND NOT EXISTS (SELECT 1 FROM workflow_node_attempts a
