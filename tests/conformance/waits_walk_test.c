@@ -325,6 +325,9 @@ static void park_one(struct walker *walker, struct known_item *item)
     static const enum wait_kind kinds[WAITS] = {WAIT_SLEEP, WAIT_SIGNAL, WAIT_APPROVAL};
     struct record record = scene_record_of(RECORD_PARKED, &item->claim);
     bool waits = false;
+    if (item->steps[ASK] == NOT_BEGUN && first_unused(item, ASK) == NULL) {
+        go_on(walker, item, ASK); /* or few parked ones would wait for a signal */
+    }
     for (int wait = WAITS - 1; wait >= 0; wait--) {
         if (item->steps[wait] == WAITING) {
             waits = true;
@@ -341,7 +344,7 @@ static void park_one(struct walker *walker, struct known_item *item)
         item->is_held = false;
         item->is_parked = item->sent_count == 0 || item->seen == item->sent[item->sent_count - 1].seq;
         if (item->steps[ASK] == WAITING && item->sent_count + 3 < SIGNALS && draw(walker, 2) == 0) {
-            signal_with(walker, item, 0); /* or few walks would have such a signal before the next claim */
+            signal_with(walker, item, 0); /* before the next claim */
         }
     }
 }
