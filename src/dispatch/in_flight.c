@@ -40,6 +40,27 @@ void assignment_batch_release(struct assignment_batch *batch)
     }
 }
 
+/* The step that the wake of this item has ended, at the same store time; NULL: none, or an earlier claim has begun since. */
+static const struct step_record *find_ended_step(const struct claimed_item *item)
+{
+    bool is_first = item->woken_at_us > 0 && item->interruptions == item->interruptions_at_park;
+    for (size_t i = 0; is_first && i < item->step_count; i++) {
+        if (item->steps[i].state == STEP_COMPLETED && item->steps[i].finished_us == item->woken_at_us) {
+            return &item->steps[i];
+        }
+    }
+    return NULL;
+}
+
+static void copy_ended_step(struct in_flight *entry, char *to, const struct step_record *step)
+{
+    if (step != NULL) {
+        entry->ended_step = to;
+        entry->ended_attempt = step->attempt;
+        memcpy(to, step->step, strlen(step->step) + 1);
+    }
+}
+
 struct in_flight *in_flight_add(struct in_flight_table *table, const struct claimed_item *item,
                                 struct assignment_batch *batch)
 {
@@ -47,7 +68,9 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     size_t workspace = strlen(item->workspace) + 1;
     size_t workflow = strlen(item->workflow) + 1;
     size_t traceparent = item->traceparent == NULL ? 0 : strlen(item->traceparent) + 1;
-    struct in_flight *entry = calloc(1, sizeof *entry + workspace + workflow + traceparent);
+    const struct step_record *ended = find_ended_step(item);
+    size_t ended_step = ended == NULL ? 0 : strlen(ended->step) + 1;
+    struct in_flight *entry = calloc(1, sizeof *entry + workspace + workflow + traceparent + ended_step);
     if (entry == NULL) {
         return NULL;
     }
@@ -59,6 +82,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
         entry->traceparent = entry->workflow + workflow;
         memcpy(entry->traceparent, item->traceparent, traceparent);
     }
+    copy_ended_step(entry, entry->workflow + workflow + traceparent, ended);
     memcpy(entry->id, item->id, sizeof entry->id);
     entry->fence = item->fence;
     entry->starts_refused = item->starts_refused;

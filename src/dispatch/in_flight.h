@@ -57,7 +57,9 @@ struct in_flight {
     struct assignment_batch *batch; /* NULL once it was answered */
     struct batch_starts *starts;    /* NULL once its start is on record, or without memory for it */
     const struct claimed_item *item;
-    char *workspace; /* these three are in the same allocation */
+    int ended_attempt;
+    char *ended_step; /* a signal has ended its wait before this claim, which no node has reported; NULL = none */
+    char *workspace;  /* these four are in the same allocation */
     char *workflow;
     char *traceparent; /* NULL = none */
 };

@@ -1,8 +1,8 @@
 /* The events of records: what subscribers learn of a report once it is durable.
  *
  *   1. The facts of the item are copied under the node's lock, because the item may leave the table with this record.
- *   2. Outside the lock the events are emitted: of the start, of the run of a step, of the end, and of a batch that ends
- * with it. A subscriber may take its time, and no other thread of the node waits for it.
+ *   2. Outside the lock the events are emitted: of the start and the wait that has ended before it, of the run of a step,
+ * of the end, and of a batch that ends with it. A subscriber may take its time, and no other thread of the node waits for it.
  *
  * It never emits a change that is not on record. Runs in the record loop; the refusal of a give-back in the dispatch loop.
  */
@@ -43,6 +43,8 @@ void record_facts_copy(const struct in_flight *entry, struct reported_facts *fac
         facts->dispatched = entry->dispatched;
         facts->start_number = entry->starts_refused + 1;
         text_copy(facts->traceparent, sizeof facts->traceparent, entry->traceparent == NULL ? "" : entry->traceparent);
+        text_copy(facts->ended_step, sizeof facts->ended_step, entry->ended_step == NULL ? "" : entry->ended_step);
+        facts->ended_attempt = entry->ended_attempt;
         facts->waited_us = entry->waited_us;
         facts->latency_us = entry->started_boot_us > entry->assigned_boot_us && entry->started_boot_us != 0
                                 ? entry->started_boot_us - entry->assigned_boot_us
@@ -89,6 +91,24 @@ void record_events_emit_batch(struct node *node, const struct reported_facts *fa
     }
 }
 
+/* The end of a wait that a signal has ended before this claim. No node has recorded it, so the record of the start brings
+ * its event: that comes once. As with each wait behind a park, its node did not see the attempt begin. */
+static void emit_ended_wait(struct node *node, const struct event *of_start, const struct reported_facts *facts,
+                            int64_t now_us)
+{
+    struct event event = *of_start;
+    event.type = EVENT_STEP_ENDED;
+    event.step = facts->ended_step;
+    event.attempt = facts->ended_attempt;
+    event.reason = step_state_name(STEP_COMPLETED);
+    event.is_start_alone = false;
+    event.latency_us = 0;
+    event.duration_us = 0;
+    event.ended_ago_us = now_us - facts->claimed_us + facts->waited_us;
+    event.began_ago_us = event.ended_ago_us;
+    event_emit(node->events, &event);
+}
+
 /* The event of a start that is on record. */
 static void emit_start(struct node *node, const struct event *of_record, const struct reported_facts *facts, int64_t now_us,
                        bool is_alone)
@@ -103,6 +123,9 @@ static void emit_start(struct node *node, const struct event *of_record, const s
     event.began_ago_us = now_us - facts->claimed_us;
     event.ended_ago_us = now_us - facts->began_us;
     event_emit(node->events, &event);
+    if (facts->ended_step[0] != '\0') {
+        emit_ended_wait(node, &event, facts, now_us);
+    }
 }
 
 void record_events_emit(struct node *node, const struct report *report, const struct record *record,

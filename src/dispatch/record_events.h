@@ -15,6 +15,8 @@ struct reported_facts {
     char workspace[WORKSPACE_NAME_MAX + 1];
     char workflow[WORKFLOW_NAME_MAX + 1];
     char traceparent[TRACEPARENT_SIZE]; /* "" = none */
+    char ended_step[STEP_ID_MAX + 1];   /* see struct in_flight; "" = none */
+    int ended_attempt;
     int start_number;
     int64_t waited_us;
     int64_t latency_us;

@@ -359,6 +359,20 @@ static void set_tenant_weight(const struct execution *execution)
     }
 }
 
+/* The time of the execution passed before this claim. No step begins, not even before the first turn of the loop. A wait on
+ * record is read first: a signal that has come for it is used. */
+static void end_overdue(struct execution *execution)
+{
+    for (size_t i = 0; i < execution->step_count && execution->ending == ENDING_NONE; i++) {
+        struct step_run *run = &execution->steps[i];
+        if (run->phase == PHASE_IDLE && run->on_record && run->state == STEP_WAITING) {
+            step_run_begin(run);
+        }
+    }
+    loop_clear_timer(&execution->runner->loop, &execution->timeout);
+    timeout_fired(&execution->timeout);
+}
+
 void execution_admit(struct execution *execution)
 {
     struct runner *runner = execution->runner;
@@ -380,6 +394,8 @@ void execution_admit(struct execution *execution)
     if (ending != ENDING_NONE || execution->cancel_requested) {
         execution->ending = ENDING_NONE;
         execution_end(execution, execution->cancel_requested ? ENDING_CANCELLED : ending);
+    } else if (timeout_us > 0 && execution->running_for_us >= timeout_us && execution->stage == STAGE_STEPS) {
+        end_overdue(execution);
     } else {
         execution_settle(execution);
     }

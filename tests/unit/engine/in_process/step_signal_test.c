@@ -323,6 +323,62 @@ static void the_next_claim_brings_the_signal(void **state)
     (void)engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
 }
 
+/* The transaction of the signal ended the step, so nothing is recorded before the next one begins. */
+static void the_next_claim_goes_on_behind_an_ended_wait(void **state)
+{
+    (void)state;
+    char output[] = "{\"by\":\"eve\"}";
+    struct step_record step = {.step = "ask",
+                               .state = STEP_COMPLETED,
+                               .attempt = 1,
+                               .exit_code = -1,
+                               .finished_us = 7,
+                               .output = output,
+                               .output_length = sizeof output - 1};
+    struct engine_start start = engine_fixture_start_of(
+        1, HELD ASK ",\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\",\"input\":\"${.steps.ask.output.by}\"}}}",
+        "{}");
+    start.steps = &step;
+    start.step_count = 1;
+    start.signals_seen = 1;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_int_equal(count_of(REPORT_STEP), 0);
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_COMPLETED);
+    assert_string_equal(end->step.step, "e");
+    assert_string_equal(end->step.output, "\"eve\"");
+    step.output = output;
+    start = engine_fixture_start_of(2, HELD ASK "}}", "{}"); /* it was the last one */
+    start.steps = &step;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_false(engine_fixture_expect_end(&fixture, 2, END_COMPLETED)->has_step);
+}
+
+/* The time of the execution is over as well: the signal is used, and nothing begins behind it. */
+static void a_signal_is_used_when_the_time_of_the_execution_is_over(void **state)
+{
+    (void)state;
+    static const struct signal_record early = {.seq = 4, .name = "approved", .data = "1", .data_length = 1};
+    struct step_record step = {.step = "ask", .state = STEP_WAITING, .attempt = 1, .exit_code = -1};
+    struct engine_start start = engine_fixture_start_of(
+        1,
+        "{\"name\":\"t\",\"timeout\":\"1h\",\"steps\":{" ASK
+        ",\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\"}}}",
+        "{}");
+    start.steps = &step;
+    start.step_count = 1;
+    start.signals = &early;
+    start.signal_count = 1;
+    start.running_for_us = HOUR_US;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_consumed("ask", 4, "1");
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "e", -1), 0);
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_FAILED)->error_code, "execution_timeout");
+}
+
 static void the_next_claim_waits_for_the_rest_of_the_time(void **state)
 {
     (void)state;
@@ -698,6 +754,8 @@ int main(void)
         FIXTURE_TEST(an_execution_that_waits_for_a_signal_is_parked),
         FIXTURE_TEST(the_park_names_the_signal_and_the_first_time),
         FIXTURE_TEST(the_next_claim_brings_the_signal),
+        FIXTURE_TEST(the_next_claim_goes_on_behind_an_ended_wait),
+        FIXTURE_TEST(a_signal_is_used_when_the_time_of_the_execution_is_over),
         FIXTURE_TEST(the_next_claim_waits_for_the_rest_of_the_time),
         FIXTURE_TEST(unreadable_data_fails_the_step),
         FIXTURE_TEST(an_unreadable_output_on_record_fails_the_execution),

@@ -210,6 +210,30 @@ static void the_timeout_of_the_execution_ends_the_wait(void **state)
     assert_string_equal(end->error_code, "execution_timeout");
 }
 
+/* A step ended before this claim, so another one could begin. */
+static void no_step_begins_when_the_time_of_the_execution_is_over(void **state)
+{
+    (void)state;
+    struct engine_start start = engine_fixture_start_of(1,
+                                                        "{\"name\":\"t\",\"timeout\":\"30m\",\"steps\":{\"late\":{\"sleep\":"
+                                                        "\"2h\"},\"soon\":{\"sleep\":\"1s\"},"
+                                                        "\"a\":{\"needs\":[\"soon\"],\"handler\":\"done\"}}}",
+                                                        "{}");
+    struct step_record records[] = {
+        {.step = "late", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = HOUR_US},
+        {.step = "soon", .state = STEP_COMPLETED, .attempt = 1, .exit_code = -1}};
+    start.steps = records;
+    start.step_count = 2;
+    start.running_for_us = HOUR_US / 2;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+    assert_int_equal(calls, 0);
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "execution_timeout");
+    assert_string_equal(end->step.step, "late");
+    assert_int_equal(end->step.state, STEP_CANCELLED);
+}
+
 static void a_step_gives_up_the_slot_that_its_workflow_keeps(void **state)
 {
     (void)state;
@@ -347,6 +371,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_waits_for_the_first_of_its_steps, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_woken_execution_goes_on_and_waits_again, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(the_timeout_of_the_execution_ends_the_wait, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(no_step_begins_when_the_time_of_the_execution_is_over, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_step_gives_up_the_slot_that_its_workflow_keeps, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_shortage_that_is_over_keeps_no_slot, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(lost_workers_are_counted_across_a_wait, open_fixture, close_fixture),
