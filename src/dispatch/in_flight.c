@@ -40,7 +40,8 @@ void assignment_batch_release(struct assignment_batch *batch)
     }
 }
 
-/* The step that the wake of this item has ended, at the same store time; NULL: none, or an earlier claim has begun since. */
+/* The step that the wake of this item has ended, at the same store time. NULL: none, or an earlier claim has begun since.
+ */
 static const struct step_record *find_ended_step(const struct claimed_item *item)
 {
     bool is_first = item->woken_at_us > 0 && item->interruptions == item->interruptions_at_park;

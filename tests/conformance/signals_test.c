@@ -438,8 +438,11 @@ static void a_step_that_a_signal_has_ended_has_no_node(void **state)
     assert_null(text_or_null(step, "error_code"));
     assert_int_equal(json_number_at(step, "fence"), item.fence);
     json_decref(shown);
-    assert_int_equal(scene_number(scene, "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND node IS NOT NULL"
-                                         " AND event = 'step_start'", item.id), 1);
+    assert_int_equal(scene_number(scene,
+                                  "SELECT count(*) FROM execution_events WHERE execution_id = '%s' AND event = 'step_start'"
+                                  " AND node IS NOT NULL",
+                                  item.id),
+                     1);
 }
 
 /* The same call of it behind the end of the wait, with the key and without. */
@@ -525,6 +528,11 @@ static void a_node_ends_the_wait_of_a_state(void **state)
     assert_still_waits(scene, &item, "approved", 1);
 }
 
+static const char *step_status(struct scene *scene, const char *id, const char *step)
+{
+    return scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = '%s'", id, step);
+}
+
 /* What ended stays so: the execution is cancelled before its next claim. */
 static void a_cancel_keeps_the_step_that_a_signal_has_ended(void **state)
 {
@@ -538,12 +546,8 @@ static void a_cancel_keeps_the_step_that_a_signal_has_ended(void **state)
     (void)send_signal(scene, item.id, "approved");
     scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.changed, 1);
-    assert_string_equal(scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = 'ask'",
-                                   item.id),
-                        "COMPLETED");
-    assert_string_equal(scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = 'other'",
-                                   item.id),
-                        "CANCELLED");
+    assert_string_equal(step_status(scene, item.id, "ask"), "COMPLETED");
+    assert_string_equal(step_status(scene, item.id, "other"), "CANCELLED");
 }
 
 static void another_signal_leaves_it_waiting(void **state)

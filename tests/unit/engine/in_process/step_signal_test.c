@@ -336,8 +336,7 @@ static void the_next_claim_goes_on_behind_an_ended_wait(void **state)
                                .output = output,
                                .output_length = sizeof output - 1};
     struct engine_start start = engine_fixture_start_of(
-        1, HELD ASK ",\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\",\"input\":\"${.steps.ask.output.by}\"}}}",
-        "{}");
+        1, HELD ASK ",\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\",\"input\":\"${.steps.ask.output.by}\"}}}", "{}");
     start.steps = &step;
     start.step_count = 1;
     start.signals_seen = 1;
@@ -363,9 +362,7 @@ static void a_signal_is_used_when_the_time_of_the_execution_is_over(void **state
     static const struct signal_record early = {.seq = 4, .name = "approved", .data = "1", .data_length = 1};
     struct step_record step = {.step = "ask", .state = STEP_WAITING, .attempt = 1, .exit_code = -1};
     struct engine_start start = engine_fixture_start_of(
-        1,
-        "{\"name\":\"t\",\"timeout\":\"1h\",\"steps\":{" ASK
-        ",\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\"}}}",
+        1, "{\"name\":\"t\",\"timeout\":\"1h\",\"steps\":{" ASK ",\"e\":{\"needs\":[\"ask\"],\"handler\":\"echo\"}}}",
         "{}");
     start.steps = &step;
     start.step_count = 1;

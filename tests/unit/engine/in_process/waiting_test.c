@@ -214,11 +214,12 @@ static void the_timeout_of_the_execution_ends_the_wait(void **state)
 static void no_step_begins_when_the_time_of_the_execution_is_over(void **state)
 {
     (void)state;
-    struct engine_start start = engine_fixture_start_of(1,
-                                                        "{\"name\":\"t\",\"timeout\":\"30m\",\"steps\":{\"late\":{\"sleep\":"
-                                                        "\"2h\"},\"soon\":{\"sleep\":\"1s\"},"
-                                                        "\"a\":{\"needs\":[\"soon\"],\"handler\":\"done\"}}}",
-                                                        "{}");
+    struct engine_start start =
+        engine_fixture_start_of(1,
+                                "{\"name\":\"t\",\"timeout\":\"30m\",\"steps\":{\"late\":{\"sleep\":"
+                                "\"2h\"},\"soon\":{\"sleep\":\"1s\"},"
+                                "\"a\":{\"needs\":[\"soon\"],\"handler\":\"done\"}}}",
+                                "{}");
     struct step_record records[] = {
         {.step = "late", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = HOUR_US},
         {.step = "soon", .state = STEP_COMPLETED, .attempt = 1, .exit_code = -1}};
