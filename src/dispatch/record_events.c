@@ -1,8 +1,8 @@
 /* The events of records: what subscribers learn of a report once it is durable.
  *
  *   1. The facts of the item are copied under the node's lock, because the item may leave the table with this record.
- *   2. Outside the lock the events are emitted: of the start and a wait that has ended before it, of the run of a step, of
- * the end, and of a batch that ends with it. A subscriber may take its time, and no other thread of the node waits.
+ *   2. Outside the lock the events are emitted: of the start, a wait before it, the run of a step, the end, and the batch
+ * that ends with it. A subscriber may take its time, and no other thread of the node waits for it.
  *
  * It never emits a change that is not on record. Runs in the record loop; the refusal of a give-back in the dispatch loop.
  */

@@ -533,7 +533,7 @@ static const char *step_status(struct scene *scene, const char *id, const char *
     return scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = '%s'", id, step);
 }
 
-/* What ended stays so: the execution is cancelled before its next claim. */
+/* Its end stays: the execution is cancelled before its next claim. */
 static void a_cancel_keeps_the_step_that_a_signal_has_ended(void **state)
 {
     struct scene *scene = *state;

@@ -101,8 +101,9 @@ void profile_draw(struct simulation *simulation)
     profile->parks = mutant != NULL ? mutant->parks : simulation->options.seed % UNPARKED_EVERY != 0;
     profile->is_hosted = mutant == NULL && simulation->options.seed % HOSTED_EVERY == 1;
     draw_features(simulation, profile);
-    plan->park = profile->parks ? 400 : 0;
+    plan->park = !profile->parks ? 0 : profile->has_states ? 3000 : 400; /* some of them wait for a signal (asks.c) */
     plan->park_most_us = 20 * SECOND_US;
+    plan->steps_most = profile->has_states && plan->steps_most == 0 ? 2 : plan->steps_most;
     if (profile->is_mixed) {
         profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
         profile->groups = 1;

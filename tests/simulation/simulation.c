@@ -39,6 +39,7 @@ struct totals {
     uint64_t transitions;
     uint64_t crashes;
     uint64_t faults;
+    uint64_t asks;
 };
 
 static void add(struct totals *totals, const struct simulation_result *result)
@@ -48,6 +49,7 @@ static void add(struct totals *totals, const struct simulation_result *result)
     totals->transitions += result->transitions;
     totals->crashes += result->crashes;
     totals->faults += result->faults;
+    totals->asks += result->asks;
 }
 
 static void complain(const struct arguments *arguments, uint64_t seed, const struct simulation_result *result)
@@ -176,6 +178,7 @@ static void take(const struct arguments *arguments, const struct chunk *chunk, u
     all->totals.transitions += chunk->totals.transitions;
     all->totals.crashes += chunk->totals.crashes;
     all->totals.faults += chunk->totals.faults;
+    all->totals.asks += chunk->totals.asks;
     if (arguments->tap) {
         (void)printf("%s %" PRIu64 " - seeds %" PRIu64 " to %" PRIu64 " keep every invariant\n",
                      chunk->failures == 0 ? "ok" : "not ok", number, chunk->from, chunk->to - 1);
@@ -216,9 +219,10 @@ static int run(const struct arguments *arguments)
         (void)printf("%sa process of the simulation died\n", comment);
     }
     (void)printf("%s%" PRIu64 " runs, %" PRIu64 " executions, %" PRIu64 " transitions, %" PRIu64
-                 " deaths of nodes, %" PRIu64 " faults of the store, %" PRIu64 " failed\n",
+                 " deaths of nodes, %" PRIu64 " faults of the store, %" PRIu64 " waits ended by their signals, %" PRIu64
+                 " failed\n",
                  comment, all.totals.runs, all.totals.items, all.totals.transitions, all.totals.crashes, all.totals.faults,
-                 all.failures);
+                 all.totals.asks, all.failures);
     /* tools/test_report.py repeats it at the end of all tests. */
     (void)printf("%s%" PRIu64 " seeds took %.1f s\n", arguments->tap ? "# report: " : "", arguments->seeds,
                  (double)(clock_boot(clock_system()) - start_us) / 1e6);

@@ -7,6 +7,7 @@
  *   schedule_times.c   the times of schedules, also where clocks change
  *   schedule_checks.c  what each call must do to schedules and their firings
  *   states.c        workflows with states: the acts of persons, and the model of each machine
+ *   asks.c          steps that wait for a signal beside their time, and what each signal must do to them
  *   children.c      executions that start others: their plans, and the model of each step with children
  *   child_checks.c  what each call must do to them
  *   keys.c          requests with a key mode, and the effect that docs/design/keys.md gives them
@@ -218,6 +219,7 @@ struct simulation_result {
     size_t transitions;
     size_t crashes;
     size_t faults; /* of the store */
+    size_t asks;   /* waits that a signal has ended itself (asks.c) */
     bool tampered;
 };
 
@@ -630,6 +632,12 @@ void schedules_check_promptness(struct simulation *simulation);
 
 void states_prepare(struct simulation *simulation);
 void states_act(struct simulation *simulation);
+/* --- steps that wait for a signal (asks.c) --- */
+
+#define ASKED "answer"
+/* Sends the signal to an execution, and compares the rows before and behind it. */
+void asks_act(struct simulation *simulation);
+
 /* A signal for a machine whose wait is on record, and which is not parked yet. */
 void states_signal_early(struct simulation *simulation);
 /* Each wait gets its cause. */

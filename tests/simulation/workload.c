@@ -63,7 +63,8 @@ static void set_plan(struct simulation *simulation, int plan, int64_t max_concur
 
 void workload_prepare(struct simulation *simulation)
 {
-    static const char definition[] = "{\"name\":\"flow\",\"steps\":{\"work\":{\"handler\":\"work\"}}}";
+    static const char definition[] =
+        "{\"name\":\"flow\",\"steps\":{\"work\":{\"handler\":\"work\"},\"ask\":{\"signal\":\"" ASKED "\"}}}";
     static const char other[] =
         "{\"name\":\"other\",\"executor_group\":\"second\",\"steps\":{\"work\":{\"handler\":\"work\"}}}";
     static const char abroad[] = "{\"name\":\"abroad\",\"temporal\":{\"workflow_type\":\"Work\"}}";
@@ -382,6 +383,9 @@ void workload_step(struct simulation *simulation)
         states_act(simulation);
     } else if (simulation->profile.has_states) {
         states_signal_early(simulation);
+    }
+    if (simulation->profile.has_states && drawn(simulation, 800)) {
+        asks_act(simulation);
     }
 }
 

@@ -631,6 +631,9 @@ static void open_engines(struct simulation *simulation)
         if (profile->has_children && kind == SCRIPTED_IN_NODE) {
             scripted_world_plan(engine, children_draw_plan, simulation);
         }
+        if (profile->has_states && kind == SCRIPTED_IN_NODE) {
+            scripted_world_ask(engine, ASKED);
+        }
         simulation->engines[place] = engine;
     }
 }

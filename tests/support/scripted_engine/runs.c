@@ -194,7 +194,11 @@ static void report_step(struct run *run, enum step_state state)
     report->step.attempt = run->attempts[run->step];
     (void)snprintf(report->step.step, sizeof report->step.step, "step-%d", run->step);
     if (state == STEP_WAITING) {
+        const char *asked = run->handle->world->asked;
         report->step.due_in_us = run->outcome.park_us;
+        if (asked != NULL && run->attempts[run->step] % 2 == 1) {
+            text_copy(report->step.signal, sizeof report->step.signal, asked);
+        }
     }
     if (state == STEP_COMPLETED) {
         report->step.exit_code = 0;

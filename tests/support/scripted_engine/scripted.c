@@ -493,6 +493,11 @@ void scripted_world_plan(struct scripted_world *world, scripted_planner planner,
     world->planner_context = context;
 }
 
+void scripted_world_ask(struct scripted_world *world, const char *name)
+{
+    world->asked = name;
+}
+
 void scripted_world_cut(struct scripted_world *world, int64_t until_us)
 {
     world->cut_until_us = until_us;

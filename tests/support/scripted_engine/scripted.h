@@ -158,6 +158,9 @@ void scripted_world_close(struct scripted_world *world);
  * of the one that the next state waits for, or -1. */
 typedef char *(*scripted_planner)(void *context, const char *id, int *ret_awaited);
 void scripted_world_plan(struct scripted_world *world, scripted_planner planner, void *context);
+/* Every other wait for the next attempt of a step is on record as one for this signal, too. The engine itself ends no wait
+ * by it. `name` must outlive the world. */
+void scripted_world_ask(struct scripted_world *world, const char *name);
 /* The next start without a pushed outcome gets this one. */
 void scripted_world_push(struct scripted_world *world, const struct scripted_outcome *outcome);
 /* From now on: no faults. Every start is accepted, endless runs end, cancels have their effect. */

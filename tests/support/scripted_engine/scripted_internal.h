@@ -120,6 +120,7 @@ struct scripted_world {
     struct engine_operations operations; /* with a target: those of its handles */
     scripted_planner planner;            /* NULL: no execution starts others */
     void *planner_context;
+    const char *asked; /* scripted_world_ask(); NULL = no signal */
 };
 
 static inline struct handle *handle_of(struct engine *engine)

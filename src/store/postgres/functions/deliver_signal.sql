@@ -1,5 +1,5 @@
--- Keeps a signal of an item, and brings it to its step. A WAITING item with a step that waits for the name becomes runnable, and the wait
--- of that step ends here if no node has to decide about it (end_wait()). The node of a held one is notified, and the count is ahead of
+-- Keeps a signal of an item, and brings it to its step. A WAITING item with a step that waits for the name becomes runnable. The wait of
+-- that step ends here if no node has to decide about it (end_wait()). The node of a held one is notified, and the count is ahead of
 -- signals_sent until it has read the signal. Any other item gets it with the claim.
 -- Returns its number. event, detail: those of the history. is_on_record: it is an act of its own.
 -- Locks: the item, which the caller has locked. Callers: send_signal(), decide_step(), call_back().
