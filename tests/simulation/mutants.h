@@ -8,7 +8,7 @@
 
 #define CAUGHT_BY(invariant) (1U << (unsigned)(invariant))
 
-enum { STATE_MUTANTS = 13, CHILD_MUTANTS = 15 };
+enum { STATE_MUTANTS = 14, CHILD_MUTANTS = 15 };
 extern const struct mutant state_mutants[STATE_MUTANTS];
 extern const struct mutant child_mutants[CHILD_MUTANTS];
 

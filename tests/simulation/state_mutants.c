@@ -204,6 +204,11 @@ static const char kept_machine[] =
     " AND OLD.variables <> NEW.variables BEGIN UPDATE workflow_node_executions SET variables = OLD.variables"
     " WHERE execution_id = NEW.execution_id AND step = 'state'; END;";
 
+/* A signal that has ended a wait is there for another one. */
+static const char kept_signal[] =
+    "CREATE TRIGGER mutant_signal AFTER UPDATE ON signals WHEN NEW.name = '" ASKED "' AND NEW.consumed_at IS NOT NULL BEGIN"
+    " UPDATE signals SET step = NULL, consumed_at = NULL WHERE execution_id = NEW.execution_id AND seq = NEW.seq; END;";
+
 #define STATE_MUTANT .caught_by = CAUGHT_BY(STATES_FOLLOW_THE_DEFINITION), .has_states = true, .parks = true
 const struct mutant state_mutants[STATE_MUTANTS] = {
     {.name = "an action is recorded twice",
@@ -247,6 +252,12 @@ const struct mutant state_mutants[STATE_MUTANTS] = {
      .parks = true,
      .schema = unnamed_signal},
     {.name = "a signal is used twice", STATE_MUTANT, .says = "without a cause", .record = record_keeping_signals},
+    {.name = "a signal that has ended a wait is kept",
+     .caught_by = CAUGHT_BY(A_WAIT_ENDS_ONCE),
+     .has_states = true,
+     .parks = true,
+     .says = "has not ended with its signal",
+     .schema = kept_signal},
     {.name = "a manual state goes on by itself",
      STATE_MUTANT,
      .says = "for a person",
