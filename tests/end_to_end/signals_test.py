@@ -92,6 +92,35 @@ def an_execution_that_waits_for_a_signal_uses_no_slot(weir):
     assert refused.code == 4 and 'has ended' in refused.err, refused
 
 
+def a_signal_ends_the_wait_while_no_node_runs(weir):
+    """The next node finds the step ended, begins the next one, and logs the end of both."""
+    _scene(weir)
+    node = _node(weir)
+    id = weir.enqueue('-w', 'tiny', 'order')
+    _await(weir, id, 'WAITING')
+    node.send_signal(signal.SIGTERM)
+    node.wait()
+    _approve(weir, id, 'eve')
+    shown = weir.show(id)
+    assert shown['status'] == 'PENDING' and _consumed(shown) == [(1, 'ask')], shown
+    (step,) = shown['steps']
+    assert (step['status'], step['output'], step['node']) == ('COMPLETED', {'by': 'eve'}, None), shown
+    assert [event['event'] for event in shown['events']][-4:] == ['park', 'signal', 'wake', 'step_end'], shown
+    with open(weir.path('log'), 'w') as log:
+        weir.spawn('serve', '--allow-exec', env={'WEIR_LOG_LEVEL': 'debug'}, stdout=log, stderr=log)
+    shown = weir.ended(id)
+    assert shown['status'] == 'COMPLETED' and _output(shown) == ['eve'] and _consumed(shown) == [(1, 'ask')], shown
+    events = [(event['event'], event['reason']) for event in shown['events']]
+    assert events[events.index(('step_end', 'ask')) + 1:] == [('claim', None), ('dispatch', None), ('step_start', 'tell'),
+                                                              ('step_end', 'tell'), ('complete', None)], events
+
+    def ended_steps():
+        with open(weir.path('log')) as log:
+            lines = [json.loads(line) for line in log if '"step.ended"' in line and line.endswith('\n')]
+        return [(line['step'], line['reason']) for line in lines if line['execution_id'] == id]
+    wait_for('the log of both ends', lambda: ended_steps() == [('ask', 'COMPLETED'), ('tell', 'COMPLETED')], pause=SHORT)
+
+
 def a_signal_before_the_wait_is_kept(weir):
     _scene(weir)
     id = weir.enqueue('-w', 'tiny', 'order')
