@@ -46,12 +46,13 @@ OBJECTS = {
                  ' starts_refused deferrals handovers suspicion suspected_at? run_at due_at? claimed_at? dispatched_at?'
                  ' stuck_since? unfinished_steps[]:UnfinishedStep node? executor_group? cancel_requested error_code?'
                  ' error? engine_error? engine_unreachable_since? engine_impaired_since? target? engine_needed?'
-                 ' no_node_since? group_targets[]~? node_silent_since? nodes_live? paused_node? scheduler_since~?'
-                 ' scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder place~'
-                 ' place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~? last_worker~?'
-                 ' last_worker_language~?',
+                 ' no_node_since? group_targets[]~? node_silent_since? nodes_live? paused_node? full_nodes?:FullNodes'
+                 ' scheduler_since~? scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder'
+                 ' place~ place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~?'
+                 ' last_worker~? last_worker_language~?',
     'UnfinishedStep': 'approvers? prompt? state~? step status attempt attempts_max? error_code? error? started_at? due_at?'
                       ' signal? children_count? children_ended? oldest_child_id?',
+    'FullNodes': 'nodes capacity running',
     'SlotHolder': 'id status node? step_names? running_us executor_group? nodes_live?',
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',

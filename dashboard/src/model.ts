@@ -199,6 +199,7 @@ export interface Why {
   cancel_requested?: boolean;
   engine_error?: string | null;
   handlers_missing?: string[];
+  full_nodes?: { nodes: number; capacity: number; running: number } | null;
   unfinished_steps?: UnfinishedStep[];
 }
 

@@ -150,6 +150,7 @@ export const texts = {
     no_worker: 'No worker has its handlers',
     no_scheduler: 'No node schedules',
     workspace_at_capacity: 'Its workspace uses all its slots',
+    nodes_full: 'The nodes that could run it are full',
     sleep: 'A step of it sleeps; it uses no slot',
     retry: 'A step of it waits for its next attempt; it uses no slot',
     signal: 'A step of it waits for a signal; it uses no slot',
@@ -301,6 +302,7 @@ export const texts = {
     due: 'Due',
     hints: {
       workspace_at_capacity: 'It starts when one of these ends, or when the workspace gets more slots.',
+      nodes_full: 'It starts when an execution ends there. Start another node, or give the nodes more capacity.',
       workspace_paused: 'Resume the workspace to start it.',
       queue_paused: 'Resume the queue to start it.',
       no_node_in_group: 'Start or resume a node of the executor group.',
@@ -311,6 +313,8 @@ export const texts = {
       scheduled: 'Press "Start now" to start it before its time.',
       backing_off: 'Press "Start now" to try at once.',
     } as Record<string, string>,
+    fullNodes: (nodes: number, running: number, capacity: number) =>
+      `${nodes === 1 ? '1 node runs' : `${nodes} nodes run`} ${running} of ${capacity} executions`,
     handlers: (names: string) => `Missing handlers: ${names}`,
     timeline: 'Timeline',
     steps: 'Steps',

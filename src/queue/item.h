@@ -46,6 +46,8 @@ enum item_state {
       "no live node of its group has the handlers that it needs; it starts when one comes up")                             \
     X(REASON_NO_SCHEDULER, "no_scheduler", "no node schedules, so nothing is assigned")                                    \
     X(REASON_WORKSPACE_AT_CAPACITY, "workspace_at_capacity", "its workspace uses all the slots of its plan")               \
+    X(REASON_NODES_FULL, "nodes_full",                                                                                     \
+      "no node that could run it has free capacity; it starts when an execution ends there")                               \
     X(REASON_READY, "ready", "nothing holds it back; it starts when its turn comes")
 
 enum pending_reason {

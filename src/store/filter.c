@@ -147,8 +147,8 @@ static enum weir_status check_reason(const char *value, struct weir_error *error
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);
     } else {
-        error_hint(error, "scheduled, ready, workspace_at_capacity, workspace_paused, queue_paused, backing_off,"
-                          " engine_unreachable, no_node_in_group, no_node_for_engine, no_worker, no_scheduler,"
+        error_hint(error, "scheduled, ready, workspace_at_capacity, nodes_full, workspace_paused, queue_paused,"
+                          " backing_off, engine_unreachable, no_node_in_group, no_node_for_engine, no_worker, no_scheduler,"
                           " handed_over, quarantined");
     }
     return WEIR_INVALID_ARGUMENT;

@@ -741,6 +741,9 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *   - no_node_in_group:
  *     "nodes_live"          the same; none of these claims
  *     "paused_node"         the name of one that an operator has paused and can resume, else null
+ *   - nodes_full:
+ *     "full_nodes"          {"nodes", "capacity", "running"}: the live nodes that could run it, the executions that they
+ *                           can hold at once, and those that they ran at their last heartbeat
  *   - no_scheduler:
  *     "scheduler_since", "scheduler_node"   of the last scheduler
  *     "scheduler_why"       "lease over", "left", "free", or "awaits the lock" of a scheduler with dispatch.exclusive

@@ -312,7 +312,7 @@ static void nodes_that_stand_aside_do_not_serve_their_group(void **state)
     assert_unserved(scene, id, 1, NULL);
     assert_node_state(scene, "node-1", "paused");
     scene_ok(scene, store_set_desired_state(scene->store, "node-1", NODE_RUN, &scene->error));
-    struct node_beat beat = {.engine_reachable = true};
+    struct node_beat beat = {.engine_reachable = true, .capacity = SCENE_CAPACITY};
     scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
     assert_reason(scene, id, "ready");
     assert_node_state(scene, "node-1", "alive");
@@ -402,6 +402,77 @@ static void one_that_runs_names_its_node_and_has_no_reason(void **state)
         assert_int_equal(scene_record(scene, i == 0 ? RECORD_DISPATCHED : RECORD_COMPLETED, &item),
                          i == 2 ? WEIR_EXECUTION_NOT_FOUND : WEIR_OK);
     }
+}
+
+static void beat_as(struct scene *scene, int64_t node, size_t running, size_t capacity)
+{
+    struct node_beat beat = {.engine_reachable = true, .running = running, .capacity = capacity};
+    scene_ok(scene, store_node_beat(scene->store, node, &beat, &scene->error));
+}
+
+/* By status. */
+static void assert_counted(struct scene *scene, const char *reason, int64_t count)
+{
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    assert_int_equal(json_number_at(json_object_get(status, "pending_reasons"), reason), count);
+    json_decref(status);
+}
+
+static void assert_full(struct scene *scene, const char *id, int64_t nodes, int64_t running, int64_t capacity)
+{
+    assert_reason(scene, id, "nodes_full");
+    json_t *answer = why(scene, id);
+    const json_t *full = json_object_get(answer, "full_nodes");
+    assert_int_equal(json_number_at(full, "nodes"), nodes);
+    assert_int_equal(json_number_at(full, "running"), running);
+    assert_int_equal(json_number_at(full, "capacity"), capacity);
+    json_decref(answer);
+    assert_counted(scene, "nodes_full", 1);
+    assert_counted(scene, "ready", 0);
+}
+
+static void assert_not_full(struct scene *scene, const char *id, const char *reason)
+{
+    assert_reason(scene, id, reason);
+    json_t *answer = why(scene, id);
+    assert_non_null(json_object_get(answer, "full_nodes"));
+    assert_true(json_is_null(json_object_get(answer, "full_nodes")));
+    json_decref(answer);
+    assert_counted(scene, reason, 1);
+    assert_counted(scene, "nodes_full", 0);
+}
+
+/* The nodes of another group, and those that accept no work, do not count. */
+static void one_that_waits_for_room_on_a_node_names_the_full_nodes(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "free-co");
+    int64_t second = scene_add_node(scene, "node-2", "default");
+    (void)scene_add_node(scene, "node-3", "reports");
+    beat_as(scene, scene->node, 2, 2);
+    assert_not_full(scene, id, "ready");
+    beat_as(scene, second, 3, 3);
+    assert_full(scene, id, 2, 5, 5);
+    beat_as(scene, second, 2, 3);
+    assert_not_full(scene, id, "ready");
+    scene_ok(scene, store_set_desired_state(scene->store, "node-2", NODE_PAUSE, &scene->error));
+    assert_full(scene, id, 1, 2, 2);
+    beat_as(scene, scene->node, 0, 0); /* its breaker lets nothing through */
+    assert_full(scene, id, 1, 0, 0);
+    scene_pause_workspace(scene, "free-co", true);
+    assert_not_full(scene, id, "workspace_paused");
+}
+
+/* More capacity of the nodes would not start it. */
+static void the_cap_of_the_workspace_is_named_before_full_nodes(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    (void)scene_claim_one(scene);
+    const char *id = scene_enqueue(scene, "free-co");
+    beat_as(scene, scene->node, 1, 1);
+    assert_not_full(scene, id, "workspace_at_capacity");
 }
 
 /* It is ready all the same: whether it waits for the lock, only the nodes know. */
@@ -569,6 +640,8 @@ int main(void)
         SCENE_TEST(a_handed_over_one_says_so),
         SCENE_TEST(a_slot_held_by_a_group_without_nodes_is_named),
         SCENE_TEST(one_that_runs_names_its_node_and_has_no_reason),
+        SCENE_TEST(one_that_waits_for_room_on_a_node_names_the_full_nodes),
+        SCENE_TEST(the_cap_of_the_workspace_is_named_before_full_nodes),
         SCENE_TEST(why_names_who_has_the_lock_of_exclusive_dispatch),
         SCENE_TEST(what_a_silent_node_holds_is_not_said_to_run),
         SCENE_TEST(what_waits_without_a_scheduler_has_that_reason),

@@ -263,6 +263,28 @@ static void a_runnable_item_that_no_node_can_run_counts_as_no_worker(void **stat
     assert_int_equal(scene_number(scene, "SELECT deferrals FROM workflow_execution_queue WHERE id = '%s'", id), 0);
 }
 
+/* A node without its handlers has room, and does not count. */
+static void one_whose_worker_is_full_names_it(void **state)
+{
+    struct scene *scene = *state;
+    int64_t worker = scene_add_node(scene, "worker-1", "default");
+    (void)offer(scene, worker, "[\"send\",\"render\"]");
+    const char *id = enqueue_mail(scene);
+    struct node_beat beat = {.engine_reachable = true, .running = 4, .capacity = 4};
+    scene_ok(scene, store_node_beat(scene->store, worker, &beat, &scene->error));
+    assert_reason(scene, id, "nodes_full");
+    assert_int_equal(count_of_reason(scene, "nodes_full"), 1);
+    assert_int_equal(count_of_reason(scene, "ready"), 0);
+    json_t *why = why_of(scene, id);
+    assert_int_equal(json_number_at(json_object_get(why, "full_nodes"), "nodes"), 1);
+    assert_int_equal(json_number_at(json_object_get(why, "full_nodes"), "capacity"), 4);
+    json_decref(why);
+    beat.running = 3;
+    scene_ok(scene, store_node_beat(scene->store, worker, &beat, &scene->error));
+    assert_reason(scene, id, "ready");
+    assert_int_equal(count_of_reason(scene, "ready"), 1);
+}
+
 static void an_item_is_assigned_to_the_node_with_its_handlers(void **state)
 {
     struct scene *scene = *state;
@@ -395,6 +417,7 @@ int main(void)
         SCENE_TEST(a_node_that_takes_nothing_is_no_other_node),
         SCENE_TEST(the_scheduler_learns_of_items_that_became_due),
         SCENE_TEST(a_runnable_item_that_no_node_can_run_counts_as_no_worker),
+        SCENE_TEST(one_whose_worker_is_full_names_it),
         SCENE_TEST(an_item_is_assigned_to_the_node_with_its_handlers),
         SCENE_TEST(the_scheduler_learns_of_handlers_that_come_and_go),
         SCENE_TEST(the_scheduler_learns_of_a_new_set_of_handlers),

@@ -272,10 +272,13 @@ static bool is_its_reason(const struct simulation *simulation, const struct mode
                                                                     : "workspace_at_capacity";
     bool about_nodes = strcmp(reason, "no_node_in_group") == 0 || strcmp(reason, "engine_unreachable") == 0 ||
                        strcmp(reason, "no_scheduler") == 0 || strcmp(reason, "no_node_for_engine") == 0 ||
-                       strcmp(reason, "no_worker") == 0;
+                       strcmp(reason, "no_worker") == 0 || strcmp(reason, "nodes_full") == 0;
     bool may_be_nodes = strcmp(expected, "ready") == 0 || strcmp(expected, "workspace_at_capacity") == 0;
     bool is_quarantined = item->phase == 2 && strcmp(reason, "quarantined") == 0; /* the model counts no deaths */
     bool waits_elsewhere = item->phase == 2 && simulation->profile.is_mixed && strcmp(reason, "no_node_for_engine") == 0;
+    if (strcmp(reason, "nodes_full") == 0 && strcmp(expected, "ready") != 0) {
+        return false; /* the last reason before `ready` */
+    }
     return strcmp(reason, expected) == 0 || is_quarantined || waits_elsewhere || (about_nodes && may_be_nodes);
 }
 

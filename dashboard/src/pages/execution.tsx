@@ -50,6 +50,9 @@ function WhyText({ why }: { why: Why }) {
         <p>{texts.execution.handlers(why.handlers_missing.join(', '))}</p>
       )}
       <ul class="facts">
+        {why.full_nodes && (
+          <li>{texts.execution.fullNodes(why.full_nodes.nodes, why.full_nodes.running, why.full_nodes.capacity)}</li>
+        )}
         {why.slots_max !== undefined && why.slots_max !== null && (
           <li>
             <Slots used={why.slots_used ?? 0} most={why.slots_max} />

@@ -159,6 +159,11 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
         output_print(output, "%s unserved  %" PRId64 ": no node of their group accepts work (`weir why ID`)\n",
                      output_sign_coloured(output, SIGN_WARN), unserved);
     }
+    int64_t crowded = field_number(json_object_get(answer, "pending_reasons"), "nodes_full", 0);
+    if (crowded > 0) {
+        output_print(output, "  full      %" PRId64 ": no node that could run them has free capacity (`weir why ID`)\n",
+                     crowded);
+    }
     print_missing_workers(output, answer, now_us);
     const char *engine_error = field_text(output, answer, "engine_error");
     if (engine_error != NULL) {

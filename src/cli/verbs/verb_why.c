@@ -161,6 +161,20 @@ static void print_missing_worker(struct output *output, const json_t *why, int64
     }
 }
 
+/* Prints how full the nodes are that could run it, while none of them has free capacity. */
+static void print_full_nodes(struct output *output, const json_t *why)
+{
+    const json_t *full = json_object_get(why, "full_nodes");
+    int64_t nodes = field_number(full, "nodes", 0);
+    if (nodes > 0) {
+        output_print(output,
+                     "  nodes            %" PRId64 " in group %s could run it; %s %" PRId64 " of %" PRId64
+                     " executions (`weir node list`)\n",
+                     nodes, field_text(output, why, "executor_group"), nodes == 1 ? "it runs" : "together they run",
+                     field_number(full, "running", 0), field_number(full, "capacity", 0));
+    }
+}
+
 /* Prints the numbers behind the reason, each only when the answer has it. */
 static void print_numbers(struct output *output, const json_t *why, int64_t now_us)
 {
@@ -173,6 +187,7 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
     }
     print_unfinished_steps(output, why, now_us);
     print_live_nodes(output, why);
+    print_full_nodes(output, why);
     print_missing_worker(output, why, now_us);
     print_targets(output, why, now_us);
     print_slots(output, why);
@@ -303,6 +318,11 @@ static void suggest_command(struct output *output, const json_t *why, const stru
         output_report(output, "now: weir %s%s", verb, name != NULL ? shell_quote(name, word) : "");
     } else if (strcmp(reason, "no_worker") == 0) {
         output_report(output, "now: %s", worker_command(why));
+    } else if (strcmp(reason, "nodes_full") == 0) {
+        const char *group = field_text(output, why, "executor_group");
+        output_report(output, "now: weir serve --executor-group %s%s", group != NULL ? shell_quote(group, word) : "NAME",
+                      json_array_size(json_object_get(why, "group_nodes")) > 0 ? ", with the handlers of its workflow"
+                                                                               : "");
     } else if (strcmp(reason, "no_scheduler") == 0) {
         output_report(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
     } else if (strcmp(reason, "no_node_for_engine") == 0) {

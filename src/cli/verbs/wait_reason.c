@@ -1,7 +1,8 @@
 /* One pending reason for a whole workspace, for tables with a line for each workspace.
  *
  * It takes a row of store_status() and applies the same order of reasons as `weir why`, as far as counts show it. That
- * order is scheduled, paused, no node, engine away, no scheduler, at capacity, ready. It makes no call of the store.
+ * order is scheduled, paused, no node, engine away, no scheduler, at capacity, nodes full, ready. It makes no call of
+ * the store.
  * Pure; one thread.
  */
 #include "cli/verbs/wait_reason.h"
@@ -39,7 +40,9 @@ const char *wait_reason_of_workspace(const json_t *status, const json_t *workspa
         return pending_reason_name(REASON_NO_SCHEDULER);
     }
     bool is_full = field_number(workspace, "slots_used", 0) >= field_number(workspace, "slots_max", 0);
-    return pending_reason_name(is_full ? REASON_WORKSPACE_AT_CAPACITY : REASON_READY);
+    const json_t *reasons = json_object_get(status, "pending_reasons");
+    bool has_room = field_number(reasons, "ready", 0) > 0 || field_number(reasons, "nodes_full", 0) == 0;
+    return pending_reason_name(is_full ? REASON_WORKSPACE_AT_CAPACITY : has_room ? REASON_READY : REASON_NODES_FULL);
 }
 
 const char *wait_reason_slot_bar(struct output *output, const json_t *workspace)

@@ -4,7 +4,8 @@
  *      row.
  *   2. Choose the first reason that applies, in the order in which an operator would have to act. The reasons are a
  *      held item without a node; a time that has not come; a pause; a group without a node; an engine that is away.
- *      Then a handler that no node has; no scheduler; no free slot. An item that none of these stops is ready.
+ *      Then a handler that no node has; no scheduler; no free slot; no node with free capacity. An item that none of
+ *      these stops is ready.
  *   3. Add the holders of the slots, the targets of the group, the scheduler, and the place in the lane, each bounded.
  *   4. An ended execution is its own answer.
  *
@@ -86,11 +87,17 @@ struct why {
     int64_t now_us;
     json_t *answer;
     bool is_unserved; /* its definition has handlers, and no live node of its group has all of them */
+    bool has_room;    /* a node that could run it reported free capacity */
+    int64_t nodes;    /* the nodes that could run it, what they can hold at once, and what they run */
+    int64_t capacity;
+    int64_t running;
 };
 
 /* The first reason that applies. A held item without a node is handed over, in quarantine or unserved. */
-static enum pending_reason choose_reason(sqlite3_stmt *item, bool is_unserved)
+static enum pending_reason choose_reason(const struct why *why)
 {
+    sqlite3_stmt *item = why->item;
+    bool is_unserved = why->is_unserved;
     int phase = sqlite3_column_int(item, WHY_PHASE);
     if (phase == 2) {
         return sqlite3_column_int(item, WHY_TARGET_UNSERVED) != 0                  ? REASON_NO_NODE_FOR_ENGINE
@@ -127,9 +134,10 @@ static enum pending_reason choose_reason(sqlite3_stmt *item, bool is_unserved)
         return REASON_NO_SCHEDULER;
     }
     bool has_workspace = sqlite3_column_type(item, WHY_SLOTS_MAX) != SQLITE_NULL;
-    return has_workspace && sqlite3_column_int(item, WHY_SLOTS_USED) >= sqlite3_column_int(item, WHY_SLOTS_MAX)
-               ? REASON_WORKSPACE_AT_CAPACITY
-               : REASON_READY;
+    if (has_workspace && sqlite3_column_int(item, WHY_SLOTS_USED) >= sqlite3_column_int(item, WHY_SLOTS_MAX)) {
+        return REASON_WORKSPACE_AT_CAPACITY;
+    }
+    return why->has_room ? REASON_READY : REASON_NODES_FULL;
 }
 
 /* Adds the items that use the slots of the workspace. */
@@ -241,22 +249,24 @@ static enum weir_status add_targets(struct why *why, const char *group, bool is_
 }
 
 /* The facts of the row as the keys of the answer. */
-static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bool is_unserved)
+static json_t *facts_json(const struct why *why)
 {
+    sqlite3_stmt *item = why->item;
+    int64_t now_us = why->now_us;
     int phase = sqlite3_column_int(item, WHY_PHASE);
     enum wait_kind wait = read_wait(item);
     bool is_parked = wait != WAIT_KIND_COUNT;
     bool waits = !is_parked && (phase != 2 || sqlite3_column_int64(item, WHY_NODE_ID) == 0);
     bool is_silent = !waits && sqlite3_column_type(item, WHY_NODE_SILENT_AT) != SQLITE_NULL;
-    enum pending_reason reason = waits ? choose_reason(item, is_unserved) : REASON_READY;
+    enum pending_reason reason = waits ? choose_reason(why) : REASON_READY;
     bool lacks_node = waits && reason == REASON_NO_NODE_IN_GROUP;
     bool is_left = waits && (reason == REASON_HANDED_OVER || reason == REASON_QUARANTINED);
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
         "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o, s:o, s:s?}",
-        "id", id, "status", column_text(item, WHY_STATUS), "pending_reason", waits ? pending_reason_name(reason) : NULL,
-        "because",
+        "id", why->id, "status", column_text(item, WHY_STATUS), "pending_reason",
+        waits ? pending_reason_name(reason) : NULL, "because",
         waits       ? pending_reason_meaning(reason)
         : is_parked ? wait_kind_meaning(wait)
                     : node_activity(item, is_silent),
@@ -284,6 +294,13 @@ static json_t *facts_json(sqlite3_stmt *item, const char *id, int64_t now_us, bo
         (json_int_t)(now_us - sqlite3_column_int64(item, WHY_CREATED_AT)), "suspicion",
         (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT),
         "stuck_since", column_time_json(item, WHY_STUCK_AT), "waiting_for", is_parked ? wait_kind_name(wait) : NULL);
+}
+
+/* The nodes that could run the item, when none of them has free capacity. */
+static json_t *room_json(const struct why *why)
+{
+    return json_pack("{s:I, s:I, s:I}", "nodes", (json_int_t)why->nodes, "capacity", (json_int_t)why->capacity, "running",
+                     (json_int_t)why->running);
 }
 
 /* Of an item without a scheduler: since when, the last one, and why it stopped. */
@@ -342,6 +359,27 @@ static enum weir_status read_missing_worker(struct why *why, json_t **ret_missin
     return status;
 }
 
+/* Reads whether a node that could run the item has free capacity. */
+static enum weir_status read_room(struct why *why, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    const char *group = column_text(why->item, WHY_GROUP);
+    sqlite3_stmt *statement =
+        connection_bind(why->connection, error, QUERY_ROOM_OF_GROUP, "tiii", group == NULL ? "" : group, why->now_us,
+                        sqlite3_column_int64(why->item, WHY_LANE_ID), sqlite3_column_int64(why->item, WHY_DEFINITION_ID));
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    if (connection_step(why->connection, statement, &status, error)) {
+        why->nodes = sqlite3_column_int64(statement, 0);
+        why->capacity = sqlite3_column_int64(statement, 1);
+        why->running = sqlite3_column_int64(statement, 2);
+        why->has_room = sqlite3_column_int(statement, 3) != 0;
+        (void)sqlite3_reset(statement);
+    }
+    return status;
+}
+
 /* Answers for a live item. */
 static enum weir_status why_living(struct why *why, struct weir_error *error)
 {
@@ -356,12 +394,17 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
     char group[GROUP_NAME_MAX + 1] = "";
     json_t *missing = NULL;
     enum weir_status status = read_missing_worker(why, &missing, error);
+    if (status == WEIR_OK && phase == 0) {
+        status = read_room(why, error);
+    }
     if (status != WEIR_OK) {
+        json_decref(missing);
         return status;
     }
-    bool is_unasked = waits && choose_reason(item, why->is_unserved) == REASON_NO_NODE_FOR_ENGINE;
+    bool is_unasked = waits && choose_reason(why) == REASON_NO_NODE_FOR_ENGINE;
+    bool is_crowded = waits && choose_reason(why) == REASON_NODES_FULL;
     text_copy(group, sizeof group, column_text(item, WHY_GROUP) == NULL ? "" : column_text(item, WHY_GROUP));
-    why->answer = facts_json(item, why->id, why->now_us, why->is_unserved);
+    why->answer = facts_json(why);
     if (why->answer != NULL) {
         (void)json_object_set_new(why->answer, "target", phase == 2 ? target_json(item, WHY_TARGET) : json_null());
         (void)json_object_set_new(why->answer, "engine_needed",
@@ -369,6 +412,7 @@ static enum weir_status why_living(struct why *why, struct weir_error *error)
                                              : json_null());
         (void)json_object_set_new(why->answer, "no_node_since",
                                   is_unasked ? column_time_json(item, WHY_UNSERVED_SINCE) : json_null());
+        (void)json_object_set_new(why->answer, "full_nodes", is_crowded ? room_json(why) : json_null());
     }
     (void)sqlite3_reset(item);
     if (why->answer == NULL || (missing != NULL && json_object_update(why->answer, missing) != 0)) {

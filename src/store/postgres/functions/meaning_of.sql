@@ -15,6 +15,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
         WHEN 'no_worker' THEN 'no live node of its group has the handlers that it needs; it starts when one comes up'
         WHEN 'no_scheduler' THEN 'no node schedules, so nothing is assigned'
         WHEN 'workspace_at_capacity' THEN 'its workspace uses all the slots of its plan'
+        WHEN 'nodes_full' THEN 'no node that could run it has free capacity; it starts when an execution ends there'
         WHEN 'ready' THEN 'nothing holds it back; it starts when its turn comes'
         WHEN 'sleep' THEN 'a step of it sleeps; it uses no slot meanwhile'
         WHEN 'retry' THEN 'a step of it waits for its next attempt; it uses no slot meanwhile'

@@ -41,6 +41,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
         'nodes_live', CASE WHEN e.pending_reason IN ('no_node_in_group', 'handed_over', 'quarantined')
                                 OR (e.pending_reason IS NULL AND s.active_at IS NOT NULL)
                            THEN :schema.nodes_live(e.executor_group) END,
+        'full_nodes', CASE WHEN e.pending_reason = 'nodes_full'
+                           THEN (SELECT json_build_object('nodes', count(*), 'capacity', coalesce(sum(o.capacity), 0)::bigint,
+                                                          'running', coalesce(sum(o.running), 0)::bigint)
+                                 FROM :schema.live_workers o
+                                 WHERE o.executor_group = e.executor_group AND o.on_temporal = ((q.lane_id >> 31) & 1 = 1)
+                                   AND o.engine_reachable AND d.handlers <@ o.handlers) END,
         'paused_node', CASE WHEN e.pending_reason = 'no_node_in_group' THEN :schema.paused_node(e.executor_group) END,
         'scheduler_since', CASE WHEN e.pending_reason = 'no_scheduler'
                                 THEN :schema.rfc3339(nullif(CASE WHEN r.lock_awaited_at > 0 THEN r.lock_awaited_at

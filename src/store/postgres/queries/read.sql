@@ -221,13 +221,16 @@ backing_off AS MATERIALIZED (
           WHERE q.error_code IS NOT NULL AND q.due_at IS NOT NULL ORDER BY q.due_at LIMIT $2) f
     WHERE f.due_at > f.run_at GROUP BY f.definition_id, (f.lane_id >> 47), lacks
 ),
-lacking AS MATERIALIZED (
-    SELECT t.group_id, t.set_id
+sets AS MATERIALIZED (
+    SELECT t.group_id, t.set_id, count(o.id) = 0 AS is_lacking,
+           coalesce(bool_or(o.engine_reachable AND o.capacity > o.running), false) AS has_room
     FROM (SELECT DISTINCT b.group_id, (b.lane_id >> 32 & 32767)::integer AS set_id FROM books b
           WHERE b.runnable > 0 AND b.lane_id >> 32 & 32767 <> 0) t
     JOIN :schema.handler_sets s ON s.id = t.set_id JOIN :schema.executor_groups g ON g.id = t.group_id
-    WHERE NOT EXISTS (SELECT 1 FROM :schema.live_workers o WHERE o.executor_group = g.name AND s.handlers <@ o.handlers)
+    LEFT JOIN :schema.live_workers o ON o.executor_group = g.name AND s.handlers <@ o.handlers
+    GROUP BY t.group_id, t.set_id
 ),
+lacking AS MATERIALIZED (SELECT k.group_id, k.set_id FROM sets k WHERE k.is_lacking),
 runnable_unserved AS MATERIALIZED (
     SELECT q.definition_id, b.group_id, count(*) AS n
     FROM (SELECT b.lane_id, b.group_id FROM books b
@@ -255,11 +258,12 @@ served AS MATERIALIZED (SELECT * FROM :schema.served_groups),
 reasons AS (
     SELECT :schema.lane_reason(w.paused, s.queue_paused OR g.paused,
                                EXISTS (SELECT 1 FROM served o WHERE o.executor_group = g.name), a.executor_group IS NOT NULL,
-                               a.engine_reachable, k.set_id IS NOT NULL, r.scheduled, u.held >= w.slots_max) AS reason, b.runnable AS n
+                               a.engine_reachable, k.is_lacking, r.scheduled, u.held >= w.slots_max,
+                               coalesce(k.has_room, a.has_room)) AS reason, b.runnable AS n
     FROM books b JOIN usage u ON u.workspace_id = b.workspace_id CROSS JOIN :schema.store_state s CROSS JOIN role r
     LEFT JOIN :schema.workspaces w ON w.id = b.workspace_id LEFT JOIN :schema.executor_groups g ON g.id = b.group_id
     LEFT JOIN served a ON a.executor_group = g.name AND a.on_temporal = ((b.lane_id >> 31) & 1 = 1)
-    LEFT JOIN lacking k ON k.group_id = b.group_id AND k.set_id = (b.lane_id >> 32 & 32767)::integer
+    LEFT JOIN sets k ON k.group_id = b.group_id AND k.set_id = (b.lane_id >> 32 & 32767)::integer
     WHERE b.runnable > 0
     UNION ALL SELECT 'no_worker', f.no_worker FROM waits f
     UNION ALL SELECT 'backing_off', f.backing_off - f.no_worker FROM waits f

@@ -19,7 +19,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
            ELSE :schema.lane_reason(w.paused, s.queue_paused OR g.paused,
                                     EXISTS (SELECT 1 FROM :schema.served_groups o WHERE o.executor_group = g.name),
                                     a.executor_group IS NOT NULL, a.engine_reachable, m.is_unserved, r.scheduled,
-                                    coalesce(b.held, 0) + coalesce(n.held, 0) >= w.slots_max)
+                                    coalesce(b.held, 0) + coalesce(n.held, 0) >= w.slots_max, coalesce(m.has_room, a.has_room))
        END AS pending_reason,
        q.waiting_for AS waiting_for, :schema.time_of(nullif(q.due_at, 9223372036854775807)) AS due_at,
        q.priority::integer AS priority, :schema.time_of(q.run_at) AS run_at,
@@ -43,9 +43,10 @@ LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
 LEFT JOIN :schema.executor_groups g ON g.id = (q.lane_id >> 47)::integer
 LEFT JOIN :schema.served_groups a ON a.executor_group = g.name AND a.on_temporal = ((q.lane_id >> 31) & 1 = 1)
-LEFT JOIN LATERAL (SELECT NOT EXISTS (SELECT 1 FROM :schema.live_workers o
-                                      WHERE o.executor_group = g.name AND d.handlers <@ o.handlers) AS is_unserved
-                   WHERE q.phase < 2 AND d.handlers <> '[]') m ON true
+LEFT JOIN LATERAL (SELECT count(*) = 0 AS is_unserved, bool_or(o.engine_reachable AND o.capacity > o.running) AS has_room
+                   FROM :schema.live_workers o
+                   WHERE q.phase < 2 AND d.handlers <> '[]' AND o.executor_group = g.name AND d.handlers <@ o.handlers
+                   HAVING q.phase < 2 AND d.handlers <> '[]') m ON true
 LEFT JOIN LATERAL (SELECT sum(k.held) AS held FROM :schema.books k WHERE q.phase = 0 AND k.workspace_id = q.workspace_id) b ON true
 LEFT JOIN (SELECT (u.lane_id & 2147483647)::integer AS workspace_id, sum(u.held) AS held
            FROM :schema.news f CROSS JOIN LATERAL unnest(f.lanes, f.held) u (lane_id, held)

@@ -154,6 +154,16 @@ LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_im
 LEFT JOIN engine_targets t ON t.id = q.target_id
 WHERE q.id = ?1;
 
+-- The live nodes of a group that could run an item: how many, what they can hold at once and what they run by their last heartbeat, and
+-- whether one of them has free capacity. ?1 group, ?2 store time, ?3 lane, ?4 definition
+-- name: room_of_group
+SELECT count(*), coalesce(sum(n.capacity), 0), coalesce(sum(n.running), 0), coalesce(max(n.capacity > n.running), 0)
+FROM nodes n LEFT JOIN workflow_definitions d ON d.id = ?4
+WHERE n.recovered_at IS NULL AND n.executor_group = ?1 AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run'
+  AND n.not_accepting IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 1 AND (n.engine = 'temporal') = ((?3 >> 31) & 1)
+  AND (d.handlers IS NULL OR d.handlers = '[]'
+       OR NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)));
+
 -- The targets of the live nodes of a group. ?1 group, ?2 store time.
 -- name: targets_of_group
 SELECT t.engine, t.service, t.namespace, t.address FROM engine_targets t
@@ -361,15 +371,15 @@ unserved AS MATERIALIZED (
                         AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
                                         WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
 ),
-lacking AS MATERIALIZED (
-    SELECT t.group_id, t.set_id
+sets AS MATERIALIZED (
+    SELECT t.group_id, t.set_id, count(n.id) AS nodes, coalesce(max(n.engine_reachable AND n.capacity > n.running), 0) AS has_room
     FROM (SELECT DISTINCT group_id, set_id FROM lanes WHERE set_id <> 0) t
     JOIN handler_sets s ON s.id = t.set_id JOIN executor_groups g ON g.id = t.group_id
-    WHERE NOT EXISTS (SELECT 1 FROM nodes n
-                      WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                        AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1
-                        AND NOT EXISTS (SELECT 1 FROM json_each(s.handlers) h
-                                        WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+    LEFT JOIN nodes n ON n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                         AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?1
+                         AND NOT EXISTS (SELECT 1 FROM json_each(s.handlers) h
+                                         WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
+    GROUP BY t.group_id, t.set_id
 ),
 live AS MATERIALIZED (
     SELECT DISTINCT n.executor_group AS name, n.target_id FROM nodes n
@@ -382,7 +392,9 @@ handed AS (
     FROM workflow_execution_queue q LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47 WHERE q.phase = 2 AND q.node_id = 0
 ),
 served AS MATERIALIZED (
-    SELECT n.executor_group AS name, n.engine = 'temporal' AS on_temporal, max(n.engine_reachable) AS reaches FROM nodes n
+    SELECT n.executor_group AS name, n.engine = 'temporal' AS on_temporal, max(n.engine_reachable) AS reaches,
+           max(n.engine_reachable AND n.capacity > n.running) AS has_room
+    FROM nodes n
     WHERE n.recovered_at IS NULL AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?1 AND n.desired_state = 'run'
       AND n.not_accepting IS NULL
     GROUP BY n.executor_group, on_temporal
@@ -394,14 +406,15 @@ SELECT reason, sum(n) FROM (
                WHEN NOT EXISTS (SELECT 1 FROM served o WHERE o.name = g.name) THEN 'no_node_in_group'
                WHEN v.name IS NULL THEN 'no_node_for_engine'
                WHEN v.reaches = 0 THEN 'engine_unreachable'
-               WHEN k.set_id IS NOT NULL THEN 'no_worker'
+               WHEN k.nodes = 0 THEN 'no_worker'
                WHEN r.node_id = 0 OR r.expires_at <= ?1 OR r.lock_awaited_at > 0 THEN 'no_scheduler'
                WHEN l.is_full THEN 'workspace_at_capacity'
+               WHEN coalesce(k.has_room, v.has_room) = 0 THEN 'nodes_full'
                ELSE 'ready'
            END AS reason, l.runnable AS n
     FROM lanes l CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN executor_groups g ON g.id = l.group_id
     LEFT JOIN served v ON v.name = g.name AND v.on_temporal = l.on_temporal
-    LEFT JOIN lacking k ON k.group_id = l.group_id AND k.set_id = l.set_id
+    LEFT JOIN sets k ON k.group_id = l.group_id AND k.set_id = l.set_id
     UNION ALL SELECT 'no_worker', n FROM unserved
     UNION ALL SELECT 'backing_off', (SELECT coalesce(sum(n), 0) FROM backing_off) - n FROM unserved
     UNION ALL SELECT 'scheduled', ?4 - (SELECT coalesce(sum(n), 0) FROM backing_off)

@@ -66,6 +66,16 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
            WHEN (SELECT count(*) FROM workflow_execution_queue h
                  WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)) >= w.slots_max
                 THEN 'workspace_at_capacity'
+           WHEN NOT EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name
+                            AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.desired_state = 'run' AND n.not_accepting IS NULL
+                            AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1) AND n.engine_reachable = 1
+                            AND n.capacity > n.running
+                            AND n.expires_at >
+                                CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset
+                            AND (d.handlers IS NULL OR d.handlers = '[]'
+                                 OR NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                                WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))))
+                THEN 'nodes_full'
            ELSE 'ready'
        END AS pending_reason,
        q.waiting_for AS waiting_for,
