@@ -294,6 +294,27 @@ static void children_that_are_left_need_no_parent(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE status = 'COMPLETED'"), 3);
 }
 
+/* The parent fails in another branch, and stops its step before the duty has read the plan. */
+static void children_that_are_left_start_though_their_parent_ended_first(void **state)
+{
+    struct scene *scene = *state;
+    for (int leaves = 1; leaves >= 0; leaves--) {
+        (void)scene_enqueue(scene, "free-co");
+        struct claimed_item parent = scene_claim_one(scene);
+        struct step_record step = {.step = "go", .state = STEP_CANCELLED, .attempt = 1, .exit_code = -1};
+        struct record stopped = scene_record_of(RECORD_STEP, &parent);
+        stopped.step = &step;
+        assert_int_equal(record_plan(scene, &parent, &(struct planned){.count = 3, .wanted = -1, .leaves = leaves == 1}),
+                         WEIR_OK);
+        assert_int_equal(scene_record_full(scene, scene->node, stopped), WEIR_OK);
+        end_with(scene, &parent, RECORD_FAILED, NULL);
+        assert_int_equal(advance(scene).started, leaves == 1 ? 3 : 0);
+        assert_int_equal(pending(scene), leaves == 1 ? 3 : 0);
+        assert_int_equal(scene_number(scene, "SELECT count(variables) FROM workflow_node_executions"), 0);
+        end_children(scene, leaves == 1 ? 3 : 0, RECORD_COMPLETED);
+    }
+}
+
 static void a_purged_parent_leaves_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -663,6 +684,7 @@ int main(void)
         SCENE_TEST(the_end_of_a_parent_cancels_its_children),
         SCENE_TEST(the_ends_behind_a_cancelled_parent_settle_nothing),
         SCENE_TEST(children_that_are_left_need_no_parent),
+        SCENE_TEST(children_that_are_left_start_though_their_parent_ended_first),
         SCENE_TEST(a_purged_parent_leaves_nothing),
         SCENE_TEST(a_child_that_is_purged_first_is_lost),
         SCENE_TEST(parents_are_limited_in_depth),

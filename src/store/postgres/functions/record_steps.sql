@@ -1,5 +1,6 @@
 -- Writes steps into workflow_node_executions: those of the step arrays with a record that took effect, and those of `stored` ends, which
--- have a row already. A final step is never rewritten. The rows of their items are locked or deleted by this transaction.
+-- have a row already. A final step is never rewritten. A start step that ends keeps its plan, if the duty of children has not read it, so
+-- that children that are left start all the same. The rows of their items are locked or deleted by this transaction.
 -- Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_steps(recorder bigint, now_us bigint, done integer[], ids uuid[], fences bigint[],
                                                 step_records integer[], steps text[], step_states text[], step_attempts integer[],
@@ -36,8 +37,10 @@ BEGIN
     ON CONFLICT (execution_id, step) DO UPDATE
     SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
         due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
-        output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error,
-        signal = excluded.signal,
+        output = excluded.output,
+        variables = CASE WHEN excluded.finished_at IS NOT NULL AND old.signal = 'children:' || old.step
+                         THEN coalesce(excluded.variables, old.variables) ELSE excluded.variables END,
+        error_code = excluded.error_code, error = excluded.error, signal = excluded.signal,
         started_at = CASE WHEN excluded.attempt > old.attempt THEN greatest(excluded.started_at, old.started_at) ELSE old.started_at END
     WHERE old.finished_at IS NULL;
     PERFORM :schema.plan_children(now_us, done, ids, step_records, steps, step_states, step_signals) WHERE cardinality(step_signals) > 0;

@@ -97,7 +97,7 @@ SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 
 -- A final step is never rewritten. A later attempt begins anew. A node that goes on with the attempt of another node did not start
 -- it. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
 -- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error, ?16 microseconds since the attempt began; -1 = it began with the execution;
--- ?17 signal
+-- ?17 signal. A start step that ends keeps its plan, if the duty of children has not read it: children that are left start all the same.
 -- name: write_step
 INSERT INTO workflow_node_executions
     (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output, variables,
@@ -110,8 +110,10 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,
 ON CONFLICT (execution_id, step) DO UPDATE
 SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
     due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
-    output = excluded.output, variables = excluded.variables, error_code = excluded.error_code, error = excluded.error,
-    signal = excluded.signal,
+    output = excluded.output,
+    variables = CASE WHEN excluded.finished_at IS NOT NULL AND signal = 'children:' || step THEN coalesce(excluded.variables, variables)
+                     ELSE excluded.variables END,
+    error_code = excluded.error_code, error = excluded.error, signal = excluded.signal,
     started_at = CASE WHEN excluded.attempt > attempt THEN max(excluded.started_at, started_at) ELSE started_at END,
     start_node_id = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_node_id, node_id)
                          ELSE start_node_id END,
