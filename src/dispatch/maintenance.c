@@ -355,6 +355,21 @@ static enum weir_status purge_chunk(struct node *node, int64_t now_us, size_t li
     return status;
 }
 
+/* Adds up the refusals of a pass, and reports them once at its end. */
+static void report_kept(struct node *node, const struct bulk_result *result, bool is_last)
+{
+    struct maintenance *m = &node->maintenance;
+    m->kept_count += (int64_t)result->refused;
+    if (is_last && m->kept_count > 0) {
+        struct event event = {.type = EVENT_RETENTION_REFUSED,
+                              .count = m->kept_count,
+                              .error = result->refused > 0 ? result->refusal.message : NULL,
+                              .node = node->name};
+        event_emit(node->events, &event);
+    }
+    m->kept_count = is_last ? 0 : m->kept_count;
+}
+
 /* Executions with long logs may be too many for the deadline of a call. */
 static void fit_purge_batch(struct maintenance *m, enum weir_status status)
 {
@@ -377,7 +392,8 @@ static enum weir_status purge_ended(struct node *node, int64_t now_us, struct we
     if (!first) {
         fit_purge_batch(&node->maintenance, status);
     }
-    bool needs_lock = first && result.changed > 0;
+    report_kept(node, &result, status == WEIR_OK && !result.more);
+    bool needs_lock = first && (result.changed > 0 || result.refused > 0);
     if (status == WEIR_OK && result.more &&
         (!needs_lock || shedlock_hold(node, store, &node->maintenance.retention_lock, now_us))) {
         text_copy(node->maintenance.purged_to, sizeof node->maintenance.purged_to, result.last_id);

@@ -319,6 +319,7 @@ struct maintenance {
     struct history_duty history;
     struct archive_duty archive;
     char purged_to[UUID_TEXT_MAX];
+    int64_t kept_count;         /* executions that the present pass of the retention could not remove */
     int64_t next_whole_look_us; /* of the retention, also at ids of a time to come */
     size_t purge_batch;         /* executions of one call: fewer after a call that failed */
     atomic_size_t stuck_count;  /* any thread */

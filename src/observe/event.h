@@ -81,6 +81,7 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVENT_ARCHIVE_MOVED, "archive.moved", EVENT_INFO)              /* count */                                           \
     X(EVENT_ARCHIVE_FAILED, "archive.failed", EVENT_WARN)            /* error */                                           \
     X(EVENT_RETENTION_PURGED, "retention.purged", EVENT_INFO)        /* count */                                           \
+    X(EVENT_RETENTION_REFUSED, "retention.refused", EVENT_WARN)      /* their content is out of reach; count, error */     \
     X(EVENT_LOOP_FAILED, "loop.failed", EVENT_ERROR)                 /* a node loop hit a failure that it cannot handle */ \
     X(EVENT_SETTING_CHANGED, "setting.changed", EVENT_INFO)          /* while it runs; reason = "KEY: OLD -> NEW" */       \
     X(EVENT_SETTING_WAITS, "setting.waits", EVENT_WARN)              /* it would need a restart; reason = KEY */           \

@@ -88,6 +88,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_ARCHIVE_MOVED] = "Moved the content of ended executions to the archive",
     [EVENT_ARCHIVE_FAILED] = "Cannot move the content of ended executions to the archive",
     [EVENT_RETENTION_PURGED] = "Removed ended executions past their retention",
+    [EVENT_RETENTION_REFUSED] = "Kept ended executions past their retention",
     [EVENT_LOOP_FAILED] = "A loop of this node failed",
     [EVENT_SETTING_CHANGED] = "Setting changed",
     [EVENT_SETTING_WAITS] = "Setting changed in its file; it needs a restart",

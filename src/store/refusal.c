@@ -98,6 +98,19 @@ enum weir_status refusal_workspace_locked(const char *name, struct weir_error *e
     return WEIR_STORE_BUSY;
 }
 
+enum weir_status refusal_erasure_without_archive(const char *workspace, const char *id, struct weir_error *error)
+{
+    char word[SHELL_WORD_MAX];
+    error_set(error, WEIR_ILLEGAL_STATE,
+              "workspace \"%s\" is not erased: the content of execution %s is in the archive, which is missing", workspace,
+              id);
+    error_hint(error,
+               "put the file back (`weir doctor` has its path), or make an empty file there if it is lost; then: weir "
+               "workspace delete %s --erase",
+               shell_quote(workspace, word));
+    return WEIR_ILLEGAL_STATE;
+}
+
 /* The command that names a workflow: of a workspace, or with NULL of all workspaces. */
 static void hint_workflow_command(const char *verb, const char *name, const char *workspace, const char *rest,
                                   struct weir_error *error)

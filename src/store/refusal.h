@@ -27,11 +27,16 @@
 #define REFUSAL_RETRY_ARCHIVE_LOST "its params are in the archive, which is missing; `weir doctor` has its path"
 #define REFUSAL_DISMISS_NOT_FAILED "only a FAILED one can be dismissed"
 #define REFUSAL_PURGE_LIVE "only ended executions can be purged"
+#define REFUSAL_PURGE_ARCHIVE_AWAY                                                                                         \
+    "its content is in the archive, which is missing; put the file back (`weir doctor` has its path), or make an empty "   \
+    "file there if it is lost"
 #define REFUSAL_MIGRATE_ENDED "it has ended, and its history keeps its version"
 #define REFUSAL_MIGRATE_HELD "a node holds it; migrate it while it is PENDING or WAITING, or cancel and retry it"
 #define REFUSAL_MIGRATE_TEMPORAL                                                                                           \
     "workflows of Temporal cannot be migrated; their workers decide with which code an execution goes on"
 
+/* WEIR_ILLEGAL_STATE: an execution of the deleted workspace has its content in an archive that is missing. */
+enum weir_status refusal_erasure_without_archive(const char *workspace, const char *id, struct weir_error *error);
 /* WEIR_NOT_PERMITTED: the handle is for reading only. */
 enum weir_status refusal_read_only(const char *url, struct weir_error *error);
 

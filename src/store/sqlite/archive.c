@@ -150,17 +150,27 @@ static enum weir_status forgive_foreign(enum weir_status status, const struct we
     return status;
 }
 
-enum weir_status archive_erase(struct connection *connection, const char *id, struct weir_error *error)
+enum weir_status archive_erase(struct connection *connection, const char *id, bool *ret_is_away, struct weir_error *error)
 {
-    INVARIANT(connection != NULL && id != NULL);
+    INVARIANT(connection != NULL && id != NULL && ret_is_away != NULL);
     struct archive_state state;
     struct weir_error own = {.status = WEIR_OK};
+    int64_t archived = 0;
+    *ret_is_away = false;
     enum weir_status status = archive_read_state(connection, &state, error);
     if (status != WEIR_OK || state.made == 0) {
         return status;
     }
     status = forgive_foreign(begin_archive(connection, false, 0, &own), &own, error);
-    return status != WEIR_OK || connection->archive == NULL ? status : erase_rows(connection->archive, id, error);
+    if (status == WEIR_OK && connection->archive != NULL) {
+        return erase_rows(connection->archive, id, error);
+    }
+    if (status == WEIR_OK && !archive_is_given_up(connection)) {
+        status = connection_read_integer(connection, error, &archived, QUERY_IS_ARCHIVED, "t", id);
+        status = status == WEIR_NOT_FOUND ? WEIR_OK : status;
+    }
+    *ret_is_away = archived != 0;
+    return status;
 }
 
 /* The archive for reading; NULL when it is missing or not that of the store. */

@@ -16,8 +16,10 @@
 
 #include "store/sqlite/archive_file.h"
 
-/* Removes what the archive has of an execution that is purged. Opens the archive for the transaction if it was made. */
-enum weir_status archive_erase(struct connection *connection, const char *id, struct weir_error *error);
+/* Removes what the archive has of an execution before it is purged. Opens the archive for the transaction if it was made.
+ * *ret_is_away: its content is in an archive that is missing or foreign, so it cannot be removed. An empty file in the
+ * place of the archive counts as its content: an operator has given up a lost archive by it. */
+enum weir_status archive_erase(struct connection *connection, const char *id, bool *ret_is_away, struct weir_error *error);
 /* Brings the content of an archived execution back into the store, before an act adds to it. *ret_complete: false when the
  * archive is missing, and nothing is changed; or when the archive has lost it, and then the execution counts as not
  * archived, without its content. Does nothing for others. */

@@ -287,3 +287,12 @@ enum weir_status archive_open(struct connection *connection, bool makes, int64_t
     *ret_archive = archive;
     return WEIR_OK;
 }
+
+bool archive_is_given_up(struct connection *connection)
+{
+    INVARIANT(connection != NULL);
+    char path[ARCHIVE_PATH_MAX];
+    struct stat facts;
+    return archive_path_of(sqlite3_db_filename(connection->database, "main"), path) && stat(path, &facts) == 0 &&
+           S_ISREG(facts.st_mode) && facts.st_size == 0;
+}

@@ -43,6 +43,8 @@ enum weir_status archive_read_state(struct connection *connection, struct archiv
  * WEIR_STORE_NOT_WEIR: it belongs to another store, or is none. The caller closes it with sqlite3_close(). */
 enum weir_status archive_open(struct connection *connection, bool makes, int64_t now_us, sqlite3 **ret_archive,
                               struct weir_error *error);
+/* Whether an empty file is in the place of the archive. An operator makes one for an archive that is lost for good. */
+bool archive_is_given_up(struct connection *connection);
 /* A failure of the archive's own connection, with its path. */
 enum weir_status archive_failure(sqlite3 *archive, const char *doing, struct weir_error *error);
 

@@ -345,16 +345,19 @@ static enum weir_status dismiss_one(struct bulk *bulk, const char *id, struct we
 
 /* --- purge --- */
 
-enum weir_status purge_execution(struct connection *connection, const char *id, bool *ret_purged, struct weir_error *error)
+enum weir_status purge_execution(struct connection *connection, const char *id, enum purge_outcome *ret_outcome,
+                                 struct weir_error *error)
 {
-    INVARIANT(id != NULL && ret_purged != NULL);
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_PURGE_EXECUTION, "t", id);
-    enum weir_status status = WEIR_OK;
+    INVARIANT(id != NULL && ret_outcome != NULL);
+    bool is_away = false;
+    enum weir_status status = archive_erase(connection, id, &is_away, error);
+    *ret_outcome = is_away ? PURGE_ARCHIVE_AWAY : PURGE_NOT_ENDED;
+    sqlite3_stmt *statement =
+        status == WEIR_OK && !is_away ? connection_bind(connection, error, QUERY_PURGE_EXECUTION, "t", id) : NULL;
     if (statement == NULL) {
-        return statement_failure(error);
+        return status != WEIR_OK || is_away ? status : statement_failure(error);
     }
     if (!connection_step(connection, statement, &status, error)) {
-        *ret_purged = false;
         return status;
     }
     const char *key = column_text(statement, 1);
@@ -363,24 +366,24 @@ enum weir_status purge_execution(struct connection *connection, const char *id, 
             connection_run(connection, error, NULL, QUERY_PURGE_KEY, "itt", sqlite3_column_int64(statement, 0), key, id);
     }
     (void)sqlite3_reset(statement);
-    if (status == WEIR_OK) {
-        status = archive_erase(connection, id, error);
-    }
     static const enum sqlite_query rest[] = {
         QUERY_PURGE_PARAMS, QUERY_PURGE_STEPS,   QUERY_PURGE_ATTEMPTS,  QUERY_PURGE_ACTIONS,  QUERY_PURGE_LOGS_OF,
         QUERY_PURGE_EVENTS, QUERY_PURGE_SIGNALS, QUERY_PURGE_DISMISSAL, QUERY_PURGE_CHILDREN, QUERY_PURGE_LABELS};
     for (size_t i = 0; i < sizeof rest / sizeof rest[0] && status == WEIR_OK; i++) {
         status = connection_run(connection, error, NULL, rest[i], "t", id);
     }
-    *ret_purged = status == WEIR_OK;
+    *ret_outcome = PURGE_DONE;
     return status;
 }
 
 static enum weir_status purge_one(struct bulk *bulk, const char *id, struct weir_error *error)
 {
-    bool purged = false;
-    enum weir_status status = purge_execution(bulk->write.connection, id, &purged, error);
-    if (status == WEIR_OK && !purged) {
+    enum purge_outcome outcome = PURGE_DONE;
+    enum weir_status status = purge_execution(bulk->write.connection, id, &outcome, error);
+    if (status == WEIR_OK && outcome == PURGE_ARCHIVE_AWAY) {
+        return refuse_item(bulk, WEIR_ILLEGAL_STATE, id, "archived", REFUSAL_PURGE_ARCHIVE_AWAY);
+    }
+    if (status == WEIR_OK && outcome == PURGE_NOT_ENDED) {
         struct ending item;
         status = read_living(bulk, id, &item, error);
         const char *state = status == WEIR_OK ? item_state_name(item.state) : "gone";

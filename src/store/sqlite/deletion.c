@@ -221,9 +221,12 @@ static enum weir_status run_erasure_step(struct write *write, const char *name, 
         status = read_rows_to_erase(write, name, step, ids, &count, error);
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        bool purged = false;
-        status = purge_execution(write->connection, ids[i].text, &purged, error);
-        step->erased += purged;
+        enum purge_outcome outcome = PURGE_NOT_ENDED;
+        status = purge_execution(write->connection, ids[i].text, &outcome, error);
+        step->erased += status == WEIR_OK && outcome == PURGE_DONE;
+        if (status == WEIR_OK && outcome == PURGE_ARCHIVE_AWAY) {
+            status = refusal_erasure_without_archive(name, ids[i].text, error);
+        }
     }
     return status == WEIR_OK && !step->more ? complete_erasure(write, name, error) : status;
 }

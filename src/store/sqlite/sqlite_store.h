@@ -104,8 +104,14 @@ enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement
                                     const char *what, const char *name, const char *how, struct weir_error *error);
 enum weir_status write_refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal, const char *what,
                                    const char *name, const char *how, struct weir_error *error);
+enum purge_outcome {
+    PURGE_DONE,
+    PURGE_NOT_ENDED,   /* no ended execution has the id */
+    PURGE_ARCHIVE_AWAY /* nothing was changed: its content is in the archive, which is missing */
+};
 /* Deletes an ended execution with all rows that belong to it. */
-enum weir_status purge_execution(struct connection *connection, const char *id, bool *ret_purged, struct weir_error *error);
+enum weir_status purge_execution(struct connection *connection, const char *id, enum purge_outcome *ret_outcome,
+                                 struct weir_error *error);
 
 /* The verbs of store.h, by their names there. */
 enum weir_status sqlite_require_schema(struct store *, struct weir_error *);

@@ -76,6 +76,45 @@ static void the_retention_removes_archived_executions(void **state)
     json_decref(answer);
 }
 
+static void archive_path(const struct bench *bench, char to[300])
+{
+    (void)snprintf(to, 300, "%.*s-archive.db", (int)(strlen(bench->url) - strlen("sqlite:") - strlen(".db")),
+                   bench->url + strlen("sqlite:"));
+}
+
+/* The disk of the archive is away for a while. */
+static void the_retention_reports_what_it_cannot_remove(void **state)
+{
+    struct bench *bench = *state;
+    char ids[2][UUID_TEXT_MAX];
+    char path[300];
+    char kept[310];
+    json_t *answer = NULL;
+    bench->settings.archive_after_us = 3600 * SECOND;
+    bench->settings.retention_us = 2 * 3600 * SECOND;
+    archive_path(bench, path);
+    (void)snprintf(kept, sizeof kept, "%s.kept", path);
+    start_node(bench);
+    for (size_t i = 0; i < 2; i++) {
+        enqueue(bench, "solo", ids[i]);
+        pass(bench, SECOND);
+    }
+    bench->now_us += 3700 * SECOND;
+    pass(bench, 3 * MINUTE);
+    assert_int_equal(rename(path, kept), 0);
+    bench->now_us += 3700 * SECOND;
+    pass(bench, 3 * MINUTE);
+    assert_true(bench->counts[EVENT_RETENTION_REFUSED] >= 1);
+    assert_int_equal(bench->last[EVENT_RETENTION_REFUSED].count, 2);
+    assert_int_equal(bench->counts[EVENT_RETENTION_PURGED], 0);
+    assert_int_equal(store_why(bench->store, ids[0], &answer, NULL), WEIR_OK);
+    json_decref(answer);
+    assert_int_equal(rename(kept, path), 0);
+    pass(bench, 15 * MINUTE);
+    assert_true(bench->counts[EVENT_RETENTION_PURGED] >= 1);
+    assert_int_equal(store_why(bench->store, ids[1], &answer, NULL), WEIR_EXECUTION_NOT_FOUND);
+}
+
 static void nothing_is_archived_by_default(void **state)
 {
     struct bench *bench = *state;
@@ -97,8 +136,7 @@ static void a_failing_archive_stops_no_other_duty(void **state)
     char path[300];
     struct weir_error error = {.status = WEIR_OK};
     bench->settings.archive_after_us = 3600 * SECOND;
-    (void)snprintf(path, sizeof path, "%.*s-archive.db", (int)(strlen(bench->url) - strlen("sqlite:") - strlen(".db")),
-                   bench->url + strlen("sqlite:"));
+    archive_path(bench, path);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs("this is no database, and long enough to be none beyond doubt: 0123456789 0123456789 0123456789\n",
@@ -121,7 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(old_executions_are_archived_where_it_is_set), TEST(what_ran_for_long_is_archived_within_a_day),
         TEST(the_retention_removes_archived_executions),   TEST(nothing_is_archived_by_default),
-        TEST(a_failing_archive_stops_no_other_duty),
+        TEST(the_retention_reports_what_it_cannot_remove), TEST(a_failing_archive_stops_no_other_duty),
     };
 #undef TEST
     return cmocka_run_group_tests_name("archive_duty", tests, NULL, NULL);

@@ -193,6 +193,47 @@ static void an_archive_that_is_put_back_has_kept_its_content(void **state)
     assert_int_equal(result.changed, 1);
 }
 
+/* A success would leave the content in a file that may come back. */
+static void a_purge_without_the_archive_is_refused_until_the_file_is_back_or_given_up(void **state)
+{
+    struct scene *scene = *state;
+    struct bulk_result result = {0};
+    char kept[500];
+    const char *first = ended(scene);
+    const char *second = ended(scene);
+    struct execution_filter filters[] = {{.id = first}, {.id = second}};
+    archive(scene, 2);
+    struct execution_filter present = {.id = ended(scene)};
+    (void)snprintf(kept, sizeof kept, "%s.kept", archive_of(scene));
+    assert_int_equal(rename(archive_of(scene), kept), 0);
+    store_close(scene->store);
+    scene->store = driver_open(&scene->driver, NULL);
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filters[0], "", 1, &result, &scene->error));
+    assert_int_equal(result.changed, 0);
+    assert_int_equal(result.refused, 1);
+    assert_int_equal(result.first_refusal, WEIR_ILLEGAL_STATE);
+    assert_found(result.refusal.message, "its content is in the archive, which is missing");
+    assert_string_equal(scene_status_of(scene, first), "FAILED");
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &present, "", 1, &result, &scene->error));
+    assert_int_equal(result.changed, 1); /* its content is in the store */
+    struct workspace_deletion deletion = {.name = "pro-co", .erases = true};
+    struct deletion_result deleted = {.failed = 0};
+    assert_int_equal(store_delete_workspace(scene->store, &deletion, &deleted, &scene->error), WEIR_ILLEGAL_STATE);
+    assert_found(scene->error.message, "is not erased: the content of execution");
+    assert_found(scene->error.hint, "weir workspace delete pro-co --erase");
+    assert_int_equal(rename(kept, archive_of(scene)), 0);
+    assert_int_equal(driver_archived_steps(&scene->driver), 2);
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filters[0], "", 1, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    assert_int_equal(driver_archived_steps(&scene->driver), 1);
+    assert_int_equal(unlink(archive_of(scene)), 0);
+    FILE *file = fopen(archive_of(scene), "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    scene_ok(scene, store_bulk(scene->store, BULK_PURGE, &filters[1], "", 1, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+}
+
 /* A crash while the file was made. */
 static void an_empty_file_becomes_the_archive(void **state)
 {
@@ -382,6 +423,7 @@ int main(void)
         SCENE_TEST(the_archive_of_another_store_is_refused),
         SCENE_TEST(a_removed_archive_is_reported_and_made_again),
         SCENE_TEST(an_archive_that_is_put_back_has_kept_its_content),
+        SCENE_TEST(a_purge_without_the_archive_is_refused_until_the_file_is_back_or_given_up),
         SCENE_TEST(an_empty_file_becomes_the_archive),
         SCENE_TEST(other_files_of_that_name_are_refused),
         SCENE_TEST(the_archive_may_be_a_symbolic_link),
