@@ -1,9 +1,9 @@
 -- The reasons (pending_reason in queue/item.h) that hold back all runnable items of a lane, the first that applies.
 --   alive, fits, reachable  a live node serves the group; one with an engine of the kind of the lane; and reaches it
---   unserved          no live node of the group has the handlers of the definition; NULL = it needs none, or it is not known
---   scheduled         a node has the scheduler's role, and its lease is not over
---   full_up           the workspace uses all its slots
---   has_room          a node that could run it reported free capacity; NULL = it is not known
+--   unserved          no live node of the group has the handlers of the definition; NULL = it needs none, or it is not known.
+--   scheduled         a node has the scheduler's role, and its lease is not over.
+--   full_up           the workspace uses all its slots.
+--   has_room          a node that could run it reported free capacity; NULL = it is not known.
 -- The view `executions` calls it with the rights of its reader: it has no operators, and every role may execute it.
 -- Callers: the view executions, status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.lane_reason(workspace_paused boolean, queue_paused boolean, alive boolean, fits boolean,

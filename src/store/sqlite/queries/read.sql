@@ -154,8 +154,8 @@ LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_im
 LEFT JOIN engine_targets t ON t.id = q.target_id
 WHERE q.id = ?1;
 
--- The live nodes of a group that could run an item: how many, what they can hold at once and what they run by their last heartbeat, and
--- whether one of them has free capacity. ?1 group, ?2 store time, ?3 lane, ?4 definition
+-- The live nodes of a group that could run an item, by their last heartbeat: how many, what they can hold at once and what they run. At
+-- last whether one of them has free capacity. ?1 group, ?2 store time, ?3 lane, ?4 definition
 -- name: room_of_group
 SELECT count(*), coalesce(sum(n.capacity), 0), coalesce(sum(n.running), 0), coalesce(max(n.capacity > n.running), 0)
 FROM nodes n LEFT JOIN workflow_definitions d ON d.id = ?4
