@@ -57,9 +57,9 @@ struct listener {
     struct idle_pools idle; /* without TLS; then there is one daemon */
 };
 
-/* So long an enqueue waits for a key that the open transaction of another program holds. The threads serve all workspaces.
- */
-#define ENQUEUE_WAIT_US (250 * MICROSECONDS_PER_MS)
+/* So long an enqueue waits for a key, and an act for an execution, that the open transaction of another program holds. The
+ * threads serve all workspaces. */
+#define LOCK_WAIT_US (250 * MICROSECONDS_PER_MS)
 
 struct http_server {
     struct store *store;
@@ -295,7 +295,8 @@ static void *run_answering_thread(void *context)
 {
     struct thread_start start = *(struct thread_start *)context;
     store_set_progress(start.store, may_go_on, start.server);
-    store_limit_enqueue_wait(start.store, ENQUEUE_WAIT_US);
+    store_limit_enqueue_wait(start.store, LOCK_WAIT_US);
+    store_limit_lock_wait(start.store, LOCK_WAIT_US);
     struct exchange *taken[ROUTE_SET_MAX];
     size_t count;
     free(context);

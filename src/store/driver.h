@@ -167,6 +167,7 @@ struct store {
     void *progress_context;
     char url[512];
     int64_t enqueue_wait_us;   /* store_limit_enqueue_wait(); 0 = none */
+    int64_t lock_wait_us;      /* store_limit_lock_wait(); 0 = none */
     bool all_or_none;          /* of the call of enqueue() that is under way: a refused request undoes the set */
     char actor[ACTOR_MAX + 1]; /* store_act_as(); "" = a node: its calls are no acts */
     char reason[REASON_MAX + 1];

@@ -162,6 +162,12 @@ void store_limit_enqueue_wait(struct store *store, int64_t most_us)
     store->enqueue_wait_us = most_us;
 }
 
+void store_limit_lock_wait(struct store *store, int64_t most_us)
+{
+    INVARIANT(store != NULL && most_us >= MICROSECONDS_PER_MS);
+    store->lock_wait_us = most_us;
+}
+
 enum weir_status store_report_progress(const struct store *store, int64_t done, int64_t total, struct weir_error *error)
 {
     INVARIANT(total >= 0);

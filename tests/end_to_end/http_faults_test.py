@@ -295,6 +295,39 @@ def a_key_that_a_program_holds_refuses_no_other_workspace(weir):
         server.close()
 
 
+def an_execution_that_a_program_holds_blocks_no_other_request(weir):
+    """Both threads wait for its row a short time. Each act is then refused, and can be repeated."""
+    server = PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = server.url()
+        weir.make_store()
+        listener = Listener(weir).ready()
+        answer = listener.ask(PATH, 'POST', body={'workflow': 'hello', 'run_at': '2100-01-01T00:00:00Z'})
+        id = answer.json()['id']
+        program = Session('postgres', port=server.port)
+        program.good('BEGIN')
+        program.good(f"SELECT 1 FROM weir.workflow_execution_queue WHERE id = '{id}' FOR UPDATE")
+        with contextlib.ExitStack() as stack:
+            def send(act):
+                connection = stack.enter_context(listener.connect())
+                connection.sendall(f'POST /v1/executions/{id}/{act} HTTP/1.1\r\nHost: localhost\r\n\r\n'.encode())
+                return connection
+
+            waiting = [send(act) for act in ('cancel', 'release', 'cancel', 'wake')]
+            assert listener.ask(f'/v1/executions/{id}').json()['status'] == 'PENDING'
+            for connection in waiting:
+                answer = read_answer(connection)
+                problem(answer, 503, 'store_busy')
+                assert answer.head['retry-after'] == '1', answer
+        program.good('ROLLBACK')
+        program.close()
+        answer = listener.ask(f'/v1/executions/{id}/cancel', 'POST')
+        assert answer.status == 202, answer
+        listener.stop()
+    finally:
+        server.close()
+
+
 def _head_of(workspace, body):
     return (f'POST /v1/workspaces/{workspace}/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
             f'Content-Length: {len(body)}\r\n\r\n').encode() + body

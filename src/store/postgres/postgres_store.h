@@ -78,6 +78,7 @@ static inline struct postgres_store *postgres_of(struct store *store)
 /* The handle's link, with the clock of a new call started. */
 static inline struct link *link_of(struct store *store)
 {
+    postgres_of(store)->link.lock_wait_us = store->lock_wait_us;
     link_start(&postgres_of(store)->link);
     return &postgres_of(store)->link;
 }

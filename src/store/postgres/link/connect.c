@@ -70,13 +70,15 @@ static void add_keyword(struct keywords *keywords, const char *name, const char 
 static void write_startup(const struct link *link, char *to)
 {
     long long deadline_ms = (long long)(link->deadline_us / MICROSECONDS_PER_MS);
+    long long lock_ms =
+        link->lock_wait_us > 0 ? (long long)(link->lock_wait_us / MICROSECONDS_PER_MS) : deadline_ms * 7 / 10;
     const char *own = address_option(link->address, "options");
     (void)snprintf(to, STARTUP_MAX,
                    "%s%s-c statement_timeout=%lld -c lock_timeout=%lld -c idle_in_transaction_session_timeout=%lld"
                    " -c search_path=pg_catalog -c default_transaction_isolation=read\\ committed"
                    " -c default_transaction_read_only=off -c standard_conforming_strings=on -c client_min_messages=warning"
                    " -c jit=off -c timezone=UTC",
-                   own == NULL ? "" : own, own == NULL ? "" : " ", deadline_ms * 9 / 10 + 1, deadline_ms * 7 / 10 + 1,
+                   own == NULL ? "" : own, own == NULL ? "" : " ", deadline_ms * 9 / 10 + 1, lock_ms + 1,
                    deadline_ms * 2 + 1);
 }
 

@@ -78,6 +78,7 @@ struct link {
     PGconn *connection; /* NULL = not connected */
     const char *application_name;
     int64_t deadline_us;      /* of every call */
+    int64_t lock_wait_us;     /* of each statement for a lock, from the next connection on; 0 = a part of the deadline */
     int64_t deadline_boot_us; /* of the call that runs now */
     unsigned drops; /* the number of dropped connections; facts about a connection are stored with it, and end with it */
     bool in_transaction;

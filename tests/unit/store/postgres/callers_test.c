@@ -167,6 +167,34 @@ static void a_large_set_that_waits_in_vain_is_refused_alone(void **state)
     assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.executions"), "41");
 }
 
+/* Without the limit this act would wait for most of an hour. */
+static void an_act_waits_a_short_time_for_an_item_that_a_program_holds(void **state)
+{
+    struct scene *scene = *state;
+    char url[256];
+    struct store *store = NULL;
+    struct bulk_result result = {0};
+    char id[UUID_TEXT_MAX];
+    text_copy(id, sizeof id, enqueue_for(scene, "acme", NULL));
+    struct execution_filter filter = {.id = id};
+    postgres_server_url(&server, "postgres", url, sizeof url);
+    struct store_options options = {.url = url, .deadline_us = 3600 * MICROSECONDS_PER_SECOND};
+    struct store *first = NULL;
+    ok(store_open(&options, &first, &scene->error));
+    ok(store_open_again(first, &store, &scene->error));
+    store_limit_lock_wait(store, MICROSECONDS_PER_SECOND / 10);
+    (void)run(scene->a, "BEGIN; SELECT 1 FROM weir.workflow_execution_queue WHERE id = '%s' FOR UPDATE", id);
+    static const enum bulk_act acts[] = {BULK_CANCEL, BULK_RELEASE, BULK_WAKE};
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++) {
+        assert_int_equal(store_bulk(store, acts[i], &filter, "", 1, &result, &scene->error), WEIR_STORE_BUSY);
+    }
+    (void)run(scene->a, "ROLLBACK");
+    ok(store_bulk(store, BULK_CANCEL, &filter, "", 1, &result, &scene->error));
+    assert_int_equal(result.changed, 1);
+    store_close(store);
+    store_close(first);
+}
+
 static void an_id_of_a_time_to_come_is_refused_in_sql(void **state)
 {
     struct scene *scene = *state;
@@ -740,6 +768,7 @@ int main(void)
         SCENE_TEST(a_released_item_gets_a_slot_that_its_transaction_does_not_see),
         SCENE_TEST(a_large_set_counts_no_places_that_its_transaction_does_not_see),
         SCENE_TEST(a_large_set_that_waits_in_vain_is_refused_alone),
+        SCENE_TEST(an_act_waits_a_short_time_for_an_item_that_a_program_holds),
         SCENE_TEST(an_id_of_a_time_to_come_is_refused_in_sql),
         SCENE_TEST(one_request_takes_the_short_way_and_answers_as_the_long_one),
         SCENE_TEST(held_items_hide_no_runnable_items),
