@@ -1,4 +1,4 @@
-/* Replaces malloc, calloc, realloc and strdup by functions that fail for chosen calls.
+/* Replaces malloc, calloc, realloc, strdup and pool_allocate by functions that fail for chosen calls.
  *
  * The linker redirects the calls of the program (--wrap); libraries keep their allocator. While `armed` is set, each
  * allocation counts, and those from `first` to `last`, and those of at least `least_bytes`, return NULL. free() is not
@@ -15,6 +15,8 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 char *__wrap_strdup(const char *text);
+void *__real_pool_allocate(size_t bytes);
+void *__wrap_pool_allocate(size_t bytes);
 
 struct failing_memory failing_memory = {.last = -1};
 
@@ -48,6 +50,11 @@ char *__wrap_strdup(const char *text)
     size_t size = strlen(text) + 1;
     char *copy = must_fail(size) ? NULL : __real_malloc(size);
     return copy == NULL ? NULL : memcpy(copy, text, size);
+}
+
+void *__wrap_pool_allocate(size_t bytes)
+{
+    return must_fail(bytes) ? NULL : __real_pool_allocate(bytes);
 }
 
 void failing_memory_aim(int first, int count)
