@@ -196,19 +196,6 @@ static void the_canonical_text_does_not_know_the_spelling(void **state)
     expect_canonical(canonical, canonical);
 }
 
-/* JSON of programs is read without places first. A fault has its place, and a number keeps its spelling, all the same. */
-static void json_of_programs_keeps_its_numbers_and_the_places_of_faults(void **state)
-{
-    (void)state;
-    struct definition *definition = read_fine("{\"name\":\"a\",\"steps\":{\"s\":{\"exec\":[\"echo\",2.50,10]}}}");
-    assert_string_equal(definition->steps[0].exec.argv[1]->source, "2.50");
-    assert_string_equal(definition->steps[0].exec.argv[2]->source, "10");
-    definition_close(definition);
-    static const char wrong[] = "{\"name\":\"a\",\n \"steps\":{\"s\":{\"exec\":5}}}";
-    assert_int_equal(definition_read(wrong, strlen(wrong), "f.json", &definition, &fault), WEIR_INVALID_DEFINITION);
-    assert_int_equal(strncmp(fault.message, "f.json:2:", 9), 0);
-}
-
 static void the_canonical_text_keeps_everything(void **state)
 {
     (void)state;
@@ -783,7 +770,6 @@ int main(void)
         cmocka_unit_test(a_full_definition_is_read),
         cmocka_unit_test(defaults_are_filled_in),
         cmocka_unit_test(the_canonical_text_does_not_know_the_spelling),
-        cmocka_unit_test(json_of_programs_keeps_its_numbers_and_the_places_of_faults),
         cmocka_unit_test(the_canonical_text_keeps_everything),
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest_one),
         cmocka_unit_test(an_approval_keeps_its_canonical_text),

@@ -2,6 +2,7 @@
 #include "definition/definition.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "definition_fixture.h"
 #include "support/test.h"
@@ -193,6 +194,19 @@ static void wrong_labels_are_refused(void **state)
 }
 
 /* A name that only begins like that of a variable which programs run is allowed. */
+/* JSON of programs is read without places first. A fault has its place, and a number keeps its spelling, all the same. */
+static void json_of_programs_keeps_its_numbers_and_the_places_of_faults(void **state)
+{
+    (void)state;
+    struct definition *definition = read_fine("{\"name\":\"a\",\"steps\":{\"s\":{\"exec\":[\"echo\",2.50,10]}}}");
+    assert_string_equal(definition->steps[0].exec.argv[1]->source, "2.50");
+    assert_string_equal(definition->steps[0].exec.argv[2]->source, "10");
+    definition_close(definition);
+    static const char wrong[] = "{\"name\":\"a\",\n \"steps\":{\"s\":{\"exec\":5}}}";
+    assert_int_equal(definition_read(wrong, strlen(wrong), "f.json", &definition, &fault), WEIR_INVALID_DEFINITION);
+    assert_int_equal(strncmp(fault.message, "f.json:2:", 9), 0);
+}
+
 static void limits_and_names_include_their_last_value(void **state)
 {
     static char text[STEP_ARGUMENTS_MAX * 4 + 100];
@@ -309,6 +323,7 @@ int main(void)
         cmocka_unit_test(faults_of_sections_are_named),
         cmocka_unit_test(an_id_is_short_enough_for_its_undo),
         cmocka_unit_test(all_sections_share_the_limit_of_steps),
+        cmocka_unit_test(json_of_programs_keeps_its_numbers_and_the_places_of_faults),
         cmocka_unit_test(limits_and_names_include_their_last_value),
         cmocka_unit_test(labels_keep_their_order),
         cmocka_unit_test(wrong_labels_are_refused),
