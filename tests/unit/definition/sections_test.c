@@ -193,7 +193,6 @@ static void wrong_labels_are_refused(void **state)
     expect_refusal(&(struct wrong){text, "f.yaml:2:16: the label \"tier\" must have 1 to 255 bytes", NULL});
 }
 
-/* A name that only begins like that of a variable which programs run is allowed. */
 /* JSON of programs is read without places first. A fault has its place, and a number keeps its spelling, all the same. */
 static void json_of_programs_keeps_its_numbers_and_the_places_of_faults(void **state)
 {
@@ -207,6 +206,7 @@ static void json_of_programs_keeps_its_numbers_and_the_places_of_faults(void **s
     assert_int_equal(strncmp(fault.message, "f.json:2:", 9), 0);
 }
 
+/* A name that only begins like that of a variable which programs run is allowed. */
 static void limits_and_names_include_their_last_value(void **state)
 {
     static char text[STEP_ARGUMENTS_MAX * 4 + 100];
