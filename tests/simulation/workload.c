@@ -387,7 +387,7 @@ void workload_step(struct simulation *simulation)
     } else if (simulation->profile.has_states) {
         states_signal_early(simulation);
     }
-    if (simulation->profile.has_states && drawn(simulation, 800)) {
+    if (simulation->profile.has_states && drawn(simulation, 700)) {
         asks_act(simulation);
     }
 }
