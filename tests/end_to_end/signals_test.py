@@ -19,8 +19,8 @@ from waiting import SHORT, wait_for
 POSTGRES = '--postgres' in sys.argv
 SERVER = None
 MANY = 200
-# A node registers with some commits. The end of the first step, the start and the end of the second one are some records. Of a
-# parked execution the signal ends the first step, so only one that keeps its slot surely has a second report of an end.
+# A node registers with some commits. The end of the first step, the start and the end of the second one are some records.
+# The signal itself ends the first step of a parked execution, so only one with a slot surely has two reports of ends.
 KILL_POINTS = {'before_step_report': (1, 2), 'before_record': (1, 2, 3), 'after_record': (1, 2), 'before_commit': (3, 5, 7),
                'after_commit': (3, 5)}
 
