@@ -46,7 +46,7 @@ struct in_flight {
     bool started;           /* the engine has it */
     bool dispatched;        /* and that is on record */
     bool taken_over;        /* an earlier claim of it was lost or given back */
-    bool ends_in_batch;     /* of the recorder: its end is in the present set */
+    bool ends_in_batch;     /* of the recorder: its end or its park is in the present set */
     int blocked_reports;    /* of the recorder: reports that the store left out, and those behind them */
     bool is_blocked_again;  /* of the recorder: one of them was left out in the present round */
     int64_t started_boot_us;

@@ -145,7 +145,8 @@ void record_events_emit(struct node *node, const struct report *report, const st
     }
     bool ends = record->kind == RECORD_COMPLETED || record->kind == RECORD_FAILED || record->kind == RECORD_CANCELLED ||
                 record->is_cancelled;
-    if (facts->known && (record->kind == RECORD_DISPATCHED || (ends && !facts->dispatched))) {
+    bool has_start = (ends || record->kind == RECORD_PARKED) && !facts->dispatched;
+    if (facts->known && (record->kind == RECORD_DISPATCHED || has_start)) {
         emit_start(node, &event, facts, now_us, !ends);
     }
     emit_step(node, report, &event, facts, now_us);

@@ -51,6 +51,9 @@ static const struct retry_policy start_retry = {
 /* Answers to starts outside the node come one by one, as fast as the service answers. A transaction for each would take the
  * processor from a service on the same machine. */
 #define OUTSIDE_WAITS_US (MICROSECONDS_PER_SECOND / 20)
+
+/* The end of a sleep is recorded this long after it, unless another report takes it along. The next step has begun. */
+#define STEP_WAITS_US START_WAITS_US
 enum { REPORTS_WAIT_MOST = RECORD_BATCH_MOST / 4 };
 
 /* --- opening and closing --- */
@@ -123,9 +126,7 @@ void recorder_report(void *context, struct report *report)
     struct report_queue *queue = &node->recorder.reports;
     note_arrival(node, report);
     report->next = NULL;
-    /* A start inside the node, and the park of an execution, which is conditional on its start, keep their order. */
-    bool waits = (report->kind == REPORT_STARTED && engine_has(node->engine, ENGINE_DIES_WITH_NODE)) ||
-                 report->kind == REPORT_PARKED;
+    bool waits = report->kind == REPORT_STARTED && engine_has(node->engine, ENGINE_DIES_WITH_NODE);
     bool patient = report->may_wait;
     report->may_wait = waits || patient;
     pthread_mutex_lock(&queue->lock);
@@ -170,7 +171,8 @@ static int64_t next_set(const struct report_queue *reports, int64_t now_us)
         return TIME_NEVER;
     }
     bool goes_on = reports->urgent > 0 || reports->count >= REPORTS_WAIT_MOST;
-    return goes_on ? now_us : reports->first->reported_us + OUTSIDE_WAITS_US;
+    int64_t waits_us = reports->first->kind == REPORT_STARTED ? OUTSIDE_WAITS_US : STEP_WAITS_US;
+    return goes_on ? now_us : reports->first->reported_us + waits_us;
 }
 
 /* Fills the set with the new reports that are due; TIME_NEVER = with all. */
@@ -258,12 +260,12 @@ void recorder_close(struct node *node)
 
 /* --- step 2: from reports to records --- */
 
-/* The end of an execution implies its start: an execution that ends in this set gets no record of its start. */
+/* The end and the park of an execution imply its start: one that ends or parks in this set gets no record of its start. */
 static void mark_ends(struct node *node)
 {
     for (size_t i = 0; i < node->recorder.batch_count; i++) {
         const struct report *report = node->recorder.batch[i];
-        if (report->kind == REPORT_ENDED) {
+        if (report->kind == REPORT_ENDED || report->kind == REPORT_PARKED) {
             struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
             if (entry != NULL) {
                 entry->ends_in_batch = true;
@@ -343,10 +345,13 @@ static void plan_starts(const struct node *node, const struct in_flight *entry, 
     if (report->has_step) {
         int64_t ran_us = report->step.ran_us;
         record->step_began_ago_us = ran_us < 0 ? -1 : time_add(ran_us, now_us - report->reported_us);
+        bool is_patient = report->kind == REPORT_STEP && report->may_wait;
+        record->step_reported_ago_us = is_patient || report->step.state == STEP_WAITING ? now_us - report->reported_us : 0;
     }
 }
 
-static void plan_park(const struct node *node, const struct report *report, struct record *record)
+static void plan_park(const struct node *node, const struct in_flight *entry, const struct report *report,
+                      struct record *record)
 {
     int64_t since_us = node_now(node) - report->reported_us;
     int64_t delay_us = report->delay_us == TIME_NEVER ? TIME_NEVER : report->delay_us - since_us;
@@ -354,6 +359,7 @@ static void plan_park(const struct node *node, const struct report *report, stru
     record->delay_us = delay_us > 0 ? delay_us : 0;
     record->waiting_for = report->waiting_for;
     record->signals_seen = report->signals_seen;
+    record->dispatched_first = entry == NULL || !entry->dispatched;
 }
 
 static bool plan_record(struct node *node, const struct report *report, struct record *record)
@@ -390,7 +396,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
         record->kind = RECORD_GIVEN_BACK;
         return true;
     case REPORT_PARKED:
-        plan_park(node, report, record);
+        plan_park(node, entry, report, record);
         return true;
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:

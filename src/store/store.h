@@ -396,15 +396,16 @@ struct record {
     enum record_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
-    bool dispatched_first;      /* an end that was reported before DISPATCHED was on record: count it as dispatched */
+    bool dispatched_first;      /* an end or PARKED before DISPATCHED is on record: it counts as dispatched */
     bool taken_over;            /* it had an earlier claim (claimed_item.interruptions > 0), or that is not known */
     int64_t delay_us;           /* RETRY, DEFERRED, PARKED; of PARKED TIME_NEVER = until a signal comes */
     enum wait_kind waiting_for; /* PARKED */
     int64_t signals_seen;       /* PARKED: the number of the last signal that its engine has got. A later one wakes it */
     /* Durations before the record. The store takes them off its own time, and never goes back beyond the claim. */
-    int64_t started_ago_us;         /* DISPATCHED, and an end with dispatched_first: since the engine reported the start */
+    int64_t started_ago_us;         /* DISPATCHED, and with dispatched_first: since the engine reported the start */
     int64_t step_began_ago_us;      /* since the attempt of `step` began; -1 = it began with the execution */
-    const struct step_record *step; /* STEP; the ends may carry the last one; else NULL */
+    int64_t step_reported_ago_us;   /* since `step` ended, or began to wait. Not of an end */
+    const struct step_record *step; /* STEP; the ends and PARKED may carry the last one; else NULL */
     const char *error_code;         /* or NULL */
     const char *error;              /* or NULL */
     const char *actor;              /* of an end, alone in its set: the reporter, for its event; NULL = the engine */

@@ -192,6 +192,7 @@ void execution_free(struct execution *execution)
     json_decref(execution->input);
     json_decref(execution->about);
     execution_drop_signals(execution);
+    report_free(execution->wait_report);
     free(execution->error);
     pool_free(execution, execution->bytes);
 }
@@ -434,11 +435,13 @@ static void stop_steps(struct execution *execution)
     }
 }
 
-/* Whether the step waits on record and may do so without a slot. A step that waits for something of its node keeps it: the
- * delays of such waits grow in the node. One that was cut short by the loss of a lease is still RUNNING on record. */
+/* Whether the step waits, on record or by the report that the park takes along, and may do so without a slot. A step that
+ * waits for something of its node keeps it: the delays of such waits grow in the node. One that was cut short by the loss
+ * of a lease is still RUNNING on record. */
 static bool may_wait_without_slot(const struct step_run *run)
 {
-    return run->phase == PHASE_SLEEPING && run->on_record && run->state == STEP_WAITING && run->shortages == 0 &&
+    bool is_on_record = run->phase == PHASE_SLEEPING && run->on_record;
+    return (is_on_record || step_run_begins_to_wait(run)) && run->state == STEP_WAITING && run->shortages == 0 &&
            !step_run_step(run)->hold_slot;
 }
 
@@ -478,14 +481,15 @@ static enum wait_kind wait_kind_of(const struct execution *execution, const stru
     bool is_callback = false;
     for (size_t i = 0; i < execution->step_count; i++) {
         const struct step_run *run = &execution->steps[i];
-        is_callback = is_callback || (run->phase == PHASE_SLEEPING && run->awaits_callback);
-        if (run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node) {
+        bool waits = run->phase == PHASE_SLEEPING || step_run_begins_to_wait(run);
+        is_callback = is_callback || (waits && run->awaits_callback);
+        if (waits && step_run_step(run)->kind == STEP_SIGNAL && !run->awaits_node) {
             is_signal = true;
             if (step_run_step(run)->signal.approval != NULL) {
                 return WAIT_APPROVAL;
             }
         }
-        bool is_start = run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_START && !run->awaits_node;
+        bool is_start = waits && step_run_step(run)->kind == STEP_START && !run->awaits_node;
         waits_for_child = waits_for_child || is_start;
     }
     if (first->machine != NULL) {
@@ -520,6 +524,9 @@ static void park_if_all_waits(struct execution *execution)
     execution->waiting_for = wait_kind_of(execution, first);
     execution->ending = ENDING_GIVEN_BACK;
     stop_steps(execution);
+    if (execution->wait_report != NULL) {
+        step_run_discontinue(&execution->steps[execution->wait_report->step_index]);
+    }
 }
 
 void execution_settle(struct execution *execution)
@@ -542,6 +549,9 @@ void execution_settle(struct execution *execution)
     execution->is_settling = false;
     if (execution->ending == ENDING_NONE && execution->in_flight > 0) {
         park_if_all_waits(execution);
+    }
+    if (execution->ending != ENDING_ABANDONED && !(execution->is_parked && execution->in_flight == 0)) {
+        execution_send_wait(execution);
     }
     if (execution->in_flight > 0) {
         return;

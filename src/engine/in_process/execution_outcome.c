@@ -59,7 +59,14 @@ void execution_report_end(struct execution *execution)
     INVARIANT(execution->in_flight == 0 && execution->ending != ENDING_ABANDONED);
     bool is_given_back = execution->ending == ENDING_GIVEN_BACK && !execution_is_complete(execution);
     enum report_kind kind = !is_given_back ? REPORT_ENDED : execution->is_parked ? REPORT_PARKED : REPORT_GIVEN_BACK;
-    struct report *report = runner_report_new(execution->runner, kind, execution->id, execution->fence);
+    struct report *report = kind == REPORT_PARKED ? execution->wait_report : NULL;
+    if (report != NULL) { /* one record has the beginning of the wait and the park */
+        execution->wait_report = NULL;
+        report->kind = REPORT_PARKED;
+        report->step_index = -1;
+    } else {
+        report = runner_report_new(execution->runner, kind, execution->id, execution->fence);
+    }
     execution_fill_end(execution, report);
     if (report != NULL && kind == REPORT_PARKED) {
         report->delay_us = execution->parked_until_us == TIME_NEVER

@@ -170,6 +170,7 @@ struct execution {
     bool is_parked;        /* given back to wait without a slot: GIVEN_BACK in all, but for the report */
     enum wait_kind waiting_for;
     int64_t parked_until_us;     /* boot clock; TIME_NEVER = without a time */
+    struct report *wait_report;  /* of the step that begins to wait in this turn: execution_settle() sends it */
     struct kept_signal *signals; /* those that no step has consumed, in the order of their numbers */
     int64_t signals_seen;        /* the number of the last one */
     const char *given_back_for;  /* code of the report GIVEN_BACK; NULL = the node stops */

@@ -212,7 +212,15 @@ void step_run_report_final(struct step_run *run, enum step_state state, const st
     }
     step_run_set_phase(run, PHASE_RECORDING_END);
     FAILPOINT("before_step_report");
+    bool goes_on = report != NULL && outcome != NULL && outcome->is_certain && !is_last && execution->ending == ENDING_NONE;
+    if (goes_on) {
+        report->may_wait = true; /* the next report of the execution takes it along */
+    }
     send_step_report(run, report);
+    if (goes_on) {
+        run->on_record = false;
+        step_run_set_phase(run, PHASE_DONE);
+    }
 }
 
 void step_run_discontinue(struct step_run *run)
@@ -235,7 +243,8 @@ void step_run_report_start(struct step_run *run)
     send_step_report(run, make_step_report(run, REPORT_STEP, STEP_RUNNING));
 }
 
-static void report_wait(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome, char *plan)
+static struct report *make_wait_report(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome,
+                                       char *plan)
 {
     INVARIANT(run->phase != PHASE_DONE);
     run->awaits_node = outcome != NULL && step_code_is_of_node(outcome->code);
@@ -261,18 +270,40 @@ static void report_wait(struct step_run *run, int64_t delay_us, const struct ste
     if (run->machine != NULL) {
         FAILPOINT("before_step_report");
     }
-    send_step_report(run, report);
+    return report;
 }
 
 void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome)
 {
-    report_wait(run, delay_us, outcome, NULL);
+    send_step_report(run, make_wait_report(run, delay_us, outcome, NULL));
+}
+
+void step_run_report_pause(struct step_run *run, int64_t delay_us)
+{
+    execution_send_wait(run->execution); /* of a step that began to wait before this one */
+    run->execution->wait_report = make_wait_report(run, delay_us, NULL, NULL);
+}
+
+bool step_run_begins_to_wait(const struct step_run *run)
+{
+    INVARIANT(run != NULL);
+    const struct report *report = run->execution->wait_report;
+    return report != NULL && report->step_index == (int)step_run_index(run);
+}
+
+void execution_send_wait(struct execution *execution)
+{
+    struct report *report = execution->wait_report;
+    execution->wait_report = NULL;
+    if (report != NULL) {
+        send_step_report(&execution->steps[report->step_index], report);
+    }
 }
 
 void step_run_report_children(struct step_run *run, int64_t delay_us, char *plan)
 {
     INVARIANT(plan != NULL);
-    report_wait(run, delay_us, NULL, plan);
+    send_step_report(run, make_wait_report(run, delay_us, NULL, plan));
 }
 
 /* --- ends of attempts --- */

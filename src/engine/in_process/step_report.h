@@ -19,8 +19,9 @@ struct call_states;
 /* How one attempt ended. Strings are borrowed, except `output`, which the callee takes over. */
 struct step_outcome {
     bool is_done;
-    bool is_final;  /* never retried, in spite of the policy */
-    bool has_delay; /* the next attempt comes after delay_us, in place of the policy's delay */
+    bool is_final;   /* never retried, in spite of the policy */
+    bool is_certain; /* COMPLETED: any node would end it alike, so what follows does not wait for its record */
+    bool has_delay;  /* the next attempt comes after delay_us, in place of the policy's delay */
     int64_t delay_us;
     const char *code;
     const char *error;
@@ -38,8 +39,16 @@ int64_t execution_sleeps_us(const struct execution *execution);
 void step_run_report_start(struct step_run *run);
 /* The step sleeps, or waits for its next attempt. `outcome`: of the attempt that failed, or NULL. */
 void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome);
+/* The step begins to sleep or to wait for a signal. execution_settle() must follow in this turn of the loop: it sends the
+ * report with the park, or alone. */
+void step_run_report_pause(struct step_run *run, int64_t delay_us);
 /* The step waits for children that its plan names: JSON text, whose owner is the report. */
 void step_run_report_children(struct step_run *run, int64_t delay_us, char *plan);
+
+/* Whether the report that the step waits is still to be sent. */
+bool step_run_begins_to_wait(const struct step_run *run);
+/* Sends the report of the step that began to wait, if there is one. */
+void execution_send_wait(struct execution *execution);
 
 /* --- ends --- */
 

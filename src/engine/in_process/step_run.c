@@ -85,7 +85,7 @@ static void begin_work(struct step_run *run)
         int64_t delay_us = run->inputs->delay_us;
         run->shortages = 0;
         step_run_drop_inputs(run);
-        step_run_report_waiting(run, delay_us, NULL);
+        step_run_report_pause(run, delay_us);
         break;
     }
     case STEP_HANDLER:
@@ -99,7 +99,7 @@ static void begin_work(struct step_run *run)
         run->shortages = 0;
         step_run_drop_inputs(run);
         if (!step_signal_consume(run)) {
-            step_run_report_waiting(run, step_signal_timeout(run), NULL);
+            step_run_report_pause(run, step_signal_timeout(run));
         }
         break;
     case STEP_START:

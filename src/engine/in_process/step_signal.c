@@ -225,7 +225,7 @@ bool step_wake_take(struct step_run *run)
 void step_sleep_end(struct step_run *run)
 {
     static const char woken[] = "{\"woken\":true}";
-    struct step_outcome outcome = {.output = run->is_woken ? strdup(woken) : NULL};
+    struct step_outcome outcome = {.is_certain = !run->is_woken, .output = run->is_woken ? strdup(woken) : NULL};
     INVARIANT(run->phase == PHASE_SLEEPING && step_run_step(run)->kind == STEP_SLEEP);
     if (outcome.output != NULL) {
         outcome.output_length = sizeof woken - 1;

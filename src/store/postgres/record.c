@@ -87,6 +87,14 @@ static bool is_carrier_kind(enum record_kind kind)
     return kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
 }
 
+/* A park is legal in any state of a held item if it comes with the start: then it carries the records before it, too. */
+static bool is_carrier(const struct entry *first, const struct entry *last)
+{
+    const struct record *record = last->record;
+    return is_carrier_kind(record->kind) ||
+           (record->kind == RECORD_PARKED && (record->dispatched_first || first->record->kind == RECORD_DISPATCHED));
+}
+
 static bool has_step(const struct entry *entry, const char *step)
 {
     return entry->record->step != NULL && strcmp(entry->record->step->step, step) == 0;
@@ -127,7 +135,7 @@ static void choose_carriers(struct entry *first, struct entry *end)
             }
         }
     }
-    for (struct entry *entry = first; entry < last && is_carrier_kind(last->record->kind); entry++) {
+    for (struct entry *entry = first; entry < last && is_carrier(first, last); entry++) {
         entry->carrier = last;
         last->start = last->start == NULL && entry->record->kind == RECORD_DISPATCHED ? entry->record : last->start;
     }
@@ -214,6 +222,8 @@ struct arrays {
     int *action_records; /* the actions of states that the records end */
     const char **actions;
     size_t action_count;
+    int64_t *park_starts; /* of each record */
+    int64_t *ended_ago;   /* of each step */
     bool *taken_over;
     int *attempt_records;
     const char **attempt_steps;
@@ -233,6 +243,8 @@ struct arrays {
     bool any_step_code;
     bool any_step_error;
     bool any_step_signal;
+    bool any_park_start;
+    bool any_ended_ago;
     bool any_end_step;
     bool any_end_output;
     bool any_end_variables;
@@ -282,6 +294,8 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
                   {&arrays->signal_seqs, sizeof *arrays->signal_seqs},
                   {&arrays->action_records, sizeof *arrays->action_records},
                   {&arrays->actions, sizeof *arrays->actions},
+                  {&arrays->park_starts, sizeof *arrays->park_starts},
+                  {&arrays->ended_ago, sizeof *arrays->ended_ago},
                   {&arrays->taken_over, sizeof *arrays->taken_over},
                   {&arrays->attempt_records, sizeof *arrays->attempt_records},
                   {&arrays->attempt_steps, sizeof *arrays->attempt_steps},
@@ -366,8 +380,10 @@ static void add_step_columns(struct arena *arena, const struct record *record, i
     to->step_failures[at] = step->failures;
     to->exit_codes[at] = step->exit_code;
     bool is_due = step->state == STEP_WAITING && step->due_in_us != TIME_NEVER;
-    to->due_ins[at] = is_due ? clamp_delay(step->due_in_us) : -1;
+    to->due_ins[at] = is_due ? clamp_delay(step->due_in_us - record->step_reported_ago_us) : -1;
     to->step_ends[at] = step_state_is_final(step->state);
+    to->ended_ago[at] = to->step_ends[at] ? clamp_delay(record->step_reported_ago_us) : 0;
+    to->any_ended_ago = to->any_ended_ago || to->ended_ago[at] > 0;
     to->outputs[at] = (struct link_bytes){step->output, step->output_length};
     to->variables[at] = variables_of_step(step);
     to->step_codes[at] = code_of_step(arena, step, ret_failed);
@@ -432,9 +448,10 @@ static void add_record_columns(struct set *set, struct entry *entry, struct arra
     to->delays[at] = record->delay_us == TIME_NEVER ? -1 : clamp_delay(record->delay_us);
     bool is_start = record->kind == RECORD_DISPATCHED || record->dispatched_first;
     const struct record *start = entry->start != NULL ? entry->start : is_start ? record : NULL;
-    to->started_ago[at] = record->kind == RECORD_PARKED ? record->signals_seen
-                          : start == NULL               ? -1
-                                                        : clamp_delay(start->started_ago_us);
+    int64_t started_ago = start == NULL ? -1 : clamp_delay(start->started_ago_us);
+    to->started_ago[at] = record->kind == RECORD_PARKED ? record->signals_seen : started_ago;
+    to->park_starts[at] = record->kind == RECORD_PARKED ? started_ago : -1;
+    to->any_park_start = to->any_park_start || to->park_starts[at] >= 0;
     to->end_began_ago[at] = 0;
     to->end_steps[at] = NULL;
     to->end_states[at] = NULL;
@@ -533,11 +550,12 @@ static size_t count_unless_empty(bool any, size_t count)
 }
 
 /* The letters of link.h for the common arguments of both functions. */
-#define SIGNAL_TYPES "TDTIDT"
+#define SIGNAL_TYPES "TDTIDTII"
 #define SIGNAL_VALUES(a)                                                                                                   \
     (a)->step_signals, count_unless_empty((a)->any_step_signal, (a)->step_count), (a)->signal_records, (a)->signal_count,  \
         (a)->signal_steps, (a)->signal_count, (a)->signal_seqs, (a)->signal_count, (a)->action_records, (a)->action_count, \
-        (a)->actions, (a)->action_count
+        (a)->actions, (a)->action_count, (a)->park_starts, count_unless_empty((a)->any_park_start, (a)->count),            \
+        (a)->ended_ago, count_unless_empty((a)->any_ended_ago, (a)->step_count)
 #define SET_TYPES "iUIDIITTTTDDDIBBTTDTTDDDIIOBBTT"
 #define SET_VALUES(set, a)                                                                                                 \
     (set)->node_id, (a)->ids, (a)->count, (a)->fences, (a)->count, (a)->kinds, (a)->count, (a)->delays, (a)->count,        \

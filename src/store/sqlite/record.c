@@ -111,13 +111,14 @@ static enum weir_status write_step_row(struct write *write, int64_t node_id, con
 {
     const struct step_record *step = record->step;
     bool final = step_state_is_final(step->state);
-    sqlite3_stmt *statement = connection_bind(
-        write->connection, error, QUERY_WRITE_STEP, "tttdddiidiibbttit", record->id, step->step,
-        step_state_name(step->state), step->attempt, step->failures, step->exit_code,
-        time_add(write->now_us, step->due_in_us), write->now_us, final ? 1 : 0, node_id, record->fence, step->output,
-        step->output_length, step->variables, step->variables == NULL ? (size_t)0 : strlen(step->variables),
-        step->error_code[0] == '\0' ? NULL : step->error_code, step->error, record->step_began_ago_us,
-        step->signal[0] == '\0' ? NULL : step->signal);
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_WRITE_STEP, "tttdddiidiibbttiti", record->id, step->step,
+                        step_state_name(step->state), step->attempt, step->failures, step->exit_code,
+                        time_add(write->now_us, step->due_in_us - record->step_reported_ago_us), write->now_us,
+                        final ? 1 : 0, node_id, record->fence, step->output, step->output_length, step->variables,
+                        step->variables == NULL ? (size_t)0 : strlen(step->variables),
+                        step->error_code[0] == '\0' ? NULL : step->error_code, step->error, record->step_began_ago_us,
+                        step->signal[0] == '\0' ? NULL : step->signal, write->now_us - record->step_reported_ago_us);
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
         return statement_failure(error);
@@ -387,18 +388,60 @@ static enum weir_status wake_if_signalled(struct write *write, const struct reco
     return item->signals > record->signals_seen ? item_wake(write, &waking, error) : WEIR_OK;
 }
 
+/* CLAIMED -> DISPATCHED. */
+static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
+{
+    int64_t changes = 0;
+    enum weir_status status = record->taken_over ? event_history_add_dispatch(write, record, error) : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id, record->fence,
+                                write->now_us - record->started_ago_us);
+    }
+    if (status == WEIR_OK && changes > 0) {
+        return stream_add_of_id(&write->news, write->connection, STREAM_DISPATCH, record->id, error);
+    }
+    return status == WEIR_OK ? set_outcome_of_no_row(write, record, error) : status;
+}
+
+/* The step of a record that takes effect, with what it plans, ends and consumes. */
+static enum weir_status write_held_step(struct write *write, int64_t node_id, const struct record *record,
+                                        struct weir_error *error)
+{
+    enum weir_status status = write_step(write, node_id, record, error);
+    if (status == WEIR_OK) {
+        status = children_plan(write, record, error);
+    }
+    if (status == WEIR_OK) {
+        status = states_record(write, node_id, record, error);
+    }
+    return status == WEIR_OK ? signal_consume(write, record, error) : status;
+}
+
+/* The start and the step that the park of a held item carries. */
+static enum weir_status record_before_park(struct recording *recording, struct record *record,
+                                           const struct found_item *item, struct weir_error *error)
+{
+    enum weir_status status = item->state == ITEM_CLAIMED ? record_dispatched(&recording->write, record, error) : WEIR_OK;
+    return status == WEIR_OK && record->step != NULL ? write_held_step(&recording->write, recording->node_id, record, error)
+                                                     : status;
+}
+
 /* DISPATCHED -> WAITING. The steps that wait end with a cancelled item. */
 static enum weir_status record_parked(struct recording *recording, struct record *record, struct weir_error *error)
 {
     struct write *write = &recording->write;
     struct found_item item;
     enum weir_status status = find_item(write->connection, record->id, &item, error);
-    if (status == WEIR_EXECUTION_NOT_FOUND ||
-        (status == WEIR_OK && (item.fence != record->fence || item.state != ITEM_DISPATCHED))) {
+    bool may_park = status == WEIR_OK && item.fence == record->fence &&
+                    (item.state == ITEM_DISPATCHED || (item.state == ITEM_CLAIMED && record->dispatched_first));
+    if (status == WEIR_EXECUTION_NOT_FOUND || (status == WEIR_OK && !may_park)) {
         return set_outcome_of_no_row(write, record, error);
     }
     if (status == WEIR_OK && item.cancel_requested) {
         return record_end_in_place(recording, record, error);
+    }
+    if (status == WEIR_OK) {
+        status = record_before_park(recording, record, &item, error);
     }
     int64_t due_us = time_add(write->now_us, record->delay_us);
     if (status == WEIR_OK) {
@@ -420,21 +463,6 @@ static enum weir_status record_parked(struct recording *recording, struct record
     return status == WEIR_OK ? wake_if_signalled(write, record, &item, error) : status;
 }
 
-/* CLAIMED -> DISPATCHED. */
-static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
-{
-    int64_t changes = 0;
-    enum weir_status status = record->taken_over ? event_history_add_dispatch(write, record, error) : WEIR_OK;
-    if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, &changes, QUERY_DISPATCH_ITEM, "tii", record->id, record->fence,
-                                write->now_us - record->started_ago_us);
-    }
-    if (status == WEIR_OK && changes > 0) {
-        return stream_add_of_id(&write->news, write->connection, STREAM_DISPATCH, record->id, error);
-    }
-    return status == WEIR_OK ? set_outcome_of_no_row(write, record, error) : status;
-}
-
 /* Writes the change of a step of a held item. */
 static enum weir_status record_step(struct write *write, int64_t node_id, struct record *record, struct weir_error *error)
 {
@@ -444,16 +472,7 @@ static enum weir_status record_step(struct write *write, int64_t node_id, struct
     if (status == WEIR_NOT_FOUND) {
         return set_outcome_of_no_row(write, record, error);
     }
-    if (status == WEIR_OK) {
-        status = write_step(write, node_id, record, error);
-    }
-    if (status == WEIR_OK) {
-        status = children_plan(write, record, error);
-    }
-    if (status == WEIR_OK) {
-        status = states_record(write, node_id, record, error);
-    }
-    return status == WEIR_OK ? signal_consume(write, record, error) : status;
+    return status == WEIR_OK ? write_held_step(write, node_id, record, error) : status;
 }
 
 /* A held item loses its node and stays CLAIMED; after the death of its keeper it is recovered. */

@@ -2,7 +2,7 @@
 -- as RUNNING and were interrupted when their node lost the item.
 --   done                     the places of the records that took effect
 --   attempt_records ...      the lost attempts, see record_events()
---   begun_places ...         the unfinished rows of the recorded steps, as they were before the records
+--   begun_places ...         the unfinished rows of steps, as they were before the records; NULL = no record of the set has the step
 --   followed_by              the attempt that is recorded now
 -- Locks: the rows of the steps. Caller: record_events().
 CREATE OR REPLACE FUNCTION :schema.event_attempts(recorder bigint, now_us bigint, done integer[], ids uuid[], fences bigint[],
@@ -10,8 +10,8 @@ CREATE OR REPLACE FUNCTION :schema.event_attempts(recorder bigint, now_us bigint
                                                   attempt_states text[], attempt_exit_codes integer[], attempt_codes text[],
                                                   attempt_errors text[], begun_places integer[], begun_steps text[],
                                                   begun_states text[], begun_attempts integer[], followed_by integer[],
-                                                  begun_starts bigint[], begun_nodes bigint[], begun_fences bigint[],
-                                                  last_fences bigint[]) RETURNS void
+                                                  begun_starts bigint[], begun_nodes bigint[],
+                                                  begun_fences bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     IF cardinality(attempt_records) > 0 THEN
@@ -42,13 +42,5 @@ BEGIN
          b (place, step, status, attempt, followed_by, started_at, node_id, fence)
     WHERE b.place = ANY (done) AND b.status = 'RUNNING' AND b.attempt < b.followed_by
     ON CONFLICT DO NOTHING;
-    -- A node that continues an attempt of another node has not started it.
-    UPDATE :schema.workflow_node_executions o
-    SET start_node_id = CASE WHEN o.attempt > b.attempt THEN NULL ELSE b.node_id END,
-        start_fence = CASE WHEN o.attempt > b.attempt THEN NULL ELSE b.fence END
-    FROM unnest(begun_places, begun_steps, begun_attempts, begun_nodes, begun_fences, last_fences)
-         b (place, step, attempt, node_id, fence, last_fence)
-    WHERE o.execution_id = ANY (ids) AND o.execution_id = ids[b.place] AND o.step = b.step AND b.place = ANY (done)
-      AND (o.attempt > b.attempt OR o.fence <> b.last_fence);
 END
 $$;

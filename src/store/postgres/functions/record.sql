@@ -6,20 +6,21 @@
 --   delays       microseconds, of 1, 2 and 10; of 10 below 0 = it waits for a signal alone
 --   codes        of 10: what the item waits for
 --   started_ago  of 0, and of an end whose start is not on record: microseconds since the engine reported it; -1 = it did not. Of 10: the
---                number of the last signal that the engine has got
+--                number of the last signal that the engine has got, and park_starts has what this has for an end
 --   end_began_ago, began_ago  microseconds since the attempt of the step began; -1 = it began with the execution
 --   end_steps ... end_errors          the finished step that belongs to each end, at the place of its record; NULL = none, and then
 --                                     the arrays may be empty
 --   step_records, steps ... step_errors  all other steps; step_records names the record that must take effect for the step to be
 --                                     written. An exit_code or due_in below 0 is none. step_signals: what they wait for
 --   signal_records, signal_steps, signal_seqs  the signals that the steps of these records consume, where they take effect
+--   ended_ago    of the step arrays: microseconds since the step ended; empty = all end with the record
 --   action_records, actions  the actions of states that these records end (record_actions())
 -- Where no element has a value, an array of texts or bytes may be empty.
 --
 -- Each record is conditional on its fence and on the state of its item. The kinds are done in the order of an item's life:
 -- 1. Dispatched: CLAIMED becomes DISPATCHED.
 -- 2. Steps: their items are locked FOR SHARE, so that no handover comes before the commit: the next holder must find the step on record.
--- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING. With a requested cancel they are left to step 5.
+-- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING, with its start at once if need be. With a requested cancel they are left to step 5.
 -- 4. Give-backs: the item gets a new fence and no node.
 -- 5. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
 --    earlier set has made a row for it.
@@ -43,7 +44,8 @@ CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bi
                                           due_ins bigint[], step_ends boolean[], outputs bytea[], variables bytea[], step_codes text[],
                                           step_errors text[], step_signals text[] DEFAULT '{}', signal_records integer[] DEFAULT '{}',
                                           signal_steps text[] DEFAULT '{}', signal_seqs bigint[] DEFAULT '{}',
-                                          action_records integer[] DEFAULT '{}', actions text[] DEFAULT '{}')
+                                          action_records integer[] DEFAULT '{}', actions text[] DEFAULT '{}',
+                                          park_starts bigint[] DEFAULT '{}', ended_ago bigint[] DEFAULT '{}')
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '200ms'
@@ -54,7 +56,7 @@ DECLARE
     done   integer[] := '{}';
     freed  integer := 0;
     given_back integer[];
-    stored integer[]; started integer[]; part integer[];
+    stored integer[]; begun integer[]; part integer[]; parks record; signalled uuid[];
 BEGIN
     IF 0 = ANY (kinds) THEN
         done := done || :schema.record_starts(now_us, ids, fences, kinds, started_ago);
@@ -69,8 +71,16 @@ BEGIN
     END IF;
     IF kinds && '{1,2,3,10}' THEN
         part := CASE WHEN kinds && '{1,2,3}'
-                     THEN :schema.record_put_backs(recorder, now_us, ids, fences, kinds, delays, codes, errors) END
-                || CASE WHEN 10 = ANY (kinds) THEN :schema.record_parks(recorder, now_us, ids, fences, kinds, delays, codes) END;
+                     THEN :schema.record_put_backs(recorder, now_us, ids, fences, kinds, delays, codes, errors) END;
+        IF 10 = ANY (kinds) THEN
+            SELECT * INTO parks
+            FROM :schema.record_parks(recorder, now_us, ids, fences, kinds, delays, codes, started_ago, park_starts);
+            part := part || parks.places;
+            begun := parks.started;
+            signalled := parks.signalled;
+            started_ago := ARRAY(SELECT CASE WHEN r.kind = 10 THEN coalesce(r.park, -1) ELSE r.ago END
+                                 FROM unnest(kinds, started_ago, park_starts) WITH ORDINALITY r (kind, ago, park, n) ORDER BY r.n);
+        END IF;
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
     END IF;
@@ -90,7 +100,7 @@ BEGIN
             FROM :schema.workflow_node_executions s JOIN unnest(ids, end_steps) WITH ORDINALITY e (id, step, n) ON s.execution_id = e.id
             WHERE s.execution_id = ANY (ids) AND s.step = e.step;
         END IF;
-        SELECT e.places, e.started INTO part, started
+        SELECT e.places, begun || e.started INTO part, begun
         FROM :schema.record_ends(recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts,
                                  end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, stored) e;
         freed := freed + coalesce(cardinality(part), 0);
@@ -103,13 +113,13 @@ BEGIN
         PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,
                                      exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, step_signals,
                                      end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs,
-                                     end_variables, end_codes, end_errors, stored);
+                                     end_variables, end_codes, end_errors, stored, ended_ago);
     END IF;
     PERFORM :schema.record_actions(recorder, now_us, done, ids, fences, action_records, actions) WHERE cardinality(action_records) > 0;
-    PERFORM :schema.stream_records(now_us, done, started, ids, kinds, codes)
+    PERFORM :schema.stream_records(now_us, done, begun, ids, kinds, codes)
     WHERE cardinality(done) > 0 AND :schema.stream_is_read(now_us);
-    PERFORM :schema.record_signals(now_us, done, ids, kinds, started_ago, signal_records, signal_steps, signal_seqs)
-    WHERE cardinality(signal_records) > 0 OR 10 = ANY (kinds);
+    PERFORM :schema.record_signals(now_us, done, ids, signalled, signal_records, signal_steps, signal_seqs)
+    WHERE cardinality(signal_records) > 0 OR signalled IS NOT NULL;
     IF (freed > 0 OR given_back IS NOT NULL) AND (SELECT s.node_id FROM :schema.scheduler s WHERE s.partition = 0) <> recorder THEN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself
     END IF;

@@ -1,6 +1,7 @@
 -- COMPLETED, FAILED, CANCELLED and REFUSED: held items move to the history, in one statement with one row of news. So do the put
 -- backs (1, 2, 3) of CLAIMED items and the parks (10) of DISPATCHED ones with a requested cancel: they end CANCELLED. A row that was put
--- back keeps its last fence, so the state decides whether an end is legal; only a start can be refused.
+-- back keeps its last fence, so the state decides whether an end is legal; only a start can be refused. A start under a later claim is an
+-- event, because the row keeps the first one.
 --   end_steps ... end_step_errors  the step that ended together with each item, NULL = none
 --   stored                         the places with a step that has a row in workflow_node_executions, which record_steps() writes instead
 --
@@ -24,13 +25,13 @@ BEGIN
                  step_began_ago, step_output, step_variables, step_error_code, step_error, n)
         WHERE q.id = ANY (ids) AND q.id = r.id AND q.fence = r.fence AND q.phase + 0 = 2
           AND (r.kind BETWEEN 6 AND 8 OR r.kind BETWEEN 1 AND 4 AND q.status = 'CLAIMED' AND (r.kind = 4 OR q.cancel_at IS NOT NULL)
-               OR r.kind = 10 AND q.status = 'DISPATCHED' AND q.cancel_at IS NOT NULL)
+               OR r.kind = 10 AND (q.status = 'DISPATCHED' OR r.started_ago >= 0) AND q.cancel_at IS NOT NULL)
         RETURNING q.id, q.lane_id, q.definition_id, q.run_at, q.fence, q.node_id, q.created_at, q.claimed_at,
                   q.workspace_id, q.starts_refused, q.deferrals, q.handovers, q.interruptions, q.priority, q.has_params,
                   q.idempotency_key, q.traceparent, q.retry_of, q.error_code, q.error, r.kind, r.code, r.reported, r.n,
                   r.step, r.step_status, r.step_attempt, r.step_failures, r.step_exit_code, r.step_began_ago, r.step_output,
                   r.step_variables, r.step_error_code, r.step_error,
-                  r.kind BETWEEN 6 AND 8 AND q.status = 'CLAIMED' AND r.started_ago >= 0 AS is_start,
+                  r.kind IN (6, 7, 8, 10) AND q.status = 'CLAIMED' AND r.started_ago >= 0 AS is_start, r.started_ago,
                   r.step IS NOT NULL AND (stored IS NULL OR r.n <> ALL (stored)) AS with_step,
                   CASE WHEN r.started_ago >= 0 THEN
                        coalesce(q.dispatched_at,
@@ -60,6 +61,10 @@ BEGIN
                CASE WHEN e.with_step THEN e.step_output END, CASE WHEN e.with_step THEN e.step_variables END,
                CASE WHEN e.with_step THEN e.step_error_code END, CASE WHEN e.with_step THEN e.step_error END
         FROM ended e
+    ), event AS (
+        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence)
+        SELECT e.id, greatest(now_us - e.started_ago, e.claimed_at), 'dispatch', e.node_id, e.fence
+        FROM ended e WHERE e.is_start AND e.interruptions > 0 AND e.node_id <> 0 ORDER BY e.n
     ), left_set AS (
         SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items
         FROM (SELECT e.node_id, e.fence, count(*)::integer AS items FROM ended e GROUP BY e.node_id, e.fence) f

@@ -1,31 +1,47 @@
--- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes, with one event each and one row of news.
+-- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes. One statement writes the rows, one row of
+-- news, and the events of the claim that is over: `claim`, `dispatch` and `park`. A record may include the start of a CLAIMED item.
 -- Items with a cancel that was requested are left to record_ends(). What was refused before this start is past: neither its error nor its
 -- counts are left.
--- Returns the places of the records that took effect.
 --   codes   what the items wait for: the names of wait_kind (queue/item.h)
+--   seen    the number of the last signal that the engine had got
+--   starts  microseconds since the engine reported a start that is not on record; NULL or -1 = the start is on record
+--
+-- places: of the records that took effect; started: of those with a start; signalled: the items with a signal that the engine had not got.
+-- NULL = none. A dispatch of a later claim is an event where it is recorded, because the row keeps the first one.
 -- Locks: their rows. Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_parks(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
-                                                delays bigint[], codes text[]) RETURNS integer[]
+                                                delays bigint[], codes text[], seen bigint[], starts bigint[], OUT places integer[],
+                                                OUT started integer[], OUT signalled uuid[])
 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    places integer[];
 BEGIN
     WITH parked AS (
         UPDATE :schema.workflow_execution_queue q
         SET status = 'WAITING', phase = 3, waiting_for = r.code, node_id = 0, target_id = 0, claimed_at = NULL,
             due_at = CASE WHEN r.delay < 0 THEN 9223372036854775807 ELSE now_us + r.delay END, signals_sent = q.signals,
             error_code = NULL, error = NULL, starts_refused = 0, deferrals = 0,
-            interruptions = q.interruptions + 1, interruptions_at_park = q.interruptions + 1,
-            stuck_at = NULL
-        FROM unnest(ids, fences, kinds, delays, codes) WITH ORDINALITY r (id, fence, kind, delay, code, n),
+            interruptions = q.interruptions + 1, interruptions_at_park = q.interruptions + 1, stuck_at = NULL,
+            dispatched_at = CASE WHEN q.dispatched_at IS NOT NULL THEN q.dispatched_at
+                                 ELSE least(greatest(now_us - r.start, q.claimed_at),
+                                            (SELECT min(s.started_at) FROM :schema.workflow_node_executions s
+                                             WHERE s.execution_id = q.id AND s.fence = q.fence)) END
+        FROM unnest(ids, fences, kinds, delays, codes, seen, starts) WITH ORDINALITY r (id, fence, kind, delay, code, seen, start, n),
              :schema.workflow_execution_queue o
         WHERE q.id = ANY (ids) AND o.id = ANY (ids) AND r.kind = 10 AND o.id = r.id AND q.id = r.id AND q.fence = r.fence
-          AND q.status = 'DISPATCHED' AND q.cancel_at IS NULL
-        RETURNING r.n, r.id, r.fence, r.code, q.lane_id, q.due_at, o.node_id
+          AND (q.status = 'DISPATCHED' OR q.status = 'CLAIMED' AND r.start >= 0) AND q.cancel_at IS NULL
+        RETURNING r.n, r.id, r.fence, r.code, q.lane_id, q.due_at, o.node_id, o.claimed_at, o.status = 'CLAIMED' AS is_start,
+                  CASE WHEN o.interruptions = 0 THEN q.dispatched_at
+                       WHEN o.status = 'CLAIMED' THEN greatest(now_us - r.start, o.claimed_at) END AS dispatched_at,
+                  q.signals > greatest(r.seen, 0) AS is_signalled
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
-        SELECT p.id, now_us, 'park', recorder, p.fence, p.code, :schema.rfc3339(nullif(p.due_at, 9223372036854775807))
-        FROM parked p ORDER BY p.n
+        SELECT p.id, t.at, t.event, t.node_id, p.fence, t.reason, t.detail
+        FROM parked p
+        CROSS JOIN LATERAL (
+            VALUES (1, 'claim', CASE WHEN p.node_id <> 0 THEN p.claimed_at END, p.node_id, NULL, NULL),
+                   (2, 'dispatch', CASE WHEN p.node_id <> 0 THEN p.dispatched_at END, p.node_id, NULL, NULL),
+                   (3, 'park', now_us, recorder, p.code, :schema.rfc3339(nullif(p.due_at, 9223372036854775807))))
+            t (stage, event, at, node_id, reason, detail)
+        WHERE t.at IS NOT NULL ORDER BY p.n, t.stage
     ), left_set AS (
         SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items
         FROM (SELECT p.node_id, p.fence, count(*)::integer AS items FROM parked p GROUP BY p.node_id, p.fence) f
@@ -37,7 +53,7 @@ BEGIN
         FROM (SELECT p.node_id, p.lane_id, count(*)::integer AS items, min(p.due_at) AS due FROM parked p GROUP BY p.node_id, p.lane_id) s
         GROUP BY s.node_id
     )
-    SELECT array_agg(p.n::integer) INTO places FROM parked p;
-    RETURN places;
+    SELECT array_agg(p.n::integer), array_agg(p.n::integer) FILTER (WHERE p.is_start), array_agg(p.id) FILTER (WHERE p.is_signalled)
+    INTO places, started, signalled FROM parked p;
 END
 $$;

@@ -97,7 +97,8 @@ SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 
 -- A final step is never rewritten. A later attempt begins anew. A node that goes on with the attempt of another node did not start
 -- it. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
 -- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error, ?16 microseconds since the attempt began; -1 = it began with the execution;
--- ?17 signal. A start step that ends keeps its plan, if the duty of children has not read it: children that are left start all the same.
+-- ?17 signal, ?18 when the engine reported it. A start step that ends keeps its plan, if the duty of children has not read it: children
+-- that are left start all the same.
 -- name: write_step
 INSERT INTO workflow_node_executions
     (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output, variables,
@@ -106,10 +107,11 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,
         coalesce((SELECT CASE WHEN ?16 < 0 THEN q.dispatched_at
                               ELSE max(?8 - ?16, coalesce(q.claimed_at, 0), coalesce(q.dispatched_at, 0)) END
                   FROM workflow_execution_queue q WHERE q.id = ?1), ?8 - max(?16, 0)),
-        CASE WHEN ?9 THEN ?8 END, ?10, ?11, ?12, ?13, ?14, ?15, ?17)
+        CASE WHEN ?9 THEN coalesce((SELECT max(?18, q.claimed_at) FROM workflow_execution_queue q WHERE q.id = ?1), ?8) END,
+        ?10, ?11, ?12, ?13, ?14, ?15, ?17)
 ON CONFLICT (execution_id, step) DO UPDATE
 SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
-    due_at = excluded.due_at, finished_at = excluded.finished_at, node_id = excluded.node_id, fence = excluded.fence,
+    due_at = excluded.due_at, finished_at = max(excluded.finished_at, started_at), node_id = excluded.node_id, fence = excluded.fence,
     output = excluded.output,
     variables = CASE WHEN excluded.finished_at IS NOT NULL AND signal = 'children:' || step THEN coalesce(excluded.variables, variables)
                      ELSE excluded.variables END,

@@ -271,9 +271,8 @@ static void an_execution_that_waits_for_a_signal_is_parked(void **state)
     (void)state;
     engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"ask\":{\"signal\":\"go\"}}}", "{}");
     assert_true(run_until_idle() == TIME_NEVER);
-    const struct report *waits = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "ask", STEP_WAITING, 1);
-    assert_true(waits->step.due_in_us == TIME_NEVER);
-    const struct report *parked = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1);
+    const struct report *parked = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, "ask", STEP_WAITING, 1);
+    assert_true(parked->step.due_in_us == TIME_NEVER);
     assert_true(parked->delay_us == TIME_NEVER);
     assert_int_equal(parked->waiting_for, WAIT_SIGNAL);
     assert_int_equal(parked->signals_seen, 0);
@@ -563,7 +562,7 @@ static void a_decision_is_the_output_of_its_step(void **state)
         "\"handler\":\"echo\"}}}",
         "{}");
     (void)run_until_idle();
-    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "pay", STEP_WAITING, 1)->step.signal,
+    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, "pay", STEP_WAITING, 1)->step.signal,
                         "approve:pay");
     send_signal(1, 1, "approve:pay", DECIDED("false"));
     (void)run_until_idle();
@@ -677,10 +676,10 @@ static bool waits_after_a_shortage(int number)
     now_us += STEP_SHORTAGE_FIRST_US;
     (void)run_until_idle();
     assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, id, NULL, -1), 0);
-    waits = recorder_wait(&fixture.recorder, REPORT_STEP, id, "pay", STEP_WAITING, 2);
+    waits = recorder_wait(&fixture.recorder, REPORT_PARKED, id, "pay", STEP_WAITING, 1);
     assert_string_equal(waits->step.signal, "approve:pay");
     assert_true(waits->step.due_in_us == HOUR_US);
-    assert_int_equal(recorder_wait(&fixture.recorder, REPORT_PARKED, id, NULL, -1, 1)->waiting_for, WAIT_APPROVAL);
+    assert_int_equal(waits->waiting_for, WAIT_APPROVAL);
     return true;
 }
 
@@ -711,7 +710,7 @@ static void the_next_claim_after_a_shortage_begins_the_step(void **state)
     start.step_count = 1;
     engine_fixture_start_with(&fixture, &start);
     (void)run_until_idle();
-    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "pay", STEP_WAITING, 1)->step.signal,
+    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, "pay", STEP_WAITING, 1)->step.signal,
                         "approve:pay");
     struct step_record nap = short_of_memory("nap");
     start = engine_fixture_start_of(2, HELD NAP "}}", "{}");

@@ -104,8 +104,9 @@ static void a_long_sleep_gives_the_slot_back(void **state)
     engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}", "{}");
     assert_true(run_until_idle() == TIME_NEVER);
     assert_parked(HOUR_US, WAIT_SLEEP);
-    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING), 1);
-    assert_int_equal(count_of(REPORT_STEP), 1);
+    /* One report has the beginning of the wait and the park. */
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_PARKED, NULL, "s", STEP_WAITING), 1);
+    assert_int_equal(count_of(REPORT_STEP), 0);
 }
 
 static void a_short_sleep_keeps_it(void **state)
@@ -328,14 +329,67 @@ static void a_suspect_keeps_it_until_a_step_of_it_ends(void **state)
     assert_int_equal(engine_running(fixture.engine), 0);
 }
 
+/* Beside a step that is to go on soon, a sleep is on record by itself, and the park follows when that step has ended. */
+static void a_sleep_beside_a_short_one_is_on_record_at_once(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"},\"b\":{\"sleep\":\"1s\"}}}",
+                         "{}");
+    now_us = run_until_idle();
+    assert_not_parked();
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING), 1);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "b", STEP_WAITING), 1);
+    (void)run_until_idle();
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, NULL, "b", STEP_COMPLETED), 1);
+    assert_parked(HOUR_US - MICROSECONDS_PER_SECOND, WAIT_SLEEP);
+}
+
+/* As the next claim finds a sleep that is over. */
+static void resume_after_sleep(const struct signal_record *signal)
+{
+    struct engine_start start = engine_fixture_start_of(
+        1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"},\"a\":{\"needs\":[\"s\"],\"handler\":\"done\"}}}", "{}");
+    struct step_record record = {.step = "s", .state = STEP_WAITING, .attempt = 1, .exit_code = -1};
+    start.steps = &record;
+    start.step_count = 1;
+    start.signals = signal;
+    start.signal_count = signal != NULL;
+    fixture.recorder.is_manual = true;
+    engine_fixture_start_with(&fixture, &start);
+    (void)run_until_idle();
+}
+
+/* Any node would end the sleep alike, so its record may come with the next one. */
+static void the_step_after_a_sleep_does_not_wait_for_its_record(void **state)
+{
+    (void)state;
+    resume_after_sleep(NULL);
+    const struct report *slept = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_COMPLETED, 1);
+    assert_true(slept->may_wait);
+    assert_int_equal(calls, 1);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_ENDED, NULL, "a", STEP_COMPLETED), 1);
+}
+
+/* The output shows that an act has ended the sleep: no step reads it before it is durable. */
+static void the_step_after_a_woken_sleep_waits_for_its_record(void **state)
+{
+    (void)state;
+    struct signal_record wake = {.name = "wake:s", .seq = 1, .data = "1", .data_length = 1};
+    resume_after_sleep(&wake);
+    const struct report *slept = recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_COMPLETED, 1);
+    assert_false(slept->may_wait);
+    assert_int_equal(calls, 0);
+    recorder_answer(&fixture.recorder, slept, WEIR_OK);
+    (void)run_until_idle();
+    assert_int_equal(calls, 1);
+}
+
 /* The store decides between a cancel and a park: the engine makes no second report. */
 static void a_cancel_after_the_report_changes_nothing(void **state)
 {
     (void)state;
     engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}", "{}");
     fixture.recorder.is_manual = true;
-    (void)run_until_idle();
-    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING, 1), WEIR_OK);
     (void)run_until_idle();
     const struct report *parked = recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1);
     engine_cancel(fixture.engine, engine_fixture_id(1), 1);
@@ -354,8 +408,6 @@ static void a_park_of_a_lost_claim_leaves_the_engine(void **state)
     engine_fixture_start(&fixture, 1, "{\"name\":\"t\",\"steps\":{\"s\":{\"sleep\":\"1h\"}}}", "{}");
     fixture.recorder.is_manual = true;
     (void)run_until_idle();
-    recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "s", STEP_WAITING, 1), WEIR_OK);
-    (void)run_until_idle();
     recorder_answer(&fixture.recorder, recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, NULL, -1, 1),
                     WEIR_STALE_FENCE);
     (void)run_until_idle();
@@ -367,6 +419,9 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_long_sleep_gives_the_slot_back, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_short_sleep_keeps_it, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_sleep_beside_a_short_one_is_on_record_at_once, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(the_step_after_a_sleep_does_not_wait_for_its_record, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(the_step_after_a_woken_sleep_waits_for_its_record, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(hold_slot_keeps_it, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_long_delay_of_an_attempt_gives_it_back, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(it_waits_for_the_first_of_its_steps, open_fixture, close_fixture),
