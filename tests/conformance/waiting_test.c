@@ -337,6 +337,107 @@ static void the_history_has_each_park_and_wake(void **state)
     assert_int_equal(scene_now(scene) - until_us, SECONDS(23));
 }
 
+/* As a node reports a wait that begins with its claim: the start, the step and the park in one record. */
+static struct record park_with_start(const struct claimed_item *item, const struct step_record *step)
+{
+    struct record parked = scene_record_of(RECORD_PARKED, item);
+    parked.dispatched_first = true;
+    parked.started_ago_us = SECONDS(2);
+    parked.step = step;
+    parked.step_reported_ago_us = SECONDS(1);
+    parked.delay_us = step->due_in_us - SECONDS(1);
+    parked.waiting_for = WAIT_SLEEP;
+    return parked;
+}
+
+static int64_t step_time(struct scene *scene, const char *column, const char *id)
+{
+    return scene_number(scene, "SELECT %s FROM workflow_node_executions WHERE execution_id = '%s' AND step = 'nap'", column,
+                        id);
+}
+
+static void one_record_has_the_start_the_wait_and_the_park(void **state)
+{
+    struct scene *scene = *state;
+    struct step_record nap = {
+        .step = "nap", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = SECONDS(10)};
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    scene_pass(scene, SECONDS(3));
+    struct record parked = park_with_start(&item, &nap);
+    int64_t now_us = scene_now(scene);
+    assert_int_equal(scene_record_full(scene, scene->node, parked), WEIR_OK);
+    assert_int_equal(scene_record_full(scene, scene->node, parked), WEIR_OK); /* a repetition */
+    assert_string_equal(scene_status_of(scene, id), "WAITING");
+    scene_assert_events(scene, id, "enqueue claim dispatch step_start park");
+    int64_t started_us = scene_number(scene, "SELECT dispatched_at FROM workflow_execution_queue WHERE id = '%s'", id);
+    assert_int_equal(now_us - started_us, SECONDS(2));
+    assert_int_equal(step_time(scene, "due_at", id) - now_us, SECONDS(9)); /* counted from the report */
+    scene_pass(scene, SECONDS(9));
+    item = scene_claim_one(scene);
+    assert_string_equal(item.id, id);
+    scene_pass(scene, SECONDS(5));
+    /* The end of the sleep comes with the end of the execution, with the time of its report. */
+    nap.state = STEP_COMPLETED;
+    struct record slept = scene_record_of(RECORD_STEP, &item);
+    struct record end = scene_record_of(RECORD_COMPLETED, &item);
+    slept.step = &nap;
+    slept.step_reported_ago_us = SECONDS(3);
+    end.started_ago_us = SECONDS(4);
+    end.dispatched_first = true;
+    slept.taken_over = end.taken_over = true;
+    struct record records[] = {slept, end};
+    struct record_summary summary;
+    now_us = scene_now(scene);
+    scene_ok(scene, store_record(scene->store, scene->node, records, 2, &summary, &scene->error));
+    assert_int_equal(records[0].status, WEIR_OK);
+    assert_int_equal(records[1].status, WEIR_OK);
+    assert_int_equal(now_us - step_time(scene, "finished_at", id), SECONDS(3));
+    scene_assert_events(scene, id, "enqueue claim dispatch step_start park wake claim dispatch step_end complete");
+}
+
+static void the_end_of_a_sleep_is_not_before_its_claim(void **state)
+{
+    struct scene *scene = *state;
+    struct step_record nap = {
+        .step = "nap", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = SECONDS(10)};
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record_full(scene, scene->node, park_with_start(&item, &nap)), WEIR_OK);
+    scene_pass(scene, SECONDS(10));
+    item = scene_claim_one(scene);
+    int64_t claimed_us = scene_now(scene);
+    scene_pass(scene, SECONDS(1));
+    nap.state = STEP_COMPLETED;
+    struct record slept = scene_record_of(RECORD_STEP, &item);
+    slept.step = &nap;
+    slept.step_reported_ago_us = AN_HOUR;
+    slept.taken_over = true;
+    assert_int_equal(scene_record_full(scene, scene->node, slept), WEIR_OK);
+    assert_true(step_time(scene, "finished_at", id) >= claimed_us - SECONDS(1));
+    assert_true(step_time(scene, "finished_at", id) <= claimed_us + SECONDS(1));
+}
+
+/* The cancel ends it in the place of the park, with the step that the park brings. */
+static void a_cancel_ends_one_that_parks_with_its_start(void **state)
+{
+    struct scene *scene = *state;
+    struct step_record nap = {
+        .step = "nap", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = SECONDS(10)};
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    (void)act(scene, BULK_CANCEL, id);
+    struct record records[] = {park_with_start(&item, &nap)};
+    struct record_summary summary;
+    scene_ok(scene, store_record(scene->store, scene->node, records, 1, &summary, &scene->error));
+    assert_int_equal(records[0].status, WEIR_OK);
+    assert_true(records[0].is_cancelled);
+    assert_string_equal(scene_status_of(scene, id), "CANCELLED");
+    assert_string_equal(
+        scene_text(scene, "SELECT status FROM workflow_node_executions WHERE execution_id = '%s' AND step = 'nap'", id),
+        "CANCELLED");
+}
+
 static void the_stream_has_the_park_and_the_wake(void **state)
 {
     struct scene *scene = *state;
@@ -626,6 +727,9 @@ int main(void)
         SCENE_TEST(lists_find_waiting_executions_by_their_status),
         SCENE_TEST(an_act_selects_by_the_wait),
         SCENE_TEST(the_history_has_each_park_and_wake),
+        SCENE_TEST(one_record_has_the_start_the_wait_and_the_park),
+        SCENE_TEST(the_end_of_a_sleep_is_not_before_its_claim),
+        SCENE_TEST(a_cancel_ends_one_that_parks_with_its_start),
         SCENE_TEST(the_stream_has_the_park_and_the_wake),
         SCENE_TEST(it_survives_its_node_and_wakes_on_another),
         SCENE_TEST(deleting_its_workspace_ends_it),

@@ -141,7 +141,8 @@ static void choose_carriers(struct entry *first, struct entry *end)
     }
     for (struct entry *entry = end; entry > first && is_carrier_kind(last->record->kind); entry--) {
         const struct step_record *step = entry[-1].record->step;
-        if (entry[-1].writes_step && step != NULL && step_state_is_final(step->state)) {
+        bool ended_before = entry[-1].record->step_reported_ago_us > 0; /* the history row has one time for both ends */
+        if (entry[-1].writes_step && step != NULL && step_state_is_final(step->state) && !ended_before) {
             entry[-1].ends_with_it = true;
             break;
         }

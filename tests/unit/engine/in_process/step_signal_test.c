@@ -562,7 +562,7 @@ static void a_decision_is_the_output_of_its_step(void **state)
         "\"handler\":\"echo\"}}}",
         "{}");
     (void)run_until_idle();
-    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_PARKED, NULL, "pay", STEP_WAITING, 1)->step.signal,
+    assert_string_equal(recorder_wait(&fixture.recorder, REPORT_STEP, NULL, "pay", STEP_WAITING, 1)->step.signal,
                         "approve:pay");
     send_signal(1, 1, "approve:pay", DECIDED("false"));
     (void)run_until_idle();
