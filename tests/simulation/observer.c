@@ -323,7 +323,10 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
         if (entry != NULL && entry->runs_open > 0) {
             fail(simulation, ONE_RUN_PER_ITEM, "%s was put back while it runs", item->id);
         }
-    } else if (item->state == ITEM_DISPATCHED && to == ITEM_WAITING) {
+    } else if (to == ITEM_WAITING && item->state != ITEM_WAITING) {
+        if (item->state == ITEM_CLAIMED) { /* the record of the park has its start */
+            story_note(item, "dispatch", item->node_id, item->fence);
+        }
         note_park(simulation, item, change);
     } else if (item->state == ITEM_WAITING && to == ITEM_PENDING) {
         item->wakes++;
@@ -349,7 +352,7 @@ static void check_counters_of(struct simulation *simulation, const struct model_
 {
     int grown = (change->starts_refused - item->starts_refused) + (change->deferrals - item->deferrals) +
                 (change->handovers - item->handovers);
-    bool parks = item->state == ITEM_DISPATCHED && to == ITEM_WAITING; /* that forgets what was before */
+    bool parks = item->state != ITEM_WAITING && to == ITEM_WAITING; /* that forgets what was before */
     if (((change->starts_refused < item->starts_refused || change->deferrals < item->deferrals) && !parks) ||
         change->handovers < item->handovers || grown > 1 || (grown == 1 && item->phase != 2)) {
         fail(simulation, THE_MODEL_HOLDS, "the counters of %s went from %d/%d/%d to %d/%d/%d", item->id,

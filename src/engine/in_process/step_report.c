@@ -2,7 +2,8 @@
  *
  * Why the end is recorded before the next step begins: the next step may see the output. If the node died between the two,
  * another node would run the first step again, and the second one would have seen an output that never counted.
- * So a final state goes to the store first (RECORDING_END), and only its durable record makes the step DONE.
+ * So a final state goes to the store first (RECORDING_END), and only its durable record makes the step DONE. The end of a
+ * sleep is the exception, unless an act ended it: it has no output, and another node ends it alike.
  *
  * The end of an attempt is decided in step_run_finish(), in this order:
  *

@@ -41,7 +41,7 @@ static void only_the_known_pairs_of_states_are_legal(void **state)
     (void)state;
     static const char legal[ITEM_STATE_COUNT][ITEM_STATE_COUNT + 1] = {
         /* PENDING    */ ".C....X",
-        /* CLAIMED    */ "RCD.EFX",
+        /* CLAIMED    */ "RCDWEFX",
         /* DISPATCHED */ ".C.WEFX",
         /* WAITING    */ "P.....X",
         /* COMPLETED  */ ".......",

@@ -8,8 +8,8 @@
 -- 2. Read the unfinished steps of executions that may have earlier ones: with an earlier claim, or a later attempt. No other has any.
 -- 3. Record the set.
 -- 4. Write the events and the attempts that the records have replaced.
--- 5. Close the steps that executions have left unfinished at their end: those of step 2 that no record of the set ends, and those of an item
---    that a requested cancel ended in the place of its park.
+-- 5. Close the steps that executions have left unfinished at their end: those of step 2 that no record of the set ends, and those of an
+--    item that a requested cancel ended in the place of its park.
 -- Locks: those of record(). Caller: record_events (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record_events(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
                                                 started_ago bigint[], codes text[], errors text[], end_steps text[], end_states text[],
