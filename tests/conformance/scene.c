@@ -320,6 +320,7 @@ enum weir_status scene_record(struct scene *scene, enum record_kind kind, const 
     static const struct step_record step = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
     struct record record = scene_record_of(kind, item);
     record.step = kind == RECORD_STEP ? &step : NULL;
+    record.dispatched_first = kind == RECORD_PARKED; /* as a node parks one with a start that is not on record */
     return scene_record_full(scene, scene->node, record);
 }
 

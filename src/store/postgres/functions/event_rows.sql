@@ -1,5 +1,6 @@
 -- Inserts the events of records that took effect where the rows lose them: claims that were put back or given back, and dispatches under a
--- later claim. Those of parks and of ends are written with them. A put-back without an event (record_put_backs()) has no event of its claim either.
+-- later claim. Those of parks and of ends are written with them. A put-back without an event (record_put_backs()) has none
+-- of its claim either.
 --   done                    the places of the records that took effect
 --   ids ... codes           the arguments of record()
 --   places ... repeats      the rows before the records; `repeats` see put_back_is_repeated()

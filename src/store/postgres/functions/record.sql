@@ -20,7 +20,8 @@
 -- Each record is conditional on its fence and on the state of its item. The kinds are done in the order of an item's life:
 -- 1. Dispatched: CLAIMED becomes DISPATCHED.
 -- 2. Steps: their items are locked FOR SHARE, so that no handover comes before the commit: the next holder must find the step on record.
--- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING, with its start at once if need be. With a requested cancel they are left to step 5.
+-- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING, with its start at once if need be. With a
+--    requested cancel they are left to step 5.
 -- 4. Give-backs: the item gets a new fence and no node.
 -- 5. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
 --    earlier set has made a row for it.
@@ -124,16 +125,7 @@ BEGIN
         PERFORM :schema.notify_news(); -- the node that schedules passes its own records on itself
     END IF;
     IF cardinality(done) < cardinality(ids) THEN
-        RETURN QUERY
-        SELECT r.n::integer,
-               CASE WHEN q.id IS NULL THEN 'not_found' WHEN q.fence <> r.fence THEN 'stale_fence'
-                    WHEN r.kind = 0 AND q.status = 'DISPATCHED' OR r.kind IN (1, 2, 3, 10) AND q.status = 'PENDING'
-                         OR r.kind = 10 AND q.status = 'WAITING' THEN 'repeated'
-                    ELSE 'illegal_state' END,
-               NULL::integer
-        FROM unnest(ids, fences, kinds) WITH ORDINALITY r (id, fence, kind, n)
-        LEFT JOIN (SELECT * FROM :schema.workflow_execution_queue q WHERE q.id = ANY (ids)) q ON q.id = r.id
-        WHERE (r.n IN (SELECT unnest(done))) IS NOT TRUE;
+        RETURN QUERY SELECT o.place, o.outcome, NULL::integer FROM :schema.record_outcomes(done, ids, fences, kinds) o;
     END IF;
     place := NULL; outcome := NULL; slots_freed := freed;
     RETURN NEXT;

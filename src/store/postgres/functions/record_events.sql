@@ -3,12 +3,12 @@
 --   taken_over       of each record: an earlier claim of the item was lost or given back
 --   attempt_records  the records that must take effect for the lost attempts of the next arrays to be kept
 --
--- 1. Read the rows that a put-back, a give-back or a start under a later claim is about to change. That is right when a record takes effect,
---    because only the holder of a fence changes them. Parks and ends write their events themselves (record_parks(), record_ends()).
+-- 1. Read the rows that a put-back, a give-back or a start under a later claim is about to change. That is right when a record takes
+--    effect, because only the holder of a fence changes them. Parks and ends write their events themselves (record_parks(), record_ends()).
 -- 2. Read the unfinished steps of executions that may have earlier ones: with an earlier claim, or a later attempt. No other has any.
 -- 3. Record the set.
 -- 4. Write the events and the attempts that the records have replaced.
--- 5. Close the steps that executions have left unfinished at their end: those of step 2 that no record of the set ends, and those of an
+-- 5. Close the steps that executions have left unfinished at their end. They are those of step 2 that no record ends. So are those of an
 --    item that a requested cancel ended in the place of its park.
 -- Locks: those of record(). Caller: record_events (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record_events(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
