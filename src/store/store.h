@@ -106,9 +106,8 @@ void store_set_progress(struct store *store, store_progress *progress, void *con
 /* From now on an enqueue of this handle answers WEIR_STORE_BUSY after so long a wait for another transaction. That is an
  * open one that holds a key, an id or a workspace. On SQLite no program holds one of them alone. */
 void store_limit_enqueue_wait(struct store *store, int64_t most_us);
-/* Each other call of this handle then answers WEIR_STORE_BUSY after so long a wait for a row that an open transaction of
- * another program holds. To be called before the first call of the handle. It has no effect on SQLite, and none behind a
- * pooler of connections that refuses their options. */
+/* Each other call then answers WEIR_STORE_BUSY after so long a wait for a row that an open transaction of another program
+ * holds. To be called before all others. Without effect on SQLite, and behind a pooler that refuses options. */
 void store_limit_lock_wait(struct store *store, int64_t most_us);
 
 /* The migrations and which of them are applied; never changes anything. */

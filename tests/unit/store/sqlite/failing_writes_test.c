@@ -9,7 +9,8 @@
 #include "conformance/scene.h"
 #include "unit/store/sqlite/failing_vfs.h"
 
-/* The address sanitizer makes a call ten times as long. There a sweep has every fifth call, and the five sweeps have all. */
+/* The address sanitizer makes a call ten times as long. There a sweep has every fifth call, and the five sweeps have all.
+ */
 #ifdef __SANITIZE_ADDRESS__
 enum { STRIDE = 5 };
 #else
