@@ -96,6 +96,7 @@ enum weir_status failure_of_result(struct link *link, const PGresult *result, co
 {
     const char *sqlstate = result == NULL ? NULL : PQresultErrorField(result, PG_DIAG_SQLSTATE);
     text_copy(link->sqlstate, sizeof link->sqlstate, sqlstate == NULL ? "" : sqlstate);
+    link->failed_in_function = result != NULL && PQresultErrorField(result, PG_DIAG_CONTEXT) != NULL;
     return failure_of_answer(result, link->address->shown, doing, error);
 }
 

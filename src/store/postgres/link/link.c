@@ -9,7 +9,8 @@
  *    The verb above has ids or fences that make its repetition harmless. A statement that only reads is sent once more.
  *    Inside a transaction the server has rolled back: WEIR_STORE_UNREACHABLE, nothing was changed.
  * 4. If the server refuses it because another transaction won (40001, 40P01), the statement is repeated after a pause that
- *    doubles with each try, at most LINK_TRIES_MOST times. Inside a transaction link_transaction() repeats all of it.
+ *    doubles with each try, at most LINK_TRIES_MOST times. Inside a transaction link_transaction() repeats all of it. A
+ *    function that one of our functions did not find (42883) counts as such: a migration has replaced both on the way.
  * 5. If the refusal shows a pooler or an outdated plan, the statement is repeated without a prepared statement, or on a new
  *    connection.
  *
@@ -287,7 +288,8 @@ static enum reply run_once(struct link *link, const struct statement *statement,
 
 bool link_lost_a_race(const struct link *link)
 {
-    return strcmp(link->sqlstate, "40001") == 0 || strcmp(link->sqlstate, "40P01") == 0;
+    return strcmp(link->sqlstate, "40001") == 0 || strcmp(link->sqlstate, "40P01") == 0 ||
+           (strcmp(link->sqlstate, "42883") == 0 && link->failed_in_function);
 }
 
 /* A pooler moved us to a server connection that does not have the prepared statement, or has it already. */

@@ -8,7 +8,8 @@
  *     changed (WEIR_STORE_UNREACHABLE, WEIR_STORE_BUSY).
  *   - One that is lost after a write or a COMMIT was sent is WEIR_COMMIT_UNKNOWN. The verb may be repeated.
  * Serialization failures and deadlocks (40001, 40P01) are repeated here for single statements and by
- * link_transaction(); the rest after LINK_TRIES_MOST is WEIR_STORE_BUSY.
+ * link_transaction(); the rest after LINK_TRIES_MOST is WEIR_STORE_BUSY. So are calls whose functions were replaced on the
+ * way; the rest of them is WEIR_SCHEMA_MISSING.
  *
  * A link connects on first use and again after a loss: at once for the first time, then with growing, jittered pauses.
  * A call inside of a pause fails at once. A statement on its own is a transaction of its own: the cheapest verb is one
@@ -85,6 +86,7 @@ struct link {
     bool keeps_session;         /* a lost connection is an error of the next statement: it goes to no other connection */
     bool prepared[QUERY_COUNT]; /* on this connection */
     char sqlstate[6];           /* of the last failure that the server reported, "" = none */
+    bool failed_in_function;    /* that failure came from within a function */
     struct text scratch;        /* the encoded parameters of one statement */
     struct random random;
     int failures;              /* attempts to connect since the last success */

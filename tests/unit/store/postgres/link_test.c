@@ -485,6 +485,26 @@ static void a_plan_that_a_migration_outdated_is_made_anew(void **state)
     PQclear(result);
 }
 
+/* A sequence keeps its number when a call is rolled back. So the first call meets a function without the inner one, as the
+ * body of an older program does behind a migration, and the second call a function that needs it no more. */
+static void a_call_whose_functions_were_replaced_on_the_way_is_repeated(void **state)
+{
+    struct scene *scene = *state;
+    start_patient(scene);
+    (void)postgres_server_ask(&server, "postgres",
+                              "CREATE SEQUENCE weir.calls; CREATE FUNCTION weir.outer_call(lasting boolean) RETURNS void "
+                              "LANGUAGE plpgsql AS 'BEGIN IF nextval(''weir.calls'') = 1 OR lasting THEN "
+                              "PERFORM weir.no_inner_call(); END IF; END'");
+    assert_int_equal(link_execute(&scene->link, "SELECT weir.outer_call(false)", &scene->error), WEIR_OK);
+    /* One that stays away is reported, and so is, at once, a function that the statement itself names. */
+    assert_int_equal(link_execute(&scene->link, "SELECT weir.outer_call(true)", &scene->error), WEIR_SCHEMA_MISSING);
+    assert_non_null(strstr(scene->error.message, "no_inner_call"));
+    char wanted[12];
+    (void)snprintf(wanted, sizeof wanted, "%d", 2 + LINK_TRIES_MOST);
+    assert_string_equal(postgres_server_ask(&server, "postgres", "SELECT last_value FROM weir.calls"), wanted);
+    assert_int_equal(link_execute(&scene->link, "SELECT weir.no_inner_call()", &scene->error), WEIR_SCHEMA_MISSING);
+}
+
 /* --- connecting --- */
 
 static void a_server_without_a_free_connection_is_busy(void **state)
@@ -720,6 +740,7 @@ int main(void)
         PROXIED(a_read_whose_answer_was_cut_off_is_repeated),
         DIRECT(a_deadlock_is_repeated),
         DIRECT(a_plan_that_a_migration_outdated_is_made_anew),
+        DIRECT(a_call_whose_functions_were_replaced_on_the_way_is_repeated),
         DIRECT(a_server_without_a_free_connection_is_busy),
         DIRECT(of_several_hosts_the_one_that_answers_is_taken),
         DIRECT(of_several_hosts_the_refusal_of_the_one_that_answers_is_reported),
