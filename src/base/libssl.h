@@ -7,6 +7,7 @@
 #ifndef WEIR_BASE_LIBSSL_H
 #define WEIR_BASE_LIBSSL_H
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -32,6 +33,7 @@
     X(BIO_set_flags)                                                                                                       \
     X(BIO_set_init)                                                                                                        \
     X(BIO_test_flags)                                                                                                      \
+    X(CRYPTO_memcmp)                                                                                                       \
     X(ERR_clear_error)                                                                                                     \
     X(ERR_get_error)                                                                                                       \
     X(ERR_reason_error_string)                                                                                             \
@@ -103,6 +105,7 @@ WEIR_MUST_CHECK enum weir_status libssl_load(struct weir_error *error);
 #define BIO_set_flags libssl.BIO_set_flags
 #define BIO_set_init libssl.BIO_set_init
 #define BIO_test_flags libssl.BIO_test_flags
+#define CRYPTO_memcmp libssl.CRYPTO_memcmp
 #define ERR_clear_error libssl.ERR_clear_error
 #define ERR_get_error libssl.ERR_get_error
 #define ERR_reason_error_string libssl.ERR_reason_error_string

@@ -1,9 +1,12 @@
 /* dlopen() finds the library, dlsym() each function. The caller's table is filled only when all of them were found. So
- * a library that is too old is refused with a message, and not by a crash at its first use. */
+ * a library that is too old is refused with a message, and not by a crash at its first use.
+ *
+ * One lock protects the first load of every library. A thread that finds it loaded takes no lock. */
 #include "base/loaded_library.h"
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,4 +53,30 @@ const char *loaded_library_find(const char *carrier, const char *file, char *pat
     }
     int length = snprintf(path, LOADED_LIBRARY_PATH_MAX, "%.*s/%s", (int)(end - map->l_name), map->l_name, carrier);
     return length < LOADED_LIBRARY_PATH_MAX && access(path, R_OK) == 0 ? path : file;
+}
+
+static const char *load_locked(struct loaded_library *library, char *reason)
+{
+    char path[LOADED_LIBRARY_PATH_MAX];
+    const char *file =
+        library->carrier == NULL ? library->file : loaded_library_find(library->carrier, library->file, path);
+    const char *failure = loaded_library_open(file, library->names, library->count, library->functions, reason);
+    if (failure == NULL && library->begin != NULL) {
+        failure = library->begin();
+    }
+    atomic_store_explicit(&library->is_loaded, failure == NULL, memory_order_release);
+    return failure;
+}
+
+const char *loaded_library_load(struct loaded_library *library, char *reason)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    INVARIANT(library != NULL && reason != NULL);
+    if (atomic_load_explicit(&library->is_loaded, memory_order_acquire)) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&lock);
+    const char *failure = atomic_load(&library->is_loaded) ? NULL : load_locked(library, reason);
+    (void)pthread_mutex_unlock(&lock);
+    return failure;
 }

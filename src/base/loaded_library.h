@@ -2,6 +2,7 @@
 #ifndef WEIR_BASE_LOADED_LIBRARY_H
 #define WEIR_BASE_LOADED_LIBRARY_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 enum { LOADED_LIBRARY_REASON_MAX = 256, LOADED_LIBRARY_PATH_MAX = 4096 };
@@ -15,5 +16,20 @@ const char *loaded_library_open(const char *file, const char *const *names, size
  * depends on the library, and the functions of its dependencies are found in it. So a package may rename what it carries.
  * A program that contains weir, as the command does, has no carrier. `path` has LOADED_LIBRARY_PATH_MAX bytes. */
 const char *loaded_library_find(const char *carrier, const char *file, char *path);
+
+/* A library that a process loads once. The first four members and `begin` are set by its owner. */
+struct loaded_library {
+    const char *file;
+    const char *const *names; /* of its functions */
+    size_t count;
+    void *functions;            /* so many pointers in the order of the names; never changed once loaded */
+    const char *carrier;        /* see loaded_library_find(); NULL = none */
+    const char *(*begin)(void); /* prepares it, once; answers the reason of a failure, NULL = none. NULL = nothing to do */
+    atomic_bool is_loaded;      /* of loaded_library_load() */
+};
+
+/* NULL once the library is loaded: any thread may call its functions without a lock then. Otherwise the reason, as of
+ * loaded_library_open(); the next call tries again. Any thread. */
+const char *loaded_library_load(struct loaded_library *library, char *reason);
 
 #endif

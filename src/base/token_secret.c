@@ -1,4 +1,4 @@
-/* Secrets of tokens: made from getrandom(), hashed by OpenSSL.
+/* Secrets of tokens: made from getrandom(), hashed and compared by OpenSSL.
  *
  * It keeps no secret: the caller wipes the text that it got. It never logs and never shortens a comparison.
  */
@@ -64,10 +64,5 @@ bool token_secret_hash(const char *text, size_t length, unsigned char ret_hash[T
 
 bool token_hash_equal(const unsigned char a[TOKEN_HASH_BYTES], const unsigned char b[TOKEN_HASH_BYTES])
 {
-    unsigned char differences = 0;
-    const volatile unsigned char *left = a; /* volatile: the compiler must not end the comparison at the first difference */
-    for (size_t i = 0; i < TOKEN_HASH_BYTES; i++) {
-        differences |= left[i] ^ b[i];
-    }
-    return differences == 0;
+    return libssl_load(NULL) == WEIR_OK && CRYPTO_memcmp(a, b, TOKEN_HASH_BYTES) == 0;
 }

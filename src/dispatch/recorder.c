@@ -4,9 +4,8 @@
  *
  *   1. Choose. New reports and blocked ones take turns. A start inside the node waits START_WAITS_US, because an
  *      execution that ends meanwhile needs no record of its start. Reports of starts outside the node wait
- *      OUTSIDE_WAITS_US for more of their kind, and any other report takes them along. So does the end of a sleep, for
- *      STEP_WAITS_US. A report of an execution with
- *      blocked reports goes behind these.
+ *      OUTSIDE_WAITS_US for more of their kind, and any other report takes them along. The end of a sleep waits
+ *      STEP_WAITS_US in the same way. A report of an execution with blocked reports goes behind these.
  *   2. Plan. Each report becomes at most one record. The table of items in flight decides. A late answer to a start
  *      that another answer has settled makes no record. "refused" makes a retry, a put-back or an end. An unknown
  *      answer makes no record, and the starter sends the start again.

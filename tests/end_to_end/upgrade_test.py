@@ -19,7 +19,7 @@ from waiting import SHORT, wait_for
 OLD_BINARY = os.path.abspath(sys.argv.pop(2))
 LEASE = '30s'  # a busy machine loses nothing; a node that was killed is seen to be gone without it
 SECONDS = 120
-# What the plan names without a number, and how a program says that the store has others.
+# The plan lists these without a number. The texts are those of a program that finds others in the store.
 UNNUMBERED = {'functions_and_views': 'does not have the functions and views of this program',
               'all_views': 'does not have the views of this program'}
 
