@@ -14,9 +14,11 @@
 #include "base/error.h"
 #include "base/text.h"
 
-const char *loaded_library_open(const char *file, const char *const *names, size_t count, void *functions, char *reason)
+/* NULL, or the reason in `reason`: then nothing is loaded or changed. */
+static const char *open_library(const char *file, const struct loaded_library *wanted, char *reason)
 {
-    INVARIANT(file != NULL && names != NULL && functions != NULL && reason != NULL);
+    const char *const *names = wanted->names;
+    size_t count = wanted->count;
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL) {
         const char *problem = dlerror();
@@ -33,7 +35,7 @@ const char *loaded_library_open(const char *file, const char *const *names, size
     for (size_t i = 0; i < count; i++) {
         /* Standard C converts no object pointer to a function pointer; on POSIX both have the same form. */
         void *function = dlsym(library, names[i]);
-        memcpy((char *)functions + i * sizeof function, &function, sizeof function);
+        memcpy((char *)wanted->functions + i * sizeof function, &function, sizeof function);
     }
     return NULL;
 }
@@ -60,7 +62,7 @@ static const char *load_locked(struct loaded_library *library, char *reason)
     char path[LOADED_LIBRARY_PATH_MAX];
     const char *file =
         library->carrier == NULL ? library->file : loaded_library_find(library->carrier, library->file, path);
-    const char *failure = loaded_library_open(file, library->names, library->count, library->functions, reason);
+    const char *failure = open_library(file, library, reason);
     if (failure == NULL && library->begin != NULL) {
         failure = library->begin();
     }
@@ -71,7 +73,7 @@ static const char *load_locked(struct loaded_library *library, char *reason)
 const char *loaded_library_load(struct loaded_library *library, char *reason)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    INVARIANT(library != NULL && reason != NULL);
+    INVARIANT(library != NULL && reason != NULL && library->names != NULL && library->functions != NULL);
     if (atomic_load_explicit(&library->is_loaded, memory_order_acquire)) {
         return NULL;
     }

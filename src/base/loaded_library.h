@@ -7,11 +7,6 @@
 
 enum { LOADED_LIBRARY_REASON_MAX = 256, LOADED_LIBRARY_PATH_MAX = 4096 };
 
-/* Loads the library `file` and finds `count` functions by their names. NULL: all were found; `functions`, an array of so
- * many pointers, holds them, and the library is never unloaded. Otherwise nothing is loaded or changed, and the answer is
- * the reason, in `reason` (LOADED_LIBRARY_REASON_MAX bytes). Any thread. */
-const char *loaded_library_open(const char *file, const char *const *names, size_t count, void *functions, char *reason);
-
 /* The file to open: `carrier` in the folder of libweir, if it is there, else `file`. A carrier has no code of its own. It
  * depends on the library, and the functions of its dependencies are found in it. So a package may rename what it carries.
  * A program that contains weir, as the command does, has no carrier. `path` has LOADED_LIBRARY_PATH_MAX bytes. */
@@ -28,8 +23,9 @@ struct loaded_library {
     atomic_bool is_loaded;      /* of loaded_library_load() */
 };
 
-/* NULL once the library is loaded: any thread may call its functions without a lock then. Otherwise the reason, as of
- * loaded_library_open(); the next call tries again. Any thread. */
+/* NULL once the library is loaded and all of its functions were found: any thread may call them without a lock then, and
+ * the library is never unloaded. Otherwise the reason, in `reason` (LOADED_LIBRARY_REASON_MAX bytes): `functions` has not
+ * changed unless `begin` failed, and the next call tries again. Any thread. */
 const char *loaded_library_load(struct loaded_library *library, char *reason);
 
 #endif

@@ -11,10 +11,13 @@ static void a_library_that_is_missing_or_too_old_is_refused(void **state)
     static const char *const names[] = {"pthread_create", "no_such_function"};
     void *functions[2] = {NULL, NULL};
     char reason[LOADED_LIBRARY_REASON_MAX];
-    assert_non_null(strstr(loaded_library_open("libnone.so.1", names, 1, functions, reason), "libnone.so.1"));
-    assert_non_null(strstr(loaded_library_open("libc.so.6", names, 2, functions, reason), "no no_such_function"));
+    struct loaded_library missing = {.file = "libnone.so.1", .names = names, .count = 1, .functions = functions};
+    struct loaded_library old = {.file = "libc.so.6", .names = names, .count = 2, .functions = functions};
+    struct loaded_library right = {.file = "libc.so.6", .names = names, .count = 1, .functions = functions};
+    assert_non_null(strstr(loaded_library_load(&missing, reason), "libnone.so.1"));
+    assert_non_null(strstr(loaded_library_load(&old, reason), "no no_such_function"));
     assert_null(functions[0]);
-    assert_null(loaded_library_open("libc.so.6", names, 1, functions, reason));
+    assert_null(loaded_library_load(&right, reason));
     assert_non_null(functions[0]);
 }
 
