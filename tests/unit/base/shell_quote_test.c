@@ -56,9 +56,10 @@ static void a_shell_reads_every_text_back(void **state)
         char read_back[64] = "";
         (void)snprintf(command, sizeof command, "cd / && printf %%s. %s", shell_quote(texts[i], word));
         ask_shell(command, read_back, sizeof read_back);
-        size_t length = strlen(read_back);
-        assert_true(length > 0 && read_back[length - 1] == '.');
-        read_back[length - 1] = '\0';
+        char *end = strrchr(read_back, '.');
+        assert_non_null(end);
+        assert_string_equal(end, ".");
+        *end = '\0';
         assert_string_equal(read_back, texts[i]);
     }
 }
