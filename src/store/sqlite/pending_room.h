@@ -19,6 +19,7 @@ struct pending_room {
     int64_t most;
     int64_t left;
     int64_t until_us;
+    int64_t full_until_us; /* until then it is taken as full; 0 = it was not */
 };
 
 /* Takes one place. `rooms`: PENDING_ROOMS of the handle. WEIR_QUEUE_FULL, without a text: there is none. */
