@@ -1,7 +1,8 @@
 -- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes. One statement writes the rows, one row of
 -- news, and the events of the claim that is over: `claim`, `dispatch` and `park`. A record may include the start of a CLAIMED item.
 -- Items with a cancel that was requested are left to record_ends(). What was refused before this start is past: neither its error nor its
--- counts are left.
+-- counts are left. A step that waits for its next attempt under an earlier fence may have begun that attempt without a record, before an
+-- interruption: then the interruptions go on counting (docs/design/waiting.md, 4).
 --   codes   what the items wait for: the names of wait_kind (queue/item.h)
 --   seen    the number of the last signal that the engine had got
 --   starts  microseconds since the engine reported a start that is not on record; NULL or -1 = the start is on record
@@ -19,7 +20,13 @@ BEGIN
         SET status = 'WAITING', phase = 3, waiting_for = r.code, node_id = 0, target_id = 0, claimed_at = NULL,
             due_at = CASE WHEN r.delay < 0 THEN 9223372036854775807 ELSE now_us + r.delay END, signals_sent = q.signals,
             error_code = NULL, error = NULL, starts_refused = 0, deferrals = 0,
-            interruptions = q.interruptions + 1, interruptions_at_park = q.interruptions + 1, stuck_at = NULL,
+            interruptions = q.interruptions + 1, stuck_at = NULL,
+            interruptions_at_park = 1 + CASE
+                WHEN q.interruptions > q.interruptions_at_park AND EXISTS (
+                    SELECT FROM :schema.workflow_node_executions s
+                    WHERE s.execution_id = q.id AND s.status = 'WAITING' AND s.fence < q.fence
+                      AND (s.error_code IS NOT NULL OR s.step = 'state'))
+                THEN q.interruptions_at_park ELSE q.interruptions END,
             dispatched_at = CASE WHEN q.dispatched_at IS NOT NULL THEN q.dispatched_at
                                  ELSE least(greatest(now_us - r.start, q.claimed_at),
                                             (SELECT min(s.started_at) FROM :schema.workflow_node_executions s

@@ -49,12 +49,18 @@ SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions +
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
 -- ?3 due, 9223372036854775807 = only a signal ends the wait; ?4 what it waits for. An error of an earlier start is past, and the item is
--- no longer one that waits for a handler.
+-- no longer one that waits for a handler. A step that waits for its next attempt under an earlier fence may have begun that attempt without
+-- a record, before an interruption: then the interruptions go on counting (docs/design/waiting.md, 4).
 -- name: park_item
 UPDATE workflow_execution_queue
 SET status = 'WAITING', phase = 3, waiting_for = ?4, due_at = ?3, node_id = 0, target_id = 0, claimed_at = NULL, error_code = NULL,
     error = NULL, starts_refused = 0, deferrals = 0, interruptions = interruptions + 1,
-    interruptions_at_park = interruptions + 1, stuck_at = NULL, signals_sent = signals
+    interruptions_at_park = 1 + CASE
+        WHEN interruptions > interruptions_at_park AND EXISTS (
+            SELECT 1 FROM workflow_node_executions s
+            WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.fence < ?2 AND (s.error_code IS NOT NULL OR s.step = 'state'))
+        THEN interruptions_at_park ELSE interruptions END,
+    stuck_at = NULL, signals_sent = signals
 WHERE id = ?1 AND fence = ?2 AND status = 'DISPATCHED';
 
 -- Ends of a set (ends.h); `parameter_rows` has their ids, fences and steps. The last column: whether the step has a row of its own.
