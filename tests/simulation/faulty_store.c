@@ -160,6 +160,15 @@ static void note_round(const struct schedule_call *call)
     }
 }
 
+static bool is_cut_short(const struct schedule_call *call)
+{
+    bool is = false;
+    for (size_t i = 0; i < call->assignment_count; i++) {
+        is = is || call->assignments[i].outcome != ASSIGNMENT_TAKEN;
+    }
+    return is;
+}
+
 static enum weir_status faulty_schedule(struct store *store, struct schedule_call *call, struct arena *arena,
                                         struct schedule_answer *ret_answer, struct weir_error *error)
 {
@@ -172,6 +181,7 @@ static enum weir_status faulty_schedule(struct store *store, struct schedule_cal
     }
     status = mutant != NULL && mutant->schedule != NULL ? mutant->schedule(owner, store, call, arena, &answer, error)
                                                         : real->schedule(store, call, arena, &answer, error);
+    owner->is_cut_short = is_cut_short(call);
     observe(owner);
     if (status == WEIR_OK) {
         note_round(call);
@@ -225,8 +235,11 @@ static enum weir_status note_life(enum weir_status status, const int64_t *node_i
     struct simulated_node *node = caller();
     if (status == WEIR_OK && node != NULL) {
         INVARIANT(owner->life_count < LIVES_MOST);
-        owner->lives[owner->life_count++] = (struct simulated_life){
-            .id = *node_id, .node = node->index, .generation = node->generation, .machine = node->machine};
+        owner->lives[owner->life_count++] = (struct simulated_life){.id = *node_id,
+                                                                    .node = node->index,
+                                                                    .generation = node->generation,
+                                                                    .machine = node->machine,
+                                                                    .pool = world_pool(node)};
     }
     return status;
 }

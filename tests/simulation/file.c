@@ -140,6 +140,13 @@ static const char children_schema[] = FAMILY_TRIGGER("30", "+", "INSERT", "NEW")
                                      " waiting_for, extra) VALUES ('wait', NEW.id, NEW.step, NEW.step_status,"
                                      " NEW.step_error_code); END;";
 
+/* Nodes, in fleets with different sets of handlers. */
+#define NODE_TRIGGER(number, act)                                                                                          \
+    "CREATE TRIGGER simulation_" number " AFTER " act " ON nodes BEGIN INSERT INTO simulation_changes (what, rank, phase," \
+    " extra) VALUES ('node', NEW.id, NEW.dead_at IS NOT NULL OR NEW.stopped_at IS NOT NULL, NEW.handlers); END;"
+static const char nodes_schema[] =
+    NODE_TRIGGER("40", "INSERT") NODE_TRIGGER("41", "UPDATE OF handlers, dead_at, stopped_at");
+
 static const char schema[] =
     "CREATE TABLE simulation_changes (seq INTEGER PRIMARY KEY, what TEXT NOT NULL, id TEXT, status TEXT, workspace_id "
     "INTEGER,"
@@ -223,6 +230,11 @@ void file_execute(const char *path, const char *sql)
 void file_observe_children(const struct simulation *simulation)
 {
     file_execute(simulation->path, children_schema);
+}
+
+void file_observe_nodes(const struct simulation *simulation)
+{
+    file_execute(simulation->path, nodes_schema);
 }
 
 /* --- the template --- */

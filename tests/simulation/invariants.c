@@ -158,8 +158,26 @@ static const struct simulated_node *node_with_id(const struct simulation *simula
     return NULL;
 }
 
+/* A lane has its turns where a node can serve it. */
+static bool can_serve(const struct simulation *simulation, const struct model_lane *lane, const struct model_item *item,
+                      int64_t node_id)
+{
+    return lane->pool == observer_lane(simulation, item)->pool &&
+           (handlers_on_record(simulation, node_id) & lane->needs) == lane->needs;
+}
+
+void note_take_over(struct simulation *simulation, const struct model_item *item, int64_t node_id)
+{
+    for (size_t i = 0; i < simulation->lane_count; i++) {
+        struct model_lane *lane = &simulation->lanes[i];
+        lane->last_take_over_us =
+            can_serve(simulation, lane, item, node_id) ? simulation->boot_us : lane->last_take_over_us;
+    }
+}
+
 void check_place(struct simulation *simulation, struct model_item *item, int64_t node_id)
 {
+    handlers_check_claim(simulation, item, node_id);
     const struct simulated_node *node = node_with_id(simulation, node_id);
     if (node == NULL) {
         return; /* it has died since */
@@ -213,11 +231,14 @@ void check_claim(struct simulation *simulation, const struct model_item *item, i
     }
     for (size_t i = 0; i < simulation->lane_count; i++) {
         struct model_lane *lane = &simulation->lanes[i];
+        if (can_serve(simulation, lane, item, node_id)) {
+            lane->last_claim_us = simulation->boot_us;
+            lane->passed_now += lane->workspace != item->workspace;
+        }
         if (lane->row_id != item->lane_id) {
             continue;
         }
         lane->claimed++;
-        simulation->last_claim_us[lane->pool] = simulation->boot_us;
         check_target(simulation, item, lane, node_id);
         if (lane->worst == NULL || goes_before(simulation, lane->worst, item)) {
             lane->worst = item;
@@ -233,12 +254,22 @@ static int64_t news_seen(const struct simulation *simulation)
     return simulation->actor == OUTSIDE ? 0 : simulation->nodes[simulation->actor].news_seen;
 }
 
+/* The item is of this lane, or of one in the same share. An assignment that was not carried out lets the next lane of its
+ * workspace go first. */
+static bool is_in_one_order(const struct simulation *simulation, const struct model_item *item,
+                            const struct model_lane *lane)
+{
+    return item->lane_id == lane->row_id ||
+           (!simulation->is_cut_short && handlers_share(simulation, observer_lane(simulation, item), lane));
+}
+
 static void check_lane_order(struct simulation *simulation, const struct model_lane *lane)
 {
     for (size_t i = 0; i < simulation->item_count; i++) {
         const struct model_item *item = &simulation->items[i];
-        if (item->place == PLACE_LIVE && item->lane_id == lane->row_id && item->phase == 0 &&
-            item->runnable_since <= news_seen(simulation) && goes_before(simulation, item, lane->worst)) {
+        if (item->place == PLACE_LIVE && item->workspace == lane->workspace && item->phase == 0 &&
+            item->runnable_since <= news_seen(simulation) && goes_before(simulation, item, lane->worst) &&
+            is_in_one_order(simulation, item, lane)) {
             fail(simulation, FIRST_IN_FIRST_OUT,
                  "%s was claimed before %s, which was runnable and comes first (ranks %lld, %lld)", lane->worst->id,
                  item->id, (long long)lane->worst->rank, (long long)item->rank);
@@ -251,28 +282,36 @@ static void check_lane_order(struct simulation *simulation, const struct model_l
 static int64_t patience(const struct simulation *simulation, const struct model_lane *lane)
 {
     int64_t turns = CLAIM_BATCH_DEFAULT + (int64_t)simulation->profile.room * simulation->profile.nodes;
+    int64_t shares = simulation->profile.has_sets ? HANDLER_NEEDS : 1; /* they take turns, one item each */
     int64_t own = simulation->workspaces[lane->workspace].weight;
     for (size_t i = 0; i < simulation->lane_count; i++) {
         int64_t weight = simulation->workspaces[simulation->lanes[i].workspace].weight;
-        turns += simulation->lanes[i].pool == lane->pool ? 2 * ((weight + own - 1) / own + 1) : 0;
+        turns += simulation->lanes[i].pool == lane->pool ? 2 * shares * ((weight + own - 1) / own + 1) : 0;
     }
     return turns;
 }
 
+/* By an item of this lane, or of another one of the workspace in the same share: they have one pass. */
+static bool has_had_a_turn(const struct simulation *simulation, const struct model_lane *lane)
+{
+    bool has = false;
+    for (size_t i = 0; i < simulation->lane_count && !has; i++) {
+        const struct model_lane *other = &simulation->lanes[i];
+        has = other->claimed > 0 && handlers_share(simulation, other, lane);
+    }
+    return has;
+}
+
 static void check_fairness(struct simulation *simulation)
 {
-    int64_t claimed[POOLS_MOST] = {0};
-    for (size_t i = 0; i < simulation->lane_count; i++) {
-        claimed[simulation->lanes[i].pool] += simulation->lanes[i].claimed;
-    }
     for (size_t i = 0; i < simulation->lane_count; i++) {
         struct model_lane *lane = &simulation->lanes[i];
-        if (lane->claimed > 0 || !lane_is_ready(simulation, lane) || lane->ready_since == 0 ||
+        if (has_had_a_turn(simulation, lane) || !lane_is_ready(simulation, lane) || lane->ready_since == 0 ||
             lane->ready_since > news_seen(simulation)) {
             lane->passed_over = 0;
             continue;
         }
-        lane->passed_over += claimed[lane->pool];
+        lane->passed_over += lane->passed_now;
         if (lane->passed_over > patience(simulation, lane)) {
             fail(simulation, NOBODY_STARVES, "lane %lld of %s was ready while %lld items of others were claimed",
                  (long long)lane->row_id, simulation->workspaces[lane->workspace].name, (long long)lane->passed_over);
@@ -296,6 +335,7 @@ void check_order(struct simulation *simulation)
         struct model_lane *lane = &simulation->lanes[i];
         bool ready = lane_is_ready(simulation, lane);
         lane->claimed = 0;
+        lane->passed_now = 0;
         lane->worst = NULL;
         lane->ready_since = !ready ? 0 : lane->ready_since == 0 ? simulation->changes_seen : lane->ready_since;
     }

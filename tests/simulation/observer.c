@@ -111,6 +111,9 @@ static struct model_lane *find_lane(struct simulation *simulation, int64_t row_i
     struct model_lane *lane = &simulation->lanes[simulation->lane_count++];
     *lane = (struct model_lane){.row_id = row_id, .workspace = workspace, .group = group_of_lane(simulation, row_id)};
     lane->pool = 2 * lane->group + (lane_is_on_temporal(row_id) ? 1 : 0);
+    if (simulation->profile.has_sets) {
+        handlers_note_lane(simulation, lane);
+    }
     return lane;
 }
 
@@ -221,6 +224,9 @@ static void row_appeared(struct simulation *simulation, const struct change *cha
         children_note_item(simulation, item);
     }
     count_row(simulation, item, 1);
+    if (simulation->profile.has_sets) {
+        handlers_note_item(simulation, item);
+    }
     key_is_used(simulation, item);
     if (strcmp(change->status, "PENDING") != 0 || change->rank != item_rank(change->run_at, change->priority)) {
         fail(simulation, THE_MODEL_HOLDS, "%s begins as %s with rank %lld", item->id, change->status,
@@ -340,7 +346,7 @@ static void note_move(struct simulation *simulation, struct model_item *item, en
                    by_itself ? item->fence : change->fence);
     } else if (item->node_id == 0 && change->node_id != 0) {
         item->take_overs++;
-        simulation->last_take_over_us[observer_lane(simulation, item)->pool] = simulation->boot_us;
+        note_take_over(simulation, item, change->node_id);
         check_place(simulation, item, change->node_id);
         story_note(item, "claim", change->node_id, change->fence);
     }
@@ -549,6 +555,8 @@ static void replay(struct simulation *simulation, const struct change *change)
         children_note_wait(simulation, change);
     } else if (strcmp(change->what, "step=") == 0 && children_may_drop_plan(simulation, change->id, change->extra)) {
         return;
+    } else if (strcmp(change->what, "node") == 0) {
+        handlers_note_node(simulation, change);
     } else if (strncmp(change->what, "firing", 6) == 0) {
         schedules_note_firing(simulation, change);
     } else if (strcmp(change->what, "schedule") == 0) {
@@ -719,6 +727,9 @@ void observer_open(struct simulation *simulation)
     const struct mutant *mutant = simulation->options.mutant;
     if (simulation->profile.has_children && !is_postgres) {
         file_observe_children(simulation);
+    }
+    if (simulation->profile.has_sets && !is_postgres) {
+        file_observe_nodes(simulation);
     }
     if (mutant != NULL && mutant->schema != NULL) {
         file_execute(simulation->path, mutant->schema);

@@ -11,7 +11,9 @@ enum {
     STATED_OF = 7,
     STATED_FROM = 5,
     FAMILIES_OF = 14,
-    FAMILIES_AT = 4
+    FAMILIES_AT = 4,
+    SETS_OF = 5,
+    SETS_AT = 3
 };
 
 static int some(struct simulation *simulation, int most)
@@ -30,7 +32,8 @@ static void draw_features(struct simulation *simulation, struct profile *profile
     profile->has_children = mutant != NULL ? mutant->has_children
                                            : simulation->options.seed % FAMILIES_OF == FAMILIES_AT ||
                                                  simulation->options.seed % FAMILIES_OF == STATED_FROM;
-    if (profile->has_states || profile->has_children) {
+    profile->has_sets = mutant != NULL ? mutant->has_sets : simulation->options.seed % SETS_OF == SETS_AT;
+    if (profile->has_states || profile->has_children || profile->has_sets) {
         profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
     }
     if (profile->is_scheduled) {
@@ -108,5 +111,8 @@ void profile_draw(struct simulation *simulation)
         profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;
         profile->groups = 1;
         profile->nodes = profile->nodes < PLACES_MOST ? PLACES_MOST : profile->nodes;
+    }
+    if (profile->has_sets) {
+        handlers_draw_homes(simulation);
     }
 }

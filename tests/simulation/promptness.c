@@ -39,14 +39,15 @@ static bool is_able(const struct simulation *simulation, const struct simulated_
            node_reaches_engine(node->node);
 }
 
-/* Some node of the pool, and of the place if that is not -1, was able at every look since then; the latest time when there
- * is none. */
-static int64_t steady_since(const struct simulation *simulation, int pool, int place)
+/* Some node of the pool with these handlers, and of the place if that is not -1, was able at every look since then; the
+ * latest time when there is none. */
+static int64_t steady_since(const struct simulation *simulation, int pool, unsigned needs, int place)
 {
     int64_t since_us = TIME_NEVER;
     for (int i = 0; i < simulation->profile.nodes; i++) {
         const struct simulated_node *node = &simulation->nodes[i];
-        if (world_pool(node) == pool && (place < 0 || node->place == place) && node->steady_since_us < since_us) {
+        if (world_pool(node) == pool && (node->handlers & needs) == needs && (place < 0 || node->place == place) &&
+            node->steady_since_us < since_us) {
             since_us = node->steady_since_us;
         }
     }
@@ -63,23 +64,12 @@ static void look_at_nodes(struct simulation *simulation)
     }
 }
 
-static bool is_overdue(const struct simulation *simulation, int pool, int place, int64_t since_us, int64_t patience_us)
+static bool is_overdue(const struct simulation *simulation, int pool, unsigned needs, int place, int64_t since_us,
+                       int64_t patience_us)
 {
-    int64_t steady_us = steady_since(simulation, pool, place);
+    int64_t steady_us = steady_since(simulation, pool, needs, place);
     since_us = steady_us > since_us ? steady_us : since_us;
     return since_us != TIME_NEVER && simulation->boot_us - since_us > patience_us;
-}
-
-static void look_at_lane(struct simulation *simulation, struct model_lane *lane)
-{
-    if (!lane_is_ready(simulation, lane) || simulation->last_claim_us[lane->pool] == simulation->boot_us) {
-        lane->idle_since_us = simulation->boot_us;
-    }
-    if (is_overdue(simulation, lane->pool, -1, lane->idle_since_us, PROMPT_US)) {
-        fail(simulation, NOBODY_STARVES, "lane %lld of %s has been ready for %lld ms, with a node that is able to claim",
-             (long long)lane->row_id, simulation->workspaces[lane->workspace].name,
-             (long long)(simulation->boot_us - lane->idle_since_us) / MICROSECONDS_PER_MS);
-    }
 }
 
 static bool owner_lives(const struct simulation *simulation, int64_t id)
@@ -111,12 +101,28 @@ static int64_t patience_with_suspects(struct simulation *simulation)
                : suspicion_delay_us(suspicion) + QUARANTINE_AND_REST * (trial_us + EMPTYING_US);
 }
 
+static void look_at_lane(struct simulation *simulation, struct model_lane *lane)
+{
+    if (!lane_is_ready(simulation, lane) || lane->last_claim_us == simulation->boot_us) {
+        lane->idle_since_us = simulation->boot_us;
+    }
+    /* The only node that can serve it may be kept empty for a suspect, while others work on. */
+    if (is_overdue(simulation, lane->pool, lane->needs, -1, lane->idle_since_us, PROMPT_US) &&
+        (!simulation->profile.has_sets || is_overdue(simulation, lane->pool, lane->needs, -1, lane->idle_since_us,
+                                                     PROMPT_US + patience_with_suspects(simulation)))) {
+        fail(simulation, NOBODY_STARVES, "lane %lld of %s has been ready for %lld ms, with a node that is able to claim",
+             (long long)lane->row_id, simulation->workspaces[lane->workspace].name,
+             (long long)(simulation->boot_us - lane->idle_since_us) / MICROSECONDS_PER_MS);
+    }
+}
+
 static void look_at_handed_over(struct simulation *simulation, const struct model_item *item, int pool)
 {
-    int64_t taken_us = simulation->last_take_over_us[pool];
+    int64_t taken_us = observer_lane(simulation, item)->last_take_over_us;
     int64_t since_us = item->changed_us > taken_us ? item->changed_us : taken_us;
-    if (is_overdue(simulation, pool, item->run_place, since_us, PROMPT_US) &&
-        is_overdue(simulation, pool, item->run_place, since_us, PROMPT_US + patience_with_suspects(simulation))) {
+    if (is_overdue(simulation, pool, item->needs, item->run_place, since_us, PROMPT_US) &&
+        is_overdue(simulation, pool, item->needs, item->run_place, since_us,
+                   PROMPT_US + patience_with_suspects(simulation))) {
         fail(simulation, EVERY_CLAIM_ENDS, "%s was handed over %lld ms ago and nobody takes it, nor others for %lld ms",
              item->id, (long long)(simulation->boot_us - item->changed_us) / MICROSECONDS_PER_MS,
              (long long)(simulation->boot_us - since_us) / MICROSECONDS_PER_MS);
@@ -129,13 +135,13 @@ static void look_at_item(struct simulation *simulation, const struct model_item 
     int64_t orphaned_us = item->changed_us > simulation->last_death_us ? item->changed_us : simulation->last_death_us;
     int64_t lease_us = simulation->profile.lease_us + DEATH_US + PROMPT_US;
     if ((item->phase == 1 || item->phase == 3) && now_us - item->due_at > PROMPT_US &&
-        is_overdue(simulation, pool, -1, item->changed_us, PROMPT_US)) {
+        is_overdue(simulation, pool, 0, -1, item->changed_us, PROMPT_US)) {
         fail(simulation, NOBODY_STARVES, "%s was due %lld ms ago and is not promoted", item->id,
              (long long)(now_us - item->due_at) / MICROSECONDS_PER_MS);
     } else if (item->phase == 2 && item->node_id == 0) {
         look_at_handed_over(simulation, item, pool);
     } else if (item->phase == 2 && item->node_id != 0 && !owner_lives(simulation, item->node_id) &&
-               is_overdue(simulation, pool, item->run_place, orphaned_us, lease_us)) {
+               is_overdue(simulation, pool, 0, item->run_place, orphaned_us, lease_us)) {
         fail(simulation, EVERY_CLAIM_ENDS, "%s is held by the dead node %lld since %lld ms", item->id,
              (long long)item->node_id, (long long)(simulation->boot_us - orphaned_us) / MICROSECONDS_PER_MS);
     }

@@ -175,6 +175,16 @@ static const char *const children_preparations[] = {
     " EXECUTE FUNCTION note_last_wait()",
 };
 
+/* Nodes, in fleets with different sets of handlers. */
+static const char *const nodes_preparations[] = {
+    "CREATE FUNCTION note_node() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO weir.simulation_changes (what, rank, phase, extra) VALUES"
+    " ('node', NEW.id, (NEW.dead_at IS NOT NULL OR NEW.stopped_at IS NOT NULL)::integer, NEW.handlers);"
+    " RETURN NULL; END $$",
+    "CREATE TRIGGER s40 AFTER INSERT OR UPDATE OF handlers, dead_at, stopped_at ON nodes FOR EACH ROW"
+    " EXECUTE FUNCTION note_node()",
+};
+
 /* --- asking --- */
 
 static void run(PGconn *connection, const char *sql)
@@ -299,6 +309,9 @@ void server_make(struct simulation *simulation)
     for (size_t i = 0;
          simulation->profile.has_children && i < sizeof children_preparations / sizeof children_preparations[0]; i++) {
         run(simulation->reader_of_server, children_preparations[i]);
+    }
+    for (size_t i = 0; simulation->profile.has_sets && i < sizeof nodes_preparations / sizeof nodes_preparations[0]; i++) {
+        run(simulation->reader_of_server, nodes_preparations[i]);
     }
 }
 

@@ -10,6 +10,7 @@
  *   asks.c          steps that wait for a signal beside their time, and what each signal must do to them
  *   children.c      executions that start others: their plans, and the model of each step with children
  *   child_checks.c  what each call must do to them
+ *   handlers.c      workflows that need different handlers, and nodes that have different ones
  *   keys.c          requests with a key mode, and the effect that docs/design/keys.md gives them
  *   file.c          the store's file: a copy of one that was migrated; SQLite for one process of one thread
  *   server.c        the store's database on a PostgreSQL server of the program's own, with our clock
@@ -20,12 +21,14 @@
  *   story.c         what the views tell of an execution is what the observer saw
  *   promptness.c    when all is calm, what may go on does so soon
  *   simulation.c    the program: seeds, TAP, replay
- *   mutants.c, state_mutants.c, child_mutants.c   broken variants; each must be caught, or the checker is worth nothing
+ *   mutants.c, state_mutants.c, child_mutants.c, lane_mutants.c   broken variants; each must be caught, or the checker is
+ * worth nothing
  *
  * In one fleet of five every other node is driven by its host: all its loops run in one call, and wait for each other.
  * Two fleets in seven have workflows with states (support/scripted_engine/machine.c), and one in seven executions that
  * start others (support/scripted_engine/children.c). One fleet in four is mixed: its nodes have engines of both kinds and
- * two namespaces, and some come back from a restart with another one.
+ * two namespaces, and some come back from a restart with another one. In one fleet of five workflows need different
+ * handlers, and nodes have different ones.
  *
  * Everything that is random comes from the seed, so a seed replays exactly. Wall clocks come from another seed (`skew`):
  * the trace of a run must not depend on it.
@@ -43,6 +46,7 @@
 #include "dispatch/node.h"
 #include "queue/item.h"
 #include "simulation/children.h"
+#include "simulation/handlers.h"
 #include "store/store.h"
 #include "support/scripted_engine/scripted.h"
 
@@ -194,6 +198,7 @@ struct mutant {
     bool is_scheduled;   /* of a fleet with schedules */
     bool has_states;     /* of a fleet with workflows with states */
     bool has_children;   /* of a fleet with executions that start others */
+    bool has_sets;       /* of a fleet with different sets of handlers */
     const char *says;    /* NULL, or a part of the message with which it must be caught */
     const char *schema;  /* SQL run after the migration: triggers that break things */
     uint64_t first_seed; /* where the search begins; 0 = where all do. For what few seeds show: it must still be found */
@@ -278,6 +283,7 @@ struct model_item {
     bool has_reason; /* the row has what it waits for */
     char waiting_for[16];
     char workflow[16];         /* of fleets with children */
+    unsigned needs;            /* the handlers; of fleets with different sets */
     int64_t woken_by_children; /* in the call with this number */
     int64_t rank;
     int64_t due_at;
@@ -344,21 +350,25 @@ struct model_workspace {
     struct model_key keys[MODE_KEYS];
 };
 
-enum { LANES_MOST = WORKSPACES_MOST * POOLS_MOST };
+enum { LANES_MOST = WORKSPACES_MOST * POOLS_MOST * HANDLER_NEEDS };
 struct model_lane {
     int64_t row_id;
     int workspace;
     int group;
     int pool;
+    unsigned needs; /* the handlers */
     int64_t runnable;
     int64_t waiting;
     int64_t parked;
     int64_t held;
     int64_t ready_since;            /* change number; 0 = it is not ready */
     int64_t idle_since_us;          /* promptness.c: ready since then, and no claim in its group */
+    int64_t last_claim_us;          /* true time: of any item of the pool, by a node that can serve this lane */
+    int64_t last_take_over_us;      /* likewise */
     int64_t claimed;                /* by the call that is being looked at */
+    int64_t passed_now;             /* likewise: items of other workspaces, by nodes that can serve this lane */
     const struct model_item *worst; /* of these, the last in order */
-    int64_t passed_over;            /* items of other lanes of the group that were claimed while this one was ready */
+    int64_t passed_over;            /* the sum of these while this one was ready */
 };
 
 /* --- nodes (world.c) --- */
@@ -393,6 +403,8 @@ struct simulated_node {
     int64_t news_seen;                /* ... and the number of the last change that this round could read */
     bool frozen;                      /* the whole process is stopped inside a call, not only the thread */
     int machine;                      /* PostgreSQL only: on SQLite all are on one */
+    unsigned handlers;                /* that it has now; the record follows */
+    char handlers_text[HANDLERS_TEXT_MAX];
     struct look_at_schedule looks[SCHEDULES_SIMULATED];
 };
 
@@ -403,6 +415,9 @@ struct simulated_life {
     int machine;
     bool is_over;      /* the process is gone ... */
     int64_t keeper_us; /* ... and its keeper from then on (boot time) */
+    int pool;
+    unsigned handlers; /* on record */
+    bool is_listed;    /* its row is neither dead nor stopped */
 };
 
 struct profile {
@@ -420,13 +435,15 @@ struct profile {
     int64_t lease_us;
     int starts_max;
     size_t room;
-    bool parks;        /* engines inside of nodes park executions with waiting steps */
-    bool is_hosted;    /* every other node has no threads: a host calls node_step(), one call for all loops */
-    bool is_keyed;     /* clients use key modes */
-    bool is_scheduled; /* there are schedules, and the clocks change */
-    bool has_states;   /* some executions are of a workflow with states */
-    bool has_children; /* some executions start others */
-    bool exclusive;    /* dispatch.exclusive: nodes claim only while they hold the lock */
+    bool parks;                 /* engines inside of nodes park executions with waiting steps */
+    bool is_hosted;             /* every other node has no threads: a host calls node_step(), one call for all loops */
+    bool is_keyed;              /* clients use key modes */
+    bool is_scheduled;          /* there are schedules, and the clocks change */
+    bool has_states;            /* some executions are of a workflow with states */
+    bool has_children;          /* some executions start others */
+    bool has_sets;              /* workflows need different handlers, and nodes have different ones */
+    unsigned homes[NODES_MOST]; /* the handlers of each node when all is calm */
+    bool exclusive;             /* dispatch.exclusive: nodes claim only while they hold the lock */
     int64_t retention_us;
 };
 
@@ -485,8 +502,8 @@ struct simulation {
     struct model_workspace workspaces[WORKSPACES_MOST];
     struct model_lane lanes[LANES_MOST];
     size_t lane_count;
-    int64_t last_claim_us[POOLS_MOST];     /* true time */
-    int64_t last_take_over_us[POOLS_MOST]; /* likewise */
+    int64_t handlers_changed; /* the number of the last change of what nodes can serve */
+    bool is_cut_short;        /* the store has not carried out each assignment of the round */
     bool group_paused[GROUPS_MOST];
     bool queue_paused;
     int64_t plan_max[4];
@@ -538,8 +555,9 @@ void say(struct simulation *simulation, const char *format, ...) WEIR_PRINTF(2, 
 /* Makes the folder and in it the store, migrated and observed, as new. Needs the clock of those outside at its start. */
 void file_make(struct simulation *simulation);
 void file_remove(const struct simulation *simulation);
-/* Rows of children are observed as well from now on. */
+/* Rows of children, and those of nodes, are observed as well from now on. */
 void file_observe_children(const struct simulation *simulation);
+void file_observe_nodes(const struct simulation *simulation);
 /* SQL on a file, by a connection of its own. */
 void file_execute(const char *path, const char *sql);
 
@@ -704,6 +722,7 @@ void check_counters(struct simulation *simulation);
 void check_engine(struct simulation *simulation);
 /* At the moment at which `item` is assigned to a node under `fence`; the held rows of its workspace already count it. */
 void check_claim(struct simulation *simulation, const struct model_item *item, int64_t node_id, int64_t fence);
+void note_take_over(struct simulation *simulation, const struct model_item *item, int64_t node_id);
 /* The node that the item is assigned to, or that takes it over: its engine can run it, or ask where it was started. */
 void check_place(struct simulation *simulation, struct model_item *item, int64_t node_id);
 void check_order(struct simulation *simulation);

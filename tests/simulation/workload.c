@@ -90,6 +90,7 @@ void workload_prepare(struct simulation *simulation)
         (void)snprintf(simulation->workspaces[i].name, sizeof simulation->workspaces[i].name, "workspace-%d", i);
         set_workspace(simulation, i, (int)draw(simulation, 4), 0, -1);
     }
+    handlers_prepare(simulation);
     states_prepare(simulation);
     children_prepare(simulation);
     schedules_prepare(simulation);
@@ -112,6 +113,9 @@ static void draw_request(struct simulation *simulation, struct enqueue_request *
     if (simulation->profile.has_children && drawn(simulation, 2500)) {
         request->workflow = "parent";
     }
+    const char *flow =
+        simulation->profile.has_sets && strcmp(request->workflow, "flow") == 0 ? handlers_draw_workflow(simulation) : NULL;
+    request->workflow = flow == NULL ? request->workflow : flow;
     request->workspace = simulation->workspaces[draw(simulation, simulation->profile.workspaces)].name;
     request->group = group_names[draw(simulation, simulation->profile.groups)];
     request->priority = drawn(simulation, 3000) ? 1 : 0;
@@ -275,11 +279,13 @@ static bool is_its_reason(const struct simulation *simulation, const struct mode
                        strcmp(reason, "no_worker") == 0 || strcmp(reason, "nodes_full") == 0;
     bool may_be_nodes = strcmp(expected, "ready") == 0 || strcmp(expected, "workspace_at_capacity") == 0;
     bool is_quarantined = item->phase == 2 && strcmp(reason, "quarantined") == 0; /* the model counts no deaths */
+    bool lacks_handler = simulation->profile.has_sets && item->phase != 0 && strcmp(reason, "no_worker") == 0;
     bool waits_elsewhere = item->phase == 2 && simulation->profile.is_mixed && strcmp(reason, "no_node_for_engine") == 0;
     if (strcmp(reason, "nodes_full") == 0 && strcmp(expected, "ready") != 0) {
         return false; /* the last reason before `ready` */
     }
-    return strcmp(reason, expected) == 0 || is_quarantined || waits_elsewhere || (about_nodes && may_be_nodes);
+    return strcmp(reason, expected) == 0 || is_quarantined || waits_elsewhere || lacks_handler ||
+           (about_nodes && may_be_nodes);
 }
 
 static void ask_why(struct simulation *simulation)
@@ -378,6 +384,9 @@ void workload_step(struct simulation *simulation)
     }
     if (drawn(simulation, simulation->profile.act)) {
         act(simulation);
+    }
+    if (simulation->profile.has_sets && drawn(simulation, 120)) {
+        handlers_act(simulation);
     }
     if (simulation->profile.is_scheduled && drawn(simulation, 150)) {
         schedules_act(simulation);

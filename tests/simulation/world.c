@@ -255,6 +255,9 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         return false;
     }
     faulty_store_wrap(simulation, node->store);
+    if (profile->has_sets) {
+        scripted_set_handlers(node->engine, node->handlers_text);
+    }
     size_t claim_batch = (size_t)draw(simulation, profile->batch_most + 1);
     uint64_t seed = random_next(&simulation->random) | 1;
     struct node_settings settings = {
@@ -264,7 +267,7 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         .retention_us = profile->retention_us,
         .starts_max = profile->starts_max,
         .exclusive = profile->exclusive,
-        .handlers = "[\"work\"]",
+        .handlers = node->handlers_text,
         .batch_size = claim_batch,
         .seed = seed,
         .clock = &node->clock,
@@ -295,6 +298,7 @@ static void start_node(struct simulation *simulation, struct simulated_node *nod
     node->generation++;
     node->group = node->index % simulation->profile.groups;
     node->place = draw_place(simulation, node);
+    handlers_begin_node(simulation, node);
     node->machine = on_server(simulation) ? (int)draw(simulation, simulation->profile.machines) : 0;
     (void)snprintf(node->name, sizeof node->name, "n%d.%d", node->index, node->generation);
     node->clock =
@@ -733,6 +737,7 @@ static void run_to_the_end(struct simulation *simulation)
     simulation->calm = true;
     simulation->calm_since_us = simulation->boot_us;
     promptness_begin(simulation);
+    handlers_settle(simulation);
     for (int place = 0; place < simulation->place_count; place++) {
         scripted_world_calm(simulation->engines[place]);
     }

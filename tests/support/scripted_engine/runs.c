@@ -394,12 +394,12 @@ void scripted_answer(struct handle *handle, enum report_kind kind, const struct 
     const struct scripted_outcome *outcome = &arrival->outcome;
     if (kind == REPORT_REFUSED) {
         report->permanent = outcome->answer == SCRIPTED_REFUSE_FOR_GOOD;
-        report->spends_start = outcome->answer != SCRIPTED_DEFER;
-        report->delay_us = outcome->answer == SCRIPTED_DEFER ? outcome->defer_us : 0;
-    }
-    if (kind != REPORT_STARTED) {
-        text_copy(report->error_code, sizeof report->error_code,
-                  kind == REPORT_REFUSED ? "scripted_refusal" : "scripted_silence");
+        bool lacks = outcome->answer == SCRIPTED_NO_HANDLER;
+        report->spends_start = outcome->answer != SCRIPTED_DEFER && !lacks;
+        report->delay_us = outcome->answer == SCRIPTED_DEFER ? outcome->defer_us : lacks ? NO_HANDLER_DELAY_US : 0;
+        text_copy(report->error_code, sizeof report->error_code, lacks ? "unknown_handler" : "scripted_refusal");
+    } else if (kind != REPORT_STARTED) {
+        text_copy(report->error_code, sizeof report->error_code, "scripted_silence");
     }
     int64_t at_us = scripted_now(handle->world) + outcome->answer_us;
     if (kind == REPORT_STARTED && outcome->answers_twice) {

@@ -72,6 +72,25 @@ static bool needs_another_engine(const struct scripted_world *world, const struc
     return on_temporal != (world->target.engine[0] != '\0');
 }
 
+/* The handlers stand in the definition as "handler":"NAME". */
+static bool lacks_handler(const struct handle *handle, const struct engine_start *start)
+{
+    static const char key[] = "\"handler\":";
+    const char *at = handle->has_handlers && start->definition != NULL ? strstr(start->definition, key) : NULL;
+    while (at != NULL) {
+        char name[SCRIPTED_HANDLERS_MAX];
+        const char *from = at + strlen(key);
+        const char *end = strchr(from + 1, '"');
+        INVARIANT(*from == '"' && end != NULL);
+        (void)snprintf(name, sizeof name, "%.*s", (int)(end - from) + 1, from);
+        if (strstr(handle->handlers, name) == NULL) {
+            return true;
+        }
+        at = strstr(end, key);
+    }
+    return false;
+}
+
 static enum weir_status scripted_start(struct engine *engine, const struct engine_start *start, struct weir_error *error)
 {
     struct handle *handle = handle_of(engine);
@@ -96,6 +115,10 @@ static enum weir_status scripted_start(struct engine *engine, const struct engin
     drop_arrivals(handle, start->id); /* inside one process the order of requests is fixed */
     if (handle->stopping) {
         arrival.outcome.answer = SCRIPTED_DEFER;
+        scripted_answer(handle, REPORT_REFUSED, &arrival);
+    } else if (entry->on_the_way == 0 && scripted_find_run(world, handle, start->id) == NULL &&
+               lacks_handler(handle, start)) {
+        arrival.outcome.answer = SCRIPTED_NO_HANDLER;
         scripted_answer(handle, REPORT_REFUSED, &arrival);
     } else if (arrival.outcome.answer == SCRIPTED_UNREACHABLE || world->cut_until_us > scripted_now(world) ||
                handle->cut_until_us > scripted_now(world)) {
@@ -435,6 +458,14 @@ int64_t scripted_next(const struct engine *engine)
 void scripted_cut(struct engine *engine, int64_t until_us)
 {
     handle_of(engine)->cut_until_us = until_us;
+}
+
+void scripted_set_handlers(struct engine *engine, const char *names)
+{
+    struct handle *handle = handle_of(engine);
+    INVARIANT(strlen(names) < sizeof handle->handlers);
+    handle->has_handlers = true;
+    text_copy(handle->handlers, sizeof handle->handlers, names);
 }
 
 void scripted_crash(struct engine *engine, bool linger)

@@ -45,6 +45,7 @@ enum scripted_answer {
     SCRIPTED_ACCEPT,          /* it runs, and the engine reports STARTED */
     SCRIPTED_REFUSE,          /* it does not run; may be tried again; spends an attempt */
     SCRIPTED_DEFER,           /* it does not run; put back without an attempt for `defer_us` */
+    SCRIPTED_NO_HANDLER,      /* likewise, because the node lacks a handler (scripted_set_handlers()) */
     SCRIPTED_REFUSE_FOR_GOOD, /* it does not run and never will */
     SCRIPTED_UNREACHABLE,     /* this request was not sent */
     SCRIPTED_LOSE_REQUEST,    /* it was sent and never arrived: nothing runs, no answer */
@@ -193,6 +194,9 @@ WEIR_MUST_CHECK enum weir_status scripted_open(struct scripted_world *world, siz
 int64_t scripted_next(const struct engine *engine);
 /* No start of this node reaches the engine before this time. */
 void scripted_cut(struct engine *engine, int64_t until_us);
+/* The node has these handlers from now on, a JSON array of names. It refuses to start what needs others, unless that runs
+ * already. Without this call it has all. */
+void scripted_set_handlers(struct engine *engine, const char *names);
 /* The node dies: from now on the handle executes and reports nothing, and only engine_close() may follow. Its runs
  * (SCRIPTED_IN_NODE) die now, or, with `linger`, when the lease ends, as under a slow keeper. */
 void scripted_crash(struct engine *engine, bool linger);

@@ -10,7 +10,13 @@
  * its engine_step(): a node that is paused hears nothing. Events of a shared world execute_event in
  * scripted_world_pass_time(). */
 
-enum { DEFINITE_US = 1000, ENDS_AFTER_CALM_US = 1000, OUTCOMES_MOST = 128, DEFER_DRAWN_US = 2 * 1000 * 1000 };
+enum {
+    DEFINITE_US = 1000,
+    ENDS_AFTER_CALM_US = 1000,
+    OUTCOMES_MOST = 128,
+    DEFER_DRAWN_US = 2 * 1000 * 1000,
+    NO_HANDLER_DELAY_US = 10 * 1000 * 1000
+};
 
 enum run_state {
     RUN_BEGINS,
@@ -60,6 +66,7 @@ struct watch {
     bool started;
 };
 
+enum { SCRIPTED_HANDLERS_MAX = 128 };
 struct handle {
     struct engine base;
     struct scripted_world *world;
@@ -70,6 +77,8 @@ struct handle {
     int64_t cut_until_us;
     bool stopping;
     bool crashed;
+    bool has_handlers; /* `handlers` are all that it has */
+    char handlers[SCRIPTED_HANDLERS_MAX];
 };
 
 enum event_kind {
