@@ -573,6 +573,7 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
                                     limit - count);
         }
     }
+    share_tops_return(scheduler);
     scheduler->suspects_changed = count == limit; /* a full set may have left suspects over */
     return count;
 }

@@ -10,7 +10,8 @@
  * Each share has a stride order of its own, because a pass measures service by the same nodes. With one pass for
  * all nodes, a workspace that b serves well would get nothing from a while another workspace needs a. With an order for
  * each demand, a workspace would get more turns by using more workflows. So the lanes of a workspace in one share have
- * one pass, and the one with the first item goes first.
+ * one pass, and the one with the first item goes first. A lane with heads waits for the read of another one that may have
+ * an earlier item.
  *
  * How a change of nodes moves demands (demands_settle()):
  *
@@ -225,9 +226,8 @@ static bool goes_before_in_share(const struct lane *a, const struct lane *b)
     return head_compare(&a->heads[a->first], &b->heads[b->first]) < 0;
 }
 
-struct lane *share_top(const struct scheduler *scheduler, const struct share *share)
+static struct lane *first_of_share(const struct scheduler *scheduler, const struct share *share)
 {
-    INVARIANT(share->entry.self != 0);
     struct lane *best = NULL;
     for (const struct demand *demand = next_demand(scheduler, share->demands.first); demand != NULL;
          demand = next_demand(scheduler, demand->of_share.after)) {
@@ -237,4 +237,51 @@ struct lane *share_top(const struct scheduler *scheduler, const struct share *sh
         }
     }
     return best;
+}
+
+bool lane_is_behind(const struct scheduler *scheduler, const struct lane *lane, bool or_read)
+{
+    INVARIANT(lane->count > 0);
+    const struct share *share = lane_share(scheduler, lane);
+    const struct schedule_head *head = &lane->heads[lane->first];
+    for (uint32_t index = lane_workspace(scheduler, lane)->lanes.first; index != 0;) {
+        const struct lane *other = table_at(&scheduler->lanes, index);
+        bool has_head = other->count > 0;
+        bool counts = other != lane && other->active && (has_head ? or_read : !other->is_all);
+        const struct schedule_head *first = has_head ? &other->heads[other->first] : &other->position;
+        if (counts && head_compare(first, head) < 0 && lane_share(scheduler, other) == share) {
+            return true;
+        }
+        index = other->of_workspace.after;
+    }
+    return false;
+}
+
+/* A lane that waits for the read of another one leaves its heap until the end of the call, so that the next workspace has
+ * its turn. The read follows in the same round: the other lane is in its heap of reads, and the same nodes are free. */
+struct lane *share_top(struct scheduler *scheduler, const struct share *share)
+{
+    INVARIANT(share->entry.self != 0);
+    struct lane *lane = first_of_share(scheduler, share);
+    while (lane != NULL && lane_is_behind(scheduler, lane, false)) {
+        heap_set(scheduler, lane, HEAP_SERVE, false);
+        if (!lane->is_behind) {
+            lane->is_behind = true;
+            lane->next_behind = scheduler->behind;
+            scheduler->behind = lane->entry.self;
+        }
+        lane = first_of_share(scheduler, share);
+    }
+    return lane;
+}
+
+void share_tops_return(struct scheduler *scheduler)
+{
+    INVARIANT(scheduler != NULL);
+    while (scheduler->behind != 0) {
+        struct lane *lane = table_at(&scheduler->lanes, scheduler->behind);
+        scheduler->behind = lane->next_behind;
+        lane->is_behind = false;
+        lane_place(scheduler, lane);
+    }
 }

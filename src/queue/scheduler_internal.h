@@ -198,10 +198,11 @@ struct lane {
     uint32_t demand;
     uint32_t at[HEAP_KINDS]; /* its place in the heap + 1; 0 = not in it */
     struct link of_workspace;
-    struct link changed; /* pass_changed: in the list of passes for the books */
-    struct link in_list; /* the list that `list` names */
-    uint32_t in_flight;  /* assigned, not settled */
-    uint32_t read_call;  /* number of the call of scheduler_assign() before its last read */
+    struct link changed;  /* pass_changed: in the list of passes for the books */
+    struct link in_list;  /* the list that `list` names */
+    uint32_t in_flight;   /* assigned, not settled */
+    uint32_t next_behind; /* is_behind: the next one in the list of these, 0 = none */
+    uint32_t read_call;   /* number of the call of scheduler_assign() before its last read */
     uint8_t locked_run;
     uint8_t list; /* enum lane_list */
     bool is_all;
@@ -211,6 +212,7 @@ struct lane {
     bool waits_retry;
     bool rests;
     bool pass_changed;
+    bool is_behind; /* it waits for the read of another lane: only within scheduler_assign() */
 };
 
 struct scheduler {
@@ -229,6 +231,7 @@ struct scheduler {
     struct list changed;
     struct list handed_retries;
     struct list tried;
+    uint32_t behind; /* the first lane that is_behind, 0 = none */
     uint32_t suspect_list;
     int64_t suspects_read_us; /* when suspects_count() has them read again; TIME_NEVER = no trial needs it */
     int64_t suspects_next_us; /* when suspects_place() decides otherwise without new facts */
@@ -306,7 +309,7 @@ WEIR_MUST_CHECK enum weir_status lane_append(struct scheduler *scheduler, struct
 /* Frees the memory of an empty window. */
 void lane_free_window(struct scheduler *scheduler, struct lane *lane);
 /* Drops windows of other lanes until the heads of all lanes fit. */
-void heads_fit(struct scheduler *scheduler, const struct lane *kept);
+void heads_fit(struct scheduler *scheduler, struct lane *kept);
 
 /* --- heaps (scheduler_heap.c) --- */
 
@@ -359,8 +362,12 @@ struct demand *demand_get(struct scheduler *scheduler, int64_t lane_id);
 WEIR_MUST_CHECK enum weir_status demands_settle(struct scheduler *scheduler);
 /* Whether a node of the demand has free capacity; with `or_full`: works at all. */
 bool demand_has_node(const struct scheduler *scheduler, const struct demand *demand, bool or_full);
-/* The lane of the share with the next turn, or NULL. Of one workspace the lane with the first item has it. */
-struct lane *share_top(const struct scheduler *scheduler, const struct share *share);
+/* Another lane of the workspace in the share may have an earlier item that is not read; with `or_read`: or has one. */
+bool lane_is_behind(const struct scheduler *scheduler, const struct lane *lane, bool or_read);
+/* The lane of the share with the next turn, or NULL. Of one workspace the lane with the first item has it. Only within
+ * scheduler_assign(), which ends with share_tops_return(). */
+struct lane *share_top(struct scheduler *scheduler, const struct share *share);
+void share_tops_return(struct scheduler *scheduler);
 static inline struct share *next_share(const struct scheduler *scheduler, uint32_t index)
 {
     return index == 0 ? NULL : (struct share *)table_at(&scheduler->shares, index);

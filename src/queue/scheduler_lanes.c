@@ -480,14 +480,21 @@ static bool is_served_late(const struct scheduler *scheduler, const struct lane 
 
 /* Drops windows until the heads of all lanes fit:
  *
- *   1. Go round all lanes from the place where the last search ended, so that no lane is hit each time.
- *   2. Drop the windows of lanes that are served late, since they are needed last.
- *   3. When a whole round found none of these, drop any window but that of the lane that was just read.
+ *   1. Drop the window that was just read if its turn follows that of another lane of its workspace, which may not be read.
+ *      Else the two could drop each other's windows for ever.
+ *   2. Go round all lanes from the place where the last search ended, so that no lane is hit each time.
+ *   3. Drop the windows of lanes that are served late, since they are needed last.
+ *   4. When a whole round found none of these, drop any window but that of the lane that was just read.
  */
-void heads_fit(struct scheduler *scheduler, const struct lane *kept)
+void heads_fit(struct scheduler *scheduler, struct lane *kept)
 {
     INVARIANT(scheduler != NULL);
     bool takes_any = false;
+    if (scheduler->heads > scheduler->heads_most && kept->count > 0 && lane_is_behind(scheduler, kept, true)) {
+        drop_window(scheduler, kept);
+        lane_place(scheduler, kept);
+        return; /* the others were there before */
+    }
     while (scheduler->heads > scheduler->heads_most && scheduler->heads > kept->count) {
         struct lane *lane = table_from(&scheduler->lanes, scheduler->drop_next);
         if (lane == NULL) {

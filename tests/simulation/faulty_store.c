@@ -155,6 +155,7 @@ static void note_round(const struct schedule_call *call)
 {
     struct simulated_node *node = caller();
     if (node != NULL) {
+        node->nodes_seen = node->news_seen_epoch == call->epoch ? node->news_seen : 0;
         node->news_seen_epoch = call->epoch;
         node->news_seen = owner->changes_seen;
     }

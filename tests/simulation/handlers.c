@@ -237,7 +237,7 @@ bool handlers_share(const struct simulation *simulation, const struct model_lane
     if (left == right) {
         return true;
     }
-    int64_t seen = simulation->actor == OUTSIDE ? 0 : simulation->nodes[simulation->actor].news_seen;
+    int64_t seen = simulation->actor == OUTSIDE ? 0 : simulation->nodes[simulation->actor].nodes_seen;
     bool is_one = simulation->profile.has_sets && left->workspace == right->workspace && left->pool == right->pool &&
                   simulation->handlers_changed <= seen;
     for (size_t i = 0; i < simulation->life_count && is_one; i++) {

@@ -401,9 +401,10 @@ struct simulated_node {
     unsigned woken;                   /* bits of the loops that were woken and have not run since */
     int64_t news_seen_epoch;          /* of its last round as the scheduler ... */
     int64_t news_seen;                /* ... and the number of the last change that this round could read */
-    bool frozen;                      /* the whole process is stopped inside a call, not only the thread */
-    int machine;                      /* PostgreSQL only: on SQLite all are on one */
-    unsigned handlers;                /* that it has now; the record follows */
+    int64_t nodes_seen; /* likewise, of the round before: a round reads what the news of that have announced */
+    bool frozen;        /* the whole process is stopped inside a call, not only the thread */
+    int machine;        /* PostgreSQL only: on SQLite all are on one */
+    unsigned handlers;  /* that it has now; the record follows */
     char handlers_text[HANDLERS_TEXT_MAX];
     struct look_at_schedule looks[SCHEDULES_SIMULATED];
 };

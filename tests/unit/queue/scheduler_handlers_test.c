@@ -142,6 +142,43 @@ static void the_items_of_a_workspace_start_in_their_order_whatever_they_need(voi
     assert_set(f, 1, 2, 3, 4, 5, 6);
 }
 
+/* The fact of an earlier item comes before its read. Until then the workspace waits, and other workspaces do not. */
+static void a_lane_waits_for_the_read_of_an_earlier_item_of_its_workspace(void **state)
+{
+    struct fixture *f = *state;
+    learn(f, (struct schedule_fact){.kind = FACT_NODES});
+    learn_node(f, WORKER, GROUP, 100);
+    learn_handlers(f, WORKER, 1);
+    learn_handlers(f, WORKER, 2);
+    learn(f, (struct schedule_fact){.kind = FACT_NODES_END});
+    f->limits[1].slots_max = f->limits[2].slots_max = 100;
+    enqueue_at(f, lane_with(1, 1), 50);
+    enqueue_at(f, lane_with(1, 1), 70);
+    enqueue_at(f, lane_with(2, 1), 90);
+    read_all(f);
+    enqueue_at(f, lane_with(1, 2), 60);
+    assert_int_equal(assign(f, 10), 2); /* the item of rank 50, and the other workspace */
+    assert_set(f, 1, 3);
+    settle(f, ASSIGNMENT_TAKEN);
+    assert_true(scheduler_has_work(f->scheduler, 0));
+    assert_int_equal(take(f, 10), 2);
+    assert_set(f, 4, 2);
+    assert_false(scheduler_has_work(f->scheduler, 0));
+}
+
+/* No node can serve the earlier item, so no read of it follows. */
+static void a_lane_does_not_wait_for_one_of_another_share(void **state)
+{
+    struct fixture *f = *state;
+    learn_workers(f, 10, 0);
+    enqueue_at(f, lane_with(1, 1), 70);
+    read_all(f);
+    enqueue_at(f, lane_with(1, 2), 60);
+    enqueue_at(f, lane(1), 65);
+    assert_int_equal(assign(f, 10), 1);
+    assert_set(f, 1);
+}
+
 static void a_workspace_gets_no_more_turns_by_using_more_handlers(void **state)
 {
     struct fixture *f = *state;
@@ -404,6 +441,8 @@ int main(void)
         rule(a_node_that_lost_its_handlers_gets_nothing_more_of_them),
         rule(a_full_worker_delays_no_item_of_another_one),
         rule(the_items_of_a_workspace_start_in_their_order_whatever_they_need),
+        rule(a_lane_waits_for_the_read_of_an_earlier_item_of_its_workspace),
+        rule(a_lane_does_not_wait_for_one_of_another_share),
         rule(a_workspace_gets_no_more_turns_by_using_more_handlers),
         rule(turns_on_one_node_cost_none_on_another),
         rule(a_node_with_the_same_handlers_changes_no_turn),
