@@ -218,6 +218,22 @@ static void check_pools(struct check *check)
     check_that(check, lanes == scheduler->lanes.count, "the lanes of the pools are not all lanes", (int64_t)lanes);
 }
 
+/* The lanes of a workspace in one share have one pass, except while FACT_PASS is being learnt. */
+static void check_passes(struct check *check, const struct workspace *workspace)
+{
+    const struct scheduler *scheduler = check->scheduler;
+    for (uint32_t index = scheduler->passes_loaded ? 0 : workspace->lanes.first; index != 0;) {
+        const struct lane *lane = table_at(&scheduler->lanes, index);
+        index = lane->of_workspace.after;
+        for (uint32_t at = index; at != 0;) {
+            const struct lane *other = table_at(&scheduler->lanes, at);
+            check_that(check, lane_share(scheduler, lane) != lane_share(scheduler, other) || lane->pass == other->pass,
+                       "lanes of a workspace have different passes in a share", workspace->entry.key);
+            at = other->of_workspace.after;
+        }
+    }
+}
+
 /* Held slots of workspaces and nodes, against the sums. */
 static void check_counts(struct check *check)
 {
@@ -229,6 +245,7 @@ static void check_counts(struct check *check)
         int64_t key = workspace->entry.key;
         int64_t in_flight = 0;
         held += workspace->cap.held;
+        check_passes(check, workspace);
         for (uint32_t index = workspace->lanes.first; index != 0; lanes++) {
             const struct lane *lane = table_at(&scheduler->lanes, index);
             in_flight += lane->in_flight;

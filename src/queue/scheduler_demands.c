@@ -140,9 +140,11 @@ static int64_t pass_after_move(const struct scheduler *scheduler, const struct l
 static void demand_move(struct scheduler *scheduler, struct demand *demand, struct share *to)
 {
     struct share *from = table_at(&scheduler->shares, demand->share);
+    /* A workspace may have lanes in the share already, with another pass though the shares stand at the same. */
+    bool is_kept = to->demands.first == 0 && to->pass == from->pass;
     list_remove(&scheduler->demands, &from->demands, offsetof(struct demand, of_share), demand->entry.self);
     list_append(&scheduler->demands, &to->demands, offsetof(struct demand, of_share), demand->entry.self);
-    for (struct lane *lane = to->pass == from->pass ? NULL : table_from(&scheduler->lanes, 1); lane != NULL;
+    for (struct lane *lane = is_kept ? NULL : table_from(&scheduler->lanes, 1); lane != NULL;
          lane = table_from(&scheduler->lanes, lane->entry.self + 1)) {
         if (lane->demand == demand->entry.self) {
             /* Before the demand is in the new share: lanes of the same workspace in it are those that were there. */

@@ -190,6 +190,8 @@ void handlers_note_node(struct simulation *simulation, const struct change *chan
     life->handlers = handlers;
     life->is_listed = is_listed;
     simulation->handlers_changed = change->seq;
+    say(simulation, "node %lld has the handlers %x on record, and is %s", (long long)life->id, handlers,
+        is_listed ? "listed" : "over");
     for (size_t i = 0; i < simulation->lane_count; i++) {
         simulation->lanes[i].passed_over = 0; /* the lanes move to other shares */
     }
