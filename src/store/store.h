@@ -202,7 +202,7 @@ struct claimed_item {
     int starts_refused;        /* so far */
     int deferrals;             /* put back so far because no node could run it */
     int interruptions;         /* handovers, give-backs and parks so far; `steps` is filled if there are any */
-    int interruptions_at_park; /* at the last park, it included: no attempt was under way. Less those with numbers not on record. 0 = none */
+    int interruptions_at_park; /* at the last park, it included, less those with attempts off record; 0 = none */
     bool is_suspect;           /* steps of it ran at deaths of nodes, and none has ended since (queue/suspicion.h) */
     bool lost_a_node;          /* it was handed over before, perhaps before its last park */
     bool assigned_before; /* refused, deferred, put back or handed over: it has waited for something else than a slot */

@@ -178,9 +178,71 @@ static void a_clock_that_is_set_frees_no_role_and_keeps_none(void **state)
     scene_ok(scene, take_for(scene, other, &role));
 }
 
+/* Its step has failed and waits for its next attempt. */
+static void record_failed_attempt(struct scene *scene, const struct claimed_item *item, int attempt)
+{
+    struct step_record step = {.step = "call",
+                               .state = STEP_WAITING,
+                               .attempt = attempt,
+                               .failures = 1,
+                               .exit_code = -1,
+                               .due_in_us = SECONDS(5),
+                               .error_code = "refused"};
+    struct record waits = scene_record_of(RECORD_STEP, item);
+    waits.step = &step;
+    assert_int_equal(scene_record_full(scene, scene->node, waits), WEIR_OK);
+}
+
+static struct claimed_item park_and_claim(struct scene *scene, const struct claimed_item *item)
+{
+    struct record parked = scene_record_of(RECORD_PARKED, item);
+    parked.delay_us = SECONDS(5);
+    parked.waiting_for = WAIT_RETRY;
+    assert_int_equal(scene_record_full(scene, scene->node, parked), WEIR_OK);
+    scene_pass(scene, SECONDS(5));
+    scene_beat(scene, scene->node);
+    return scene_claim_one(scene);
+}
+
+static struct claimed_item start(struct scene *scene, const struct claimed_item *item)
+{
+    assert_int_equal(scene_record_full(scene, scene->node, scene_record_of(RECORD_DISPATCHED, item)), WEIR_OK);
+    return *item;
+}
+
+/* The second claim begins attempt 2 of a handler, which is not on record, and is lost. A clock that went back, or that of
+ * another node, lets the third claim park: the wait of attempt 1 is not over for it. Attempt 2 must not begin again. */
+static void a_park_keeps_the_numbers_of_attempts_without_a_record(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item item = scene_claim_one(scene);
+    item = start(scene, &item);
+    record_failed_attempt(scene, &item, 1);
+    item = park_and_claim(scene, &item);
+    assert_int_equal(item.interruptions - item.interruptions_at_park, 0);
+    item = start(scene, &item);
+    assert_int_equal(scene_record_full(scene, scene->node, scene_record_of(RECORD_GIVEN_BACK, &item)), WEIR_OK);
+    item = scene_claim_one(scene);
+    for (int parks = 0; parks < 2; parks++) {
+        assert_int_equal(item.interruptions - item.interruptions_at_park, 1);
+        assert_int_equal(item.steps[0].attempt, 1); /* so the next one is 3 */
+        item = start(scene, &item);
+        item = park_and_claim(scene, &item);
+    }
+    assert_int_equal(item.interruptions - item.interruptions_at_park, 1);
+    item = start(scene, &item);
+    record_failed_attempt(scene, &item, 3); /* all numbers are on record again */
+    item = park_and_claim(scene, &item);
+    assert_int_equal(item.interruptions - item.interruptions_at_park, 0);
+    assert_false(item.handed_over);
+    assert_int_equal(item.steps[0].attempt, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(a_park_keeps_the_numbers_of_attempts_without_a_record),
         SCENE_TEST(a_clock_that_is_set_takes_no_item_away_and_keeps_none),
         SCENE_TEST(a_silence_that_was_watched_on_another_server_proves_nothing),
         SCENE_TEST(trusted_nodes_are_not_dead_because_of_their_lease),

@@ -105,6 +105,13 @@ void handlers_begin_node(struct simulation *simulation, struct simulated_node *n
     take_set(node, set);
 }
 
+void handlers_open_engine(const struct simulated_node *node)
+{
+    if (node->simulation->profile.has_sets) {
+        scripted_set_handlers(node->engine, node->handlers_text);
+    }
+}
+
 /* Its host or its workers have changed: the engine refuses at once, and the store learns of it with a heartbeat. */
 static void change_set(struct simulation *simulation, struct simulated_node *node, unsigned set)
 {

@@ -24,6 +24,7 @@ void handlers_prepare(struct simulation *simulation);
 const char *handlers_draw_workflow(struct simulation *simulation);
 /* The handlers of a node that starts. */
 void handlers_begin_node(struct simulation *simulation, struct simulated_node *node);
+void handlers_open_engine(const struct simulated_node *node);
 /* A node loses one or gets one. */
 void handlers_act(struct simulation *simulation);
 /* All is calm: each node has the handlers of its home from now on. */

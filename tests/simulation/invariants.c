@@ -271,9 +271,9 @@ static void check_lane_order(struct simulation *simulation, const struct model_l
             item->runnable_since <= news_seen(simulation) && goes_before(simulation, item, lane->worst) &&
             is_in_one_order(simulation, item, lane)) {
             fail(simulation, FIRST_IN_FIRST_OUT,
-                 "%s was claimed before %s, which was runnable and comes first (ranks %lld, %lld; lanes %lld, %lld)",
-                 lane->worst->id, item->id, (long long)lane->worst->rank, (long long)item->rank, (long long)lane->row_id,
-                 (long long)item->lane_id);
+                 "%s was claimed before %s%s, which was runnable and comes first (ranks %lld, %lld)", lane->worst->id,
+                 item->id, item->lane_id == lane->row_id ? "" : " of another lane of its share",
+                 (long long)lane->worst->rank, (long long)item->rank);
         }
     }
 }

@@ -670,14 +670,19 @@ static const struct mutant mutants[] = {
     {.name = "idempotency keys are forgotten", .caught_by = CAUGHT_BY(ONE_ITEM_PER_KEY), .enqueue = enqueue_without_keys},
 };
 
-enum { OWN_MUTANTS = sizeof mutants / sizeof mutants[0], MUTANT_COUNT = OWN_MUTANTS + STATE_MUTANTS + CHILD_MUTANTS };
+enum {
+    OWN_MUTANTS = sizeof mutants / sizeof mutants[0],
+    MUTANT_COUNT = OWN_MUTANTS + STATE_MUTANTS + CHILD_MUTANTS + LANE_MUTANTS
+};
 
 static const struct mutant *mutant_at(int index)
 {
     int other = index - OWN_MUTANTS;
+    int last = other - STATE_MUTANTS - CHILD_MUTANTS;
     return other < 0               ? &mutants[index]
            : other < STATE_MUTANTS ? &state_mutants[other]
-                                   : &child_mutants[other - STATE_MUTANTS];
+           : last < 0              ? &child_mutants[other - STATE_MUTANTS]
+                                   : &lane_mutants[last];
 }
 
 /* The seed again with other wall clocks: another trace is a break of invariant 11. */

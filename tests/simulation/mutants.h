@@ -1,5 +1,5 @@
 /* The parts that the lists of broken variants share: mutants.c (the program and most variants),
- * state_mutants.c and child_mutants.c. */
+ * state_mutants.c, child_mutants.c and lane_mutants.c. */
 #ifndef WEIR_TESTS_SIMULATION_MUTANTS_H
 #define WEIR_TESTS_SIMULATION_MUTANTS_H
 
@@ -8,9 +8,10 @@
 
 #define CAUGHT_BY(invariant) (1U << (unsigned)(invariant))
 
-enum { STATE_MUTANTS = 14, CHILD_MUTANTS = 15 };
+enum { STATE_MUTANTS = 14, CHILD_MUTANTS = 15, LANE_MUTANTS = 6 };
 extern const struct mutant state_mutants[STATE_MUTANTS];
 extern const struct mutant child_mutants[CHILD_MUTANTS];
+extern const struct mutant lane_mutants[LANE_MUTANTS];
 
 /* False: it changed no row. */
 bool mutant_change(sqlite3 *database, const char *sql);

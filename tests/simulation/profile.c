@@ -25,6 +25,9 @@ static int some(struct simulation *simulation, int most)
 static void draw_features(struct simulation *simulation, struct profile *profile)
 {
     const struct mutant *mutant = simulation->options.mutant;
+    profile->is_mixed = mutant != NULL ? mutant->is_mixed : simulation->options.seed % MIXED_EVERY == 0;
+    profile->parks = mutant != NULL ? mutant->parks : simulation->options.seed % UNPARKED_EVERY != 0;
+    profile->is_hosted = mutant == NULL && simulation->options.seed % HOSTED_EVERY == 1;
     profile->is_keyed = mutant != NULL ? mutant->is_keyed : simulation->options.seed % FEATURE_EVERY == 1;
     profile->is_scheduled = mutant != NULL ? mutant->is_scheduled : simulation->options.seed % FEATURE_EVERY == 2;
     profile->has_states = mutant != NULL ? mutant->has_states : simulation->options.seed % STATED_OF >= STATED_FROM;
@@ -99,10 +102,6 @@ void profile_draw(struct simulation *simulation)
         profile->hang_up = some(simulation, 100);
         profile->clock_step = drawn(simulation, 3000) ? 1 + (int)draw(simulation, 60) : 0;
     }
-    const struct mutant *mutant = simulation->options.mutant;
-    profile->is_mixed = mutant != NULL ? mutant->is_mixed : simulation->options.seed % MIXED_EVERY == 0;
-    profile->parks = mutant != NULL ? mutant->parks : simulation->options.seed % UNPARKED_EVERY != 0;
-    profile->is_hosted = mutant == NULL && simulation->options.seed % HOSTED_EVERY == 1;
     draw_features(simulation, profile);
     plan->park = !profile->parks ? 0 : profile->has_states ? 3000 : 400; /* some of them wait for a signal (asks.c) */
     plan->park_most_us = 20 * SECOND_US;

@@ -405,6 +405,7 @@ void workload_settle(struct simulation *simulation)
 {
     simulation->actor = OUTSIDE;
     schedules_settle(simulation);
+    handlers_settle(simulation);
     if (simulation->profile.has_states) {
         states_settle(simulation);
     }

@@ -255,9 +255,7 @@ static bool open_node(struct simulation *simulation, struct simulated_node *node
         return false;
     }
     faulty_store_wrap(simulation, node->store);
-    if (profile->has_sets) {
-        scripted_set_handlers(node->engine, node->handlers_text);
-    }
+    handlers_open_engine(node);
     size_t claim_batch = (size_t)draw(simulation, profile->batch_most + 1);
     uint64_t seed = random_next(&simulation->random) | 1;
     struct node_settings settings = {
@@ -737,7 +735,6 @@ static void run_to_the_end(struct simulation *simulation)
     simulation->calm = true;
     simulation->calm_since_us = simulation->boot_us;
     promptness_begin(simulation);
-    handlers_settle(simulation);
     for (int place = 0; place < simulation->place_count; place++) {
         scripted_world_calm(simulation->engines[place]);
     }

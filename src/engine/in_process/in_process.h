@@ -8,9 +8,9 @@
  * when its node died runs again with a higher attempt number. For this an `exec` attempt is on record (STEP_RUNNING,
  * durable) before its process starts. A `handler` attempt is not, which saves a commit, until something interrupts the
  * execution: its attempt number grows by the number of interruptions instead, so no number is used twice. A park keeps the
- * interruptions that count for a step whose record is older than the claim that parks (docs/design/waiting.md). From then on
- * attempts of handlers are on record too (a park interrupts none): the store must find one that ended its node as running
- * (queue/suspicion.h).
+ * interruptions that count for a step whose record is older than the claim that parks (docs/design/waiting.md). From then
+ * on attempts of handlers are on record too (a park interrupts none): the store must find one that ended its node as
+ * running (queue/suspicion.h).
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_H
 #define WEIR_ENGINE_IN_PROCESS_H

@@ -155,7 +155,7 @@ CREATE TABLE :schema.workflow_execution_queue (
     deferrals      integer NOT NULL DEFAULT 0,
     handovers      integer NOT NULL DEFAULT 0,
     interruptions  integer NOT NULL DEFAULT 0,  -- handovers, give-backs and parks: claims under which it has run before
-    interruptions_at_park integer NOT NULL DEFAULT 0, -- at the last park, it included, less those whose attempts may lack records; 0 = never
+    interruptions_at_park integer NOT NULL DEFAULT 0, -- at the last park, it included, less those with attempts off record; 0 = never
     handovers_counted integer NOT NULL DEFAULT 0, -- deaths of a node that held nothing else: they count towards handovers_max
     steps_ended    integer NOT NULL DEFAULT 0,  -- when the last counted handover was counted
     priority       smallint NOT NULL,

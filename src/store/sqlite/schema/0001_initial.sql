@@ -121,7 +121,7 @@ CREATE TABLE workflow_execution_queue (
     suspected_at   INTEGER,                    -- the last of them
     steps_ended    INTEGER NOT NULL DEFAULT 0, -- number of its ended steps at the last handover
     interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers, give-backs and parks: claims under which it has run before
-    interruptions_at_park INTEGER NOT NULL DEFAULT 0, -- at the last park, it included, less those whose attempts may lack records; 0 = never
+    interruptions_at_park INTEGER NOT NULL DEFAULT 0, -- at the last park, it included, less those with attempts off record; 0 = never
     woken_at       INTEGER,                    -- the end of its last wait in WAITING
     fence          INTEGER NOT NULL DEFAULT 0,
     node_id        INTEGER NOT NULL DEFAULT 0,
