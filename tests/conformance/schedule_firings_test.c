@@ -313,6 +313,28 @@ static void a_settlement_is_counted_once(void **state)
     assert_int_equal(fire(scene).counts.skipped, 1);
 }
 
+/* Another node has settled it, and then a newer one, which removed it because its execution had ended. */
+static void a_settlement_behind_a_newer_one_is_not_counted_again(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing slow = read_firings(scene).firings[0];
+    char id[UUID_TEXT_MAX];
+    text_copy(id, sizeof id, scene_enqueue(scene, "pro-co"));
+    settle(scene, &slow, id);
+    end_running(scene);
+    (void)fire(scene);
+    const char *newer = start(scene);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 1);
+    settle(scene, &slow, id);
+    assert_int_equal(number_of(scene, "often", "fired"), 2);
+    json_t *row = row_of(scene, "often");
+    assert_string_equal(json_text_at(row, "last_execution_id"), newer);
+    json_decref(row);
+}
+
 /* Ids of executions begin with their time, which orders lists and equal ranks. */
 static void assert_id_has_the_time(struct scene *scene, const char *id)
 {
@@ -614,6 +636,7 @@ int main(void)
         SCENE_TEST(a_firing_in_a_deleted_workspace_has_no_workspace),
         SCENE_TEST(deleted_workspaces_are_named_and_ends_are_shown),
         SCENE_TEST(a_settlement_is_counted_once),
+        SCENE_TEST(a_settlement_behind_a_newer_one_is_not_counted_again),
         SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),
         SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),

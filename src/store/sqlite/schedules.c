@@ -668,7 +668,7 @@ static enum weir_status settle_fired_firing(struct write *write, struct schedule
     status = connection_run(connection, error, &changed, QUERY_SETTLE_FIRING, "iiit", outcome->schedule_id,
                             outcome->workspace_id, outcome->due_us, execution_id);
     if (status != WEIR_OK || changed == 0) {
-        return status; /* the schedule was deleted */
+        return status; /* the schedule was deleted, or the firing was settled before */
     }
     status = connection_run(connection, error, NULL, QUERY_REMOVE_ENDED_FIRINGS, "iii", outcome->schedule_id,
                             outcome->workspace_id, outcome->due_us);

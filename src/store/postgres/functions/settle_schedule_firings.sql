@@ -2,8 +2,9 @@
 --   executions     NULL: refused, for the reason in codes and errors, or dropped; with neither it is removed and counted nowhere
 --
 -- An execution with the planned id of the firing wins over a refusal: it was enqueued by a call that lost its settlement. A firing that
--- another node has settled is not counted again. One that was removed after it had been read is inserted again, because its
--- execution lives. Of the executions before it only those that live stay. Returns the place and the execution of each firing that has one.
+-- another node has settled is not counted again. One that was removed after it had been read is inserted again. But a newer one that is
+-- settled, without the execution in the queue, shows that it was settled before. Of the executions before it only those that live stay.
+-- Returns the place and the execution of each firing that has one.
 -- Locks: the rows of the schedules, in the order of their ids. Caller: settle_schedule_firings (queries/schedules.sql).
 CREATE OR REPLACE FUNCTION :schema.settle_schedule_firings(ids bigint[], workspace_ids bigint[], dues bigint[], executions uuid[],
                                                            is_dropped boolean[], codes text[], errors text[])
@@ -43,7 +44,14 @@ BEGIN
         place := o.place;
         RETURN NEXT;
         INSERT INTO :schema.schedule_firings AS f (schedule_id, workspace_id, due_at, created_at, planned_id, execution_id)
-        SELECT s.id, o.workspace_id, o.due, o.due, execution_id, execution_id FROM :schema.schedules s WHERE s.id = o.id
+        SELECT s.id, o.workspace_id, o.due, o.due, execution_id, execution_id FROM :schema.schedules s
+        WHERE s.id = o.id
+          AND (EXISTS (SELECT FROM :schema.schedule_firings r
+                       WHERE r.schedule_id = o.id AND r.workspace_id = o.workspace_id AND r.due_at = o.due)
+               OR EXISTS (SELECT FROM :schema.workflow_execution_queue q WHERE q.id = execution_id)
+               OR NOT EXISTS (SELECT FROM :schema.schedule_firings r
+                              WHERE r.schedule_id = o.id AND r.workspace_id = o.workspace_id AND r.due_at > o.due
+                                AND r.execution_id IS NOT NULL))
         ON CONFLICT ON CONSTRAINT schedule_firings_pkey DO UPDATE SET execution_id = excluded.execution_id
         WHERE f.execution_id IS NULL
         RETURNING f.is_triggered INTO was_triggered;

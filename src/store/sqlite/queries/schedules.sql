@@ -305,10 +305,16 @@ WHERE schedule_id = ?1
 -- name: last_settled_time
 SELECT coalesce(max(due_at), 0) FROM schedule_firings WHERE schedule_id = ?1 AND execution_id IS NOT NULL AND is_triggered = 0;
 
--- Also when the firing was removed after it had been read: its execution lives. ?4 execution
+-- Also when the firing was removed after it had been read. But a newer one that is settled, without the execution in the queue, shows that
+-- the firing was settled before, and removed with the end of its execution. ?4 execution
 -- name: settle_firing
 INSERT INTO schedule_firings (schedule_id, workspace_id, due_at, created_at, planned_id, execution_id)
-SELECT s.id, ?2, ?3, ?3, ?4, ?4 FROM schedules s WHERE s.id = ?1
+SELECT s.id, ?2, ?3, ?3, ?4, ?4 FROM schedules s
+WHERE s.id = ?1
+  AND (EXISTS (SELECT 1 FROM schedule_firings f WHERE f.schedule_id = ?1 AND f.workspace_id = ?2 AND f.due_at = ?3)
+       OR EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = ?4)
+       OR NOT EXISTS (SELECT 1 FROM schedule_firings f
+                      WHERE f.schedule_id = ?1 AND f.workspace_id = ?2 AND f.due_at > ?3 AND f.execution_id IS NOT NULL))
 ON CONFLICT (schedule_id, workspace_id, due_at) DO UPDATE SET execution_id = excluded.execution_id;
 
 -- name: remove_ended_firings
