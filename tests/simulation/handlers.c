@@ -12,7 +12,7 @@
  *      all of them (check_order()).
  *   4. A lane counts as passed over only by items that went to nodes that could have served it, and as forgotten only
  *      while such a node is able (check_order(), check_promptness()). So a lane that no node can serve may wait, and must
- *      not delay another one. */
+ *      not delay another one: at first no node of a calm fleet has one of the handlers. */
 #include "simulation/handlers.h"
 
 #include <stdio.h>
@@ -20,6 +20,8 @@
 
 #include "base/error.h"
 #include "simulation/simulation.h"
+
+#define WITHOUT_GAMMA_US (90 * MICROSECONDS_PER_SECOND)
 
 enum { ALPHA = 1, BETA = 2, GAMMA = 4, WORK = 8 };
 
@@ -84,6 +86,13 @@ void handlers_draw_homes(struct simulation *simulation)
     }
 }
 
+/* When all is calm no node has GAMMA at first: the lanes that need it must delay no other one. */
+static unsigned home_of(const struct simulation *simulation, const struct simulated_node *node)
+{
+    bool is_early = simulation->calm && simulation->boot_us - simulation->calm_since_us < WITHOUT_GAMMA_US;
+    return simulation->profile.homes[node->index] & (is_early ? HANDLERS_ALL & ~(unsigned)GAMMA : HANDLERS_ALL);
+}
+
 static void take_set(struct simulated_node *node, unsigned set)
 {
     node->handlers = set;
@@ -98,7 +107,7 @@ void handlers_begin_node(struct simulation *simulation, struct simulated_node *n
         (void)snprintf(node->handlers_text, sizeof node->handlers_text, "[\"work\"]");
         return;
     }
-    unsigned set = simulation->profile.homes[node->index];
+    unsigned set = home_of(simulation, node);
     if (!simulation->calm && drawn(simulation, 5000)) {
         set = (unsigned)draw(simulation, HANDLERS_ALL + 1);
     }
@@ -130,7 +139,7 @@ static void change_set(struct simulation *simulation, struct simulated_node *nod
 void handlers_act(struct simulation *simulation)
 {
     struct simulated_node *node = &simulation->nodes[draw(simulation, simulation->profile.nodes)];
-    unsigned set = simulation->profile.homes[node->index];
+    unsigned set = home_of(simulation, node);
     if (drawn(simulation, 7000)) {
         set = node->handlers ^ 1U << draw(simulation, HANDLERS_SIMULATED);
     }
@@ -140,7 +149,8 @@ void handlers_act(struct simulation *simulation)
 void handlers_settle(struct simulation *simulation)
 {
     for (int i = 0; i < simulation->profile.nodes && simulation->profile.has_sets; i++) {
-        change_set(simulation, &simulation->nodes[i], simulation->profile.homes[i]);
+        struct simulated_node *node = &simulation->nodes[i];
+        change_set(simulation, node, node->node == NULL ? node->handlers : home_of(simulation, node));
     }
 }
 

@@ -27,7 +27,7 @@ void handlers_begin_node(struct simulation *simulation, struct simulated_node *n
 void handlers_open_engine(const struct simulated_node *node);
 /* A node loses one or gets one. */
 void handlers_act(struct simulation *simulation);
-/* All is calm: each node has the handlers of its home from now on. */
+/* All is calm: each node gets the handlers of its home. Call it again and again: the last one comes later. */
 void handlers_settle(struct simulation *simulation);
 
 void handlers_note_lane(struct simulation *simulation, struct model_lane *lane);
