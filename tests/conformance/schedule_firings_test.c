@@ -335,6 +335,21 @@ static void a_settlement_behind_a_newer_one_is_not_counted_again(void **state)
     json_decref(row);
 }
 
+/* A clock that was set back, and an operator who resumed the schedule then, make an earlier time fire. */
+static void a_settlement_keeps_the_firings_of_later_times(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing early = read_firings(scene).firings[0];
+    (void)start(scene);
+    end_running(scene);
+    early.due_us -= EVERY_US;
+    settle(scene, &early, scene_enqueue(scene, "pro-co"));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 2);
+}
+
 /* Ids of executions begin with their time, which orders lists and equal ranks. */
 static void assert_id_has_the_time(struct scene *scene, const char *id)
 {
@@ -637,6 +652,7 @@ int main(void)
         SCENE_TEST(deleted_workspaces_are_named_and_ends_are_shown),
         SCENE_TEST(a_settlement_is_counted_once),
         SCENE_TEST(a_settlement_behind_a_newer_one_is_not_counted_again),
+        SCENE_TEST(a_settlement_keeps_the_firings_of_later_times),
         SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),
         SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),

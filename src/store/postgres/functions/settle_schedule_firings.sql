@@ -58,7 +58,7 @@ BEGIN
         GET DIAGNOSTICS changed = ROW_COUNT;
         IF changed > 0 THEN
             DELETE FROM :schema.schedule_firings f
-            WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at <> o.due AND f.execution_id IS NOT NULL
+            WHERE f.schedule_id = o.id AND f.workspace_id = o.workspace_id AND f.due_at < o.due AND f.execution_id IS NOT NULL
               AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = f.execution_id);
             UPDATE :schema.schedules s
             SET fired = s.fired + 1, last_due_at = o.due, last_execution_id = execution_id, fired_at = :schema.store_time()

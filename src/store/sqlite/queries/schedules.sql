@@ -317,9 +317,10 @@ WHERE s.id = ?1
                       WHERE f.schedule_id = ?1 AND f.workspace_id = ?2 AND f.due_at > ?3 AND f.execution_id IS NOT NULL))
 ON CONFLICT (schedule_id, workspace_id, due_at) DO UPDATE SET execution_id = excluded.execution_id;
 
+-- Only those of earlier times: after a clock was set back, a later one must not fire again. ?1 schedule, ?2 workspace, ?3 due time
 -- name: remove_ended_firings
 DELETE FROM schedule_firings
-WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at <> ?3 AND execution_id IS NOT NULL
+WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at < ?3 AND execution_id IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = execution_id);
 
 -- ?1 schedule, ?2 due time, ?3 execution, ?4 now
