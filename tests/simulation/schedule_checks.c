@@ -469,6 +469,14 @@ void schedules_note_firing(struct simulation *simulation, const struct change *c
             firing->is_gone = true;
         }
     } else if (strcmp(change->what, "firing+") == 0 && !is_settlement) {
+        /* Once more behind a clock that was set back, when an operator set the schedule then: by its key it must get the
+         * execution that it had. */
+        bool is_again = firing != NULL && simulation->profile.clock_step > 0 && firing->is_gone && firing->was_settled;
+        if (is_again) {
+            firing->is_gone = false;
+            firing->is_waiting = true;
+            return;
+        }
         if (firing != NULL) {
             fail(simulation, EACH_TIME_FIRES_ONCE, "the time %lld fires twice in %s", (long long)change->due_at,
                  simulation->workspaces[workspace].name);
