@@ -282,6 +282,23 @@ static void a_handler_that_was_handed_over_is_on_record_before_it_is_called(void
     assert_int_equal(atomic_load(&calls), 1);
 }
 
+/* A claim that was lost may have begun attempt 2 without a record, also before a park (docs/design/waiting.md). */
+static void an_attempt_behind_a_wait_skips_those_without_a_record(void **state)
+{
+    (void)state;
+    struct step_record record = {
+        .step = "a", .state = STEP_WAITING, .attempt = 1, .failures = 1, .exit_code = -1, .error_code = "refused"};
+    struct engine_start start = engine_fixture_start_of(
+        1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"done\",\"retry\":{\"attempts\":2}}}}", "{}");
+    start.interruptions = 1;
+    start.steps = &record;
+    start.step_count = 1;
+    engine_fixture_start_with(&fixture, &start);
+    const struct report *running = engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_RUNNING, 1);
+    assert_int_equal(running->step.attempt, 3);
+    assert_int_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.attempt, 3);
+}
+
 static void two_runs_of_a_handler_never_overlap_when_the_fence_grows(void **state)
 {
     (void)state;
@@ -722,6 +739,7 @@ int main(void)
         CLAIM(interrupted_handler_leaves_its_attempt_on_record),
         CLAIM(attempt_of_a_handler_grows_over_handovers),
         CLAIM(a_handler_that_was_handed_over_is_on_record_before_it_is_called),
+        CLAIM(an_attempt_behind_a_wait_skips_those_without_a_record),
         CLAIM(two_runs_of_a_handler_never_overlap_when_the_fence_grows),
         CLAIM(exec_is_retried_until_it_succeeds_but_not_on_named_codes),
         CLAIM(sleep_is_on_record_with_its_delay_and_ends),
