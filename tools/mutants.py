@@ -16,11 +16,14 @@ what the sanitizers find.
              [--jobs J]               J mutants at a time (2)
              [--folder FOLDER]        the copy, its build and the results (build-mutants); a run is taken up where it ended
              [--again]                those that survived before, without explanation
+             [--fresh]                all, with no verdict of the folder or of the list
+             [--keep]                 try none; add the verdicts of the folder to tests/mutants/decided.txt
              [--list]                 print what would be tried
              [--id ID]                this one alone, with the output of the test that kills it
   mutants.py --self-test
 
-Ends with 1 when a mutant survived that tests/mutants/explained.md does not explain. Its ids are made of the file, the
+A mutant whose verdict is in tests/mutants/decided.txt is not tried again. Ends with 1 when a mutant survived that
+tests/mutants/explained.md does not explain. Its ids are made of the file, the
 text of the line and the change, so that they stay when other lines move.
 """
 
@@ -45,9 +48,9 @@ import time
 
 import mutant_programs
 import mutant_schemata as schemata
+import mutant_verdicts as verdicts
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-EXPLAINED = 'tests/mutants/explained.md'
 SECONDS_LEAST = 20  # more than this and TIMES what it took is no end; a busy machine kills no mutant
 SECONDS_UNKNOWN = 300  # for a program of which no passed run is known yet
 SECONDS_MOST = 90  # programs that take longer judge nothing
@@ -612,26 +615,14 @@ def is_judge(test):
 
 # --- the run ---
 
-def explained_ids():
-    path = os.path.join(ROOT, EXPLAINED)
-    return set(re.findall(r'\b[0-9a-f]{10}\b', read(path))) if os.path.isfile(path) else set()
-
-
-def load_results(path):
-    if not os.path.isfile(path):
-        return {}
-    with open(path, encoding='utf-8') as file:
-        return {result['id']: result for result in map(json.loads, file)}
-
-
 def show(mutant):
     return f'{mutant.id} {mutant.file}:{mutant.line} {mutant.operator}: {" ".join(mutant.old.split())!r} -> {mutant.new!r}'
 
 
 def report(wanted, results, all_count):
-    explained = explained_ids()
+    explained = verdicts.explained_ids()
     done = [(mutant, results[mutant.id]) for mutant in wanted if mutant.id in results]
-    verdicts = collections.Counter(result['verdict'] for _, result in done)
+    counts = collections.Counter(result['verdict'] for _, result in done)
     survivors = [mutant for mutant, result in done if result['verdict'] == 'survived']
     open_ones = [mutant for mutant in survivors if mutant.id not in explained]
     for area in ('src/queue', 'src/definition', 'src/dispatch', 'src/store/sqlite', 'src/store/postgres'):
@@ -639,11 +630,11 @@ def report(wanted, results, all_count):
         counted = part['killed'] + part['survived']
         if counted:
             print(f'# {area}: {part["killed"]} of {counted} killed')
-    counted = verdicts['killed'] + verdicts['survived']
-    share = f' ({100 * verdicts["killed"] / counted:.1f} %)' if counted else ''
-    print(f'# mutation score: {verdicts["killed"]} of {counted} killed{share},'
+    counted = counts['killed'] + counts['survived']
+    share = f' ({100 * counts["killed"] / counted:.1f} %)' if counted else ''
+    print(f'# mutation score: {counts["killed"]} of {counted} killed{share},'
           f' {len(survivors) - len(open_ones)} survivors explained, {len(open_ones)} not;'
-          f' {verdicts["no mutant"]} did not compile, {verdicts["left out"]} compile only alone;'
+          f' {counts["no mutant"]} did not compile, {counts["left out"]} compile only alone;'
           f' {len(done)} of {len(wanted)} tried, {all_count} exist')
     for mutant in open_ones:
         print(f'survived: {show(mutant)}')
@@ -664,10 +655,16 @@ def run(options):
     print(f'# mutants: {len(wanted)} of {len(found)}, --seed {options.seed} --count {options.count}{only}', flush=True)
     os.makedirs(options.folder, exist_ok=True)
     path = os.path.join(options.folder, 'results.jsonl')
-    results = {} if options.id else load_results(path)
+    if options.keep:
+        files = {mutant.id: mutant.file for mutant in all_mutants('')}
+        print(f'# {verdicts.write_list(verdicts.known(path), files)} verdicts are in {verdicts.DECIDED}')
+        return 0
+    if options.fresh and os.path.isfile(path):
+        os.remove(path)
+    results = {} if options.id or options.fresh else verdicts.known(path)
     if options.again:
-        kept = explained_ids()
-        results = {id: result for id, result in results.items() if result['verdict'] != 'survived' or id in kept}
+        results = verdicts.wanted_again(results)
+    print(f'# {sum(mutant.id in results for mutant in wanted)} of them are decided already', flush=True)
     if any(mutant.id not in results for mutant in wanted):
         judge_all(options, drawn, wanted, results, path)
     open_ones, done = report(wanted, results, len(found))
@@ -678,7 +675,7 @@ def run(options):
 
 def judge_all(options, drawn, wanted, results, path):
     until = time.monotonic() + 60 * options.minutes if options.minutes else None
-    copy = Copy(options.folder)
+    copy, commit = Copy(options.folder), verdicts.commit_of_tree()
     tree = MutantTree(copy, drawn)
     copy.make_chooser()
     with copy.with_template():
@@ -694,7 +691,7 @@ def judge_all(options, drawn, wanted, results, path):
             found = judge.judge(mutant, seconds_most, options.jobs)
             if found:
                 with judge.lock:
-                    results[mutant.id] = {'id': mutant.id, 'verdict': found[0], 'by': found[1]}
+                    results[mutant.id] = {'id': mutant.id, 'verdict': found[0], 'by': found[1], 'commit': commit}
                     keep(options, mutant, results[mutant.id], path, found[2])
 
         for is_postgres, seconds_most in itertools.product(STORES, SECONDS_EACH):
@@ -751,6 +748,7 @@ def self_test():
     found = all_mutants('')
     assert len(found) > 1000
     test_schemata()
+    verdicts.self_test()
     print('mutants.py: ok')
     return 0
 
@@ -788,6 +786,8 @@ def main():
     parser.add_argument('--folder', default=os.path.join(ROOT, 'build-mutants'))
     parser.add_argument('--list', action='store_true')
     parser.add_argument('--again', action='store_true')
+    parser.add_argument('--fresh', action='store_true')
+    parser.add_argument('--keep', action='store_true')
     parser.add_argument('--id')
     parser.add_argument('--self-test', action='store_true')
     options = parser.parse_args()
