@@ -558,6 +558,33 @@ static void a_pause_ends_a_time_with_firings_in_parts(void **state)
     assert_int_equal(number_of(scene, "all", "skipped"), SCHEDULE_PART_MOST + 4);
 }
 
+/* The node has read the due time before the trigger, and fires it after it: the workspaces that wait for the trigger's part
+ * get their firing of the trigger, then that of the due time. */
+static void a_due_time_waits_until_a_trigger_has_all_its_parts(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    add_workspaces(scene, SCHEDULE_PART_MOST + 3); /* beside pro-co */
+    set_for_plan(scene, OVERLAP_QUEUE_ALL);
+    struct due_schedule due = await_due(scene);
+    scene_pass(scene, 1);
+    scene_ok(scene, store_schedule_trigger(scene->store, &(struct schedule_trigger){.name = "all"}, &counts, &scene->error));
+    assert_int_equal(counts.rest, 4);
+    struct schedule_advance late = advance_of(&due, due.due_us + EVERY_US);
+    late.fires_us = &due.due_us;
+    late.fire_count = 1;
+    scene_ok(scene, store_advance_schedule(scene->store, &late, &scene->error));
+    assert_false(late.is_done);
+    struct due_schedule again = await_due(scene);
+    struct schedule_advance second = advance_of(&again, again.due_us);
+    scene_ok(scene, store_advance_schedule(scene->store, &second, &scene->error));
+    assert_true(second.is_done);
+    assert_int_equal(second.counts.firings, 4);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), SCHEDULE_PART_MOST + 4);
+    assert_int_equal(await_due(scene).due_us, due.due_us);
+    assert_int_equal(fire(scene).counts.firings, SCHEDULE_PART_MOST);
+}
+
 static void a_trigger_of_a_paused_schedule_passes_what_waits(void **state)
 {
     struct scene *scene = *state;
@@ -662,6 +689,7 @@ int main(void)
         SCENE_TEST(a_triggered_firing_is_never_late),
         SCENE_TEST(a_pause_removes_what_waits_and_keeps_executions),
         SCENE_TEST(a_pause_ends_a_time_with_firings_in_parts),
+        SCENE_TEST(a_due_time_waits_until_a_trigger_has_all_its_parts),
         SCENE_TEST(a_trigger_of_a_paused_schedule_passes_what_waits),
         SCENE_TEST(a_set_with_another_policy_leaves_the_firing_that_it_lets_wait),
         SCENE_TEST(a_deleted_schedule_leaves_no_firing),

@@ -195,12 +195,16 @@ static void waiting_executions_have_a_share_of_the_limit(void **state)
     json_decref(page);
 }
 
-static void more_moves_than_are_read_are_reported(void **state)
+/* Of an execution with more moves, and more events, than are read, the last ones are shown. */
+static void the_last_moves_of_a_long_execution_are_shown(void **state)
 {
     struct scene *scene = *state;
+    int64_t parked_us = 0, shown_us = 0;
     (void)scene_enqueue(scene, "pro-co");
-    for (int i = 0; i <= SLOT_MOVES_MOST / 2; i++) {
+    for (int i = 0; i <= SLOT_MOVES_MOST / 2 || scene_number(scene, "SELECT count(*) FROM execution_events") <= SLOT_EVENTS_MOST;
+         i++) {
         struct claimed_item item = scene_claim_one(scene);
+        parked_us = scene_now(scene);
         park(scene, &item, SECONDS(1));
         scene_pass(scene, SECONDS(1));
         scene_beat(scene, scene->node);
@@ -210,6 +214,10 @@ static void more_moves_than_are_read_are_reported(void **state)
     const json_t *spans = json_object_get(json_array_get(json_object_get(page, "items"), 0), "spans");
     assert_int_equal(json_array_size(spans), SLOT_MOVES_MOST);
     assert_false(json_is_true(json_object_get(page, "count_is_exact")));
+    const json_t *last = json_array_get(spans, SLOT_MOVES_MOST - 1);
+    assert_false(json_is_true(json_object_get(last, "uses_slot")));
+    scene_ok(scene, time_parse(json_text_at(last, "started_at"), 0, &shown_us, &scene->error));
+    assert_int_equal(shown_us / MICROSECONDS_PER_SECOND, parked_us / MICROSECONDS_PER_SECOND);
     json_decref(page);
 }
 
@@ -252,7 +260,7 @@ int main(void)
         SCENE_TEST(a_handover_keeps_the_slot),
         SCENE_TEST(the_limit_keeps_those_that_hold_a_slot),
         SCENE_TEST(waiting_executions_have_a_share_of_the_limit),
-        SCENE_TEST(more_moves_than_are_read_are_reported),
+        SCENE_TEST(the_last_moves_of_a_long_execution_are_shown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
