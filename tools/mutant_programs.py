@@ -2,6 +2,10 @@
 
 import os
 
+SECONDS_SHORT = 2  # of a test that goes with others
+SECONDS_PART = 10  # of tests that meet a mutant together, beside the beginning of their program
+SECONDS_LONG = 25  # more than this, and a test judges nothing
+
 
 class Program:
     """A test program on the unchanged tree: its digest, whether it passed, and {test: (seconds, points that it reached)}.
@@ -10,6 +14,21 @@ class Program:
     def __init__(self, digest, passed, took, tests):
         self.digest, self.passed, self.took, self.tests = digest, passed, took, tests
         self.beginning = max(0, took - sum(seconds for seconds, _ in tests.values()))
+
+    def parts(self, chosen):
+        """Of the chosen tests those that take little time each, in lists of a few seconds; then the others, one by one.
+        Those that take very long judge nothing, unless they are a whole program."""
+        parts, spent = [[]], 0
+        for test in sorted(chosen, key=lambda test: self.tests[test][0] > SECONDS_SHORT):
+            seconds = self.tests[test][0]
+            if seconds > SECONDS_LONG and test:
+                continue
+            if parts[-1] and (seconds > SECONDS_SHORT or spent + seconds > SECONDS_PART):
+                parts.append([])
+                spent = 0
+            parts[-1].append(test)
+            spent += seconds
+        return [part for part in parts if part]
 
     def seconds(self, chosen):
         return self.beginning + sum(self.tests[test][0] for test in chosen)
@@ -24,3 +43,14 @@ def read_trace(path, took, points):
             before = tests.get(name, (0, []))
             tests[name] = (before[0] + int(micros) / 1e6, sorted({*before[1], *map(int, reached)}))
     return tests or {'': (took, points)}
+
+
+def self_test():
+    seconds = {'a': 1, 'b': 5, 'c': 0.5, 'd': 9, 'e': 1.5, 'f': 40}
+    program = Program('0', True, 60, {test: (took, []) for test, took in seconds.items()})
+    assert program.parts('abcdef') == [['a', 'c', 'e'], ['b'], ['d']], program.parts('abcdef')
+    assert program.parts('f') == [] and program.parts('') == []
+    assert program.seconds('ac') == program.beginning + 1.5
+    many = Program('0', True, 30, {str(i): (1.5, []) for i in range(20)})
+    assert [len(part) for part in many.parts(map(str, range(20)))] == [6, 6, 6, 2]
+    assert Program('0', True, 31, {'': (31, [])}).parts(['']) == [['']]

@@ -5,11 +5,12 @@ The list spares a machine what another one has judged. It has one line for each 
     ID VERDICT COMMIT FILE BY
 
 COMMIT is the one whose tree was judged, with a + when src/ or tests/ had other changes. BY is the program and the test that
-killed the mutant, or how many tests it passed, or why it is no mutant. An id is made of the file, the text of the line and the
-change, so a verdict stays when other lines move. It ends with its line, and a killed mutant is open again when the tests no
-longer have the test that killed it.
+killed the mutant, or how many tests it passed, or why it is no mutant. An id is made of the file, the text of the line
+and the change, so a verdict stays when other lines move. It ends with its line, and a killed mutant is open again when the
+tests no longer have the test that killed it.
 """
 
+import collections
 import glob
 import json
 import os
@@ -21,8 +22,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXPLAINED = 'tests/mutants/explained.md'
 DECIDED = 'tests/mutants/decided.txt'
 WORDS = {'killed': 'killed', 'survived': 'survived', 'no mutant': 'no-mutant', 'left out': 'left-out'}
-HEAD = """# Verdicts of mutants: ID VERDICT COMMIT FILE BY, ordered by the file and the id. tools/mutants.py reads them and tries none
-# of these again; --again tries the survivors, --fresh all. --keep writes this file. tools/mutant_verdicts.py explains the columns.
+HEAD = """# Verdicts of mutants: ID VERDICT COMMIT FILE BY, ordered by the file and the id. tools/mutants.py reads them and
+# tries none of these again; --again tries the survivors, --fresh all, and --keep writes this file. The columns are
+# explained in tools/mutant_verdicts.py.
 """
 
 
@@ -59,8 +61,9 @@ def read_list(path):
                 continue
             found = re.fullmatch(r'([0-9a-f]{10}) (\S+) (\S+) (\S+) (.+)\n?', line)
             if not found or found[2] not in names or found[1] in results:
-                raise SystemExit(f'mutants: {path}:{number} is no line "ID VERDICT COMMIT FILE BY", or has an id a second time')
-            results[found[1]] = {'id': found[1], 'verdict': names[found[2]], 'commit': found[3], 'file': found[4], 'by': found[5]}
+                raise SystemExit(f'mutants: {path}:{number} is no line "ID VERDICT COMMIT FILE BY", or has an id again')
+            id, word, commit, name, by = found.groups()
+            results[id] = {'id': id, 'verdict': names[word], 'commit': commit, 'file': name, 'by': by}
     return results
 
 
@@ -80,7 +83,7 @@ def is_in_force(result, names):
 
 
 def of_both(folder, listed, names):
-    """Of two verdicts of one mutant a kill counts, else that of the folder: a test that killed it, and still exists, can again."""
+    """Of two verdicts of one mutant a kill counts, else that of the folder: a test that killed it can do so again."""
     results = {id: result for id, result in listed.items() if is_in_force(result, names)}
     for id, result in folder.items():
         if is_in_force(result, names) and not (id in results and results[id]['verdict'] == 'killed'):
@@ -106,6 +109,32 @@ def wanted_again(results):
     """The results without those survivors that are not explained."""
     explained = explained_ids()
     return {id: result for id, result in results.items() if result['verdict'] != 'survived' or id in explained}
+
+
+def show(mutant):
+    return f'{mutant.id} {mutant.file}:{mutant.line} {mutant.operator}: {" ".join(mutant.old.split())!r} -> {mutant.new!r}'
+
+
+def report(wanted, results, all_count):
+    explained = explained_ids()
+    done = [(mutant, results[mutant.id]) for mutant in wanted if mutant.id in results]
+    counts = collections.Counter(result['verdict'] for _, result in done)
+    survivors = [mutant for mutant, result in done if result['verdict'] == 'survived']
+    open_ones = [mutant for mutant in survivors if mutant.id not in explained]
+    for area in ('src/queue', 'src/definition', 'src/dispatch', 'src/store/sqlite', 'src/store/postgres'):
+        part = collections.Counter(result['verdict'] for mutant, result in done if mutant.file.startswith(area))
+        counted = part['killed'] + part['survived']
+        if counted:
+            print(f'# {area}: {part["killed"]} of {counted} killed')
+    counted = counts['killed'] + counts['survived']
+    share = f' ({100 * counts["killed"] / counted:.1f} %)' if counted else ''
+    print(f'# mutation score: {counts["killed"]} of {counted} killed{share},'
+          f' {len(survivors) - len(open_ones)} survivors explained, {len(open_ones)} not;'
+          f' {counts["no mutant"]} did not compile, {counts["left out"]} compile only alone;'
+          f' {len(done)} of {len(wanted)} tried, {all_count} exist')
+    for mutant in open_ones:
+        print(f'survived ({results[mutant.id]["by"]}): {show(mutant)}')
+    return open_ones, len(done)
 
 
 def self_test():

@@ -52,12 +52,12 @@ import mutant_verdicts as verdicts
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SECONDS_LEAST = 20  # more than this and TIMES what it took is no end; a busy machine kills no mutant
-SECONDS_UNKNOWN = 300  # for a program of which no passed run is known yet
-SECONDS_MOST = 90  # programs that take longer judge nothing
-SECONDS_EACH = (20, 60, 100000)  # of a mutant in each round, so that those that are soon killed come first
+SECONDS_UNKNOWN = 100  # for a program of which no run is known yet; tests that have not ended by then judge nothing
+SECONDS_EACH = (6, 25, 100)  # of a mutant in each round, so that those that are soon killed come first
 STORES = (False, True)  # whether PostgreSQL is needed, in the order of judging
 TIMES_POSTGRES = 3  # what it gets of them, for a server begins with each program
 TIMES = 4
+LATE = '# no end in time'
 
 TEMPLATE = f'/tmp/weir-mutants-{os.getpid()}'
 under_way = set()  # programs
@@ -312,7 +312,7 @@ class Copy:
             timer.cancel()
             under_way.discard(process)
         if late.is_set():
-            lines.append('\n# no end in time')
+            lines.append(f'\n{LATE}')
         return passed and not late.is_set() and process.returncode == 0, time.monotonic() - began, ''.join(lines)
 
 
@@ -473,10 +473,11 @@ class Judge:
                     os.remove(trace)
                 passed, took, output = self.copy.call(test, SECONDS_UNKNOWN, more={'WEIR_MUTANTS_REACHED': path,
                                                                                    'WEIR_MUTANTS_TRACE': trace})
-                if passed:
+                is_cut = LATE in output and 'not ok' not in output and os.path.isfile(trace)
+                if passed or is_cut:
                     break
             points = [point for point, reached in enumerate(read_bytes(path)) if reached]
-            row = (digest, passed, took, mutant_programs.read_trace(trace, took, points))
+            row = (digest, passed or is_cut, took, mutant_programs.read_trace(trace, took, points))
         if not passed:
             print(f'# {name} fails on the unchanged tree and judges nothing:\n{output[-1500:]}', flush=True)
         with self.lock:
@@ -510,30 +511,32 @@ class Judge:
         return path if os.path.isfile(path) else None
 
     def costs(self, mutant, is_on_all=False):
-        """{program: (cost, its tests that reach the mutant)}. The cost are their seconds, less for a program that killed a
-        neighbour or whose name is alike, or most of whose tests reach the mutant."""
+        """{(program, *some of its tests that reach the mutant): cost}. The cost are their seconds, less for a program that
+        killed a neighbour or whose name is alike, or most of whose tests reach the mutant."""
         words = [word.rstrip('s') for word in
                  re.split('[_/.]', f'{mutant.file}_{"_".join(self.tree.rows.get(mutant.id, ()))}') if len(word) > 4]
         costs = {}
         for name in self.tests:
             run = self.runs[name] if name in self.recorded else None
             is_on_its_store = is_on_all or needs_postgres(name) == needs_postgres(mutant.file)
-            if run is None or not run.passed or run.took > SECONDS_MOST or not is_on_its_store:
+            if run is None or not run.passed or not is_on_its_store:
                 continue
             chosen = [test for test, (_, points) in run.tests.items() if self.reaches(mutant, name, points)]
-            if chosen:
-                is_related = self.kills[mutant.file, name] > 0 or any(word in name for word in words)
-                factor = 0.1 if is_related else 1.1 - len(chosen) / len(run.tests)
-                costs[name] = run.seconds(chosen) * factor, chosen
+            is_related = self.kills[mutant.file, name] > 0 or any(word in name for word in words)
+            factor = 0.1 if is_related else 1.1 - len(chosen) / max(1, len(run.tests))
+            for part in run.parts(chosen):
+                costs[name, *part] = run.seconds(part) * factor
         return costs
 
     def seconds_of_all(self, mutant):
         """Of all tests that reach the mutant: those that few reach come first, since they are soon decided."""
         costs = self.costs(mutant) if mutant.id in self.tree.numbers else {}
-        return sum(self.runs[name].seconds(chosen) for name, (_, chosen) in costs.items())
+        return sum(self.runs[name].seconds(part) for name, *part in costs)
 
     def judge(self, mutant, seconds_most, jobs):
-        """(verdict, the test that killed it or why it is none, its output); None when the seconds were not enough."""
+        """(verdict, the test that killed it or why it is none, its output); None when the seconds were not enough, but
+        after the last round those have survived, too: more tests could only kill more."""
+        is_last = seconds_most == SECONDS_EACH[-1]
         if mutant.id not in self.tree.numbers:
             verdict = self.tree.left_out[mutant.id]
             return verdict, 'it compiles only alone' if verdict == 'left out' else 'it does not compile', ''
@@ -547,14 +550,14 @@ class Judge:
         if needs_postgres(mutant.file):
             seconds_most *= TIMES_POSTGRES
         passed_ones = self.passed.setdefault(mutant.id, {})
-        met = {name for name in costs if passed_ones.get(name) == self.runs[name].digest}
-        spent, is_left = sum(self.runs[name].seconds(costs[name][1]) for name in met), False
-        for name in sorted(set(costs) - met, key=costs.get):
-            spent += self.runs[name].seconds(costs[name][1])
+        met = {key for key in costs if passed_ones.get(' '.join(key)) == self.runs[key[0]].digest}
+        spent, order = sum(self.runs[name].seconds(part) for name, *part in met), sorted(set(costs) - met, key=costs.get)
+        for key in order:
+            name, *part = key
+            spent += self.runs[name].seconds(part)
             if met and spent > seconds_most:
-                is_left = True
                 break
-            killer, output = self.meet(mutant, name, costs[name][1])
+            killer, output = self.meet(mutant, name, part)
             if killer is None:
                 return None
             if killer:
@@ -563,11 +566,13 @@ class Judge:
                 self.kills[mutant.file, name] += 1
                 return 'killed', killer, output
             with self.lock:
-                met.add(name)
-                passed_ones[name] = self.runs[name].digest
+                met.add(key)
+                passed_ones[' '.join(key)] = self.runs[name].digest
                 write(self.passed_path, json.dumps(self.passed))
-        tests = sum(len(chosen) for _, chosen in costs.values())
-        return None if is_left else ('survived', f'{tests} tests of {len(costs)} programs', '')
+        if len(met) < len(costs) and not is_last:
+            return None
+        passed, reaching = (sum(len(key) - 1 for key in keys) for keys in (met, costs))
+        return 'survived', f'{passed} of {reaching} tests that reach it', ''
 
     def meet(self, mutant, name, chosen):
         """(the test that fails or '', its output) of a program. A failure counts when it comes again, and when it does not
@@ -583,7 +588,7 @@ class Judge:
         failed = re.findall(r'^not ok \d+ - (.*)$', output, re.M)
         ended = len(re.findall(r'^ok \d+', output, re.M))
         last = [one for one in failed if one in chosen] or chosen[ended:ended + 1]
-        if '# no end in time' in output:
+        if LATE in output:
             return f'{name} {"".join(last)}', output
         for again in (last, chosen):
             if again and not call(again)[0]:
@@ -615,32 +620,6 @@ def is_judge(test):
 
 # --- the run ---
 
-def show(mutant):
-    return f'{mutant.id} {mutant.file}:{mutant.line} {mutant.operator}: {" ".join(mutant.old.split())!r} -> {mutant.new!r}'
-
-
-def report(wanted, results, all_count):
-    explained = verdicts.explained_ids()
-    done = [(mutant, results[mutant.id]) for mutant in wanted if mutant.id in results]
-    counts = collections.Counter(result['verdict'] for _, result in done)
-    survivors = [mutant for mutant, result in done if result['verdict'] == 'survived']
-    open_ones = [mutant for mutant in survivors if mutant.id not in explained]
-    for area in ('src/queue', 'src/definition', 'src/dispatch', 'src/store/sqlite', 'src/store/postgres'):
-        part = collections.Counter(result['verdict'] for mutant, result in done if mutant.file.startswith(area))
-        counted = part['killed'] + part['survived']
-        if counted:
-            print(f'# {area}: {part["killed"]} of {counted} killed')
-    counted = counts['killed'] + counts['survived']
-    share = f' ({100 * counts["killed"] / counted:.1f} %)' if counted else ''
-    print(f'# mutation score: {counts["killed"]} of {counted} killed{share},'
-          f' {len(survivors) - len(open_ones)} survivors explained, {len(open_ones)} not;'
-          f' {counts["no mutant"]} did not compile, {counts["left out"]} compile only alone;'
-          f' {len(done)} of {len(wanted)} tried, {all_count} exist')
-    for mutant in open_ones:
-        print(f'survived: {show(mutant)}')
-    return open_ones, len(done)
-
-
 def run(options):
     found = all_mutants(options.only)
     drawn = wanted = draw_of(options, found)
@@ -649,7 +628,7 @@ def run(options):
         if not wanted:
             sys.exit(f'mutants: there is no mutant {options.id}')
     if options.list:
-        print(*map(show, wanted), sep='\n')
+        print(*map(verdicts.show, wanted), sep='\n')
         return 0
     only = f' --only {options.only}' if options.only else ''
     print(f'# mutants: {len(wanted)} of {len(found)}, --seed {options.seed} --count {options.count}{only}', flush=True)
@@ -667,7 +646,7 @@ def run(options):
     print(f'# {sum(mutant.id in results for mutant in wanted)} of them are decided already', flush=True)
     if any(mutant.id not in results for mutant in wanted):
         judge_all(options, drawn, wanted, results, path)
-    open_ones, done = report(wanted, results, len(found))
+    open_ones, done = verdicts.report(wanted, results, len(found))
     if done < len(wanted):
         print(f'# {len(wanted) - done} are left; the same command goes on with them')
     return 1 if open_ones else 0
@@ -694,7 +673,7 @@ def judge_all(options, drawn, wanted, results, path):
                     results[mutant.id] = {'id': mutant.id, 'verdict': found[0], 'by': found[1], 'commit': commit}
                     keep(options, mutant, results[mutant.id], path, found[2])
 
-        for is_postgres, seconds_most in itertools.product(STORES, SECONDS_EACH):
+        for seconds_most, is_postgres in itertools.product(SECONDS_EACH, STORES):
             those = [mutant for mutant in left if needs_postgres(mutant.file) == is_postgres and mutant.id not in results]
             if those and not (until and time.monotonic() > until):
                 judge.record(is_postgres, options.jobs)
@@ -705,7 +684,7 @@ def judge_all(options, drawn, wanted, results, path):
 
 
 def keep(options, mutant, result, path, output):
-    print(f'{result["verdict"]} ({result["by"]}): {show(mutant)}', flush=True)
+    print(f'{result["verdict"]} ({result["by"]}): {verdicts.show(mutant)}', flush=True)
     if options.id:
         print(output)
     else:
@@ -749,6 +728,7 @@ def self_test():
     assert len(found) > 1000
     test_schemata()
     verdicts.self_test()
+    mutant_programs.self_test()
     print('mutants.py: ok')
     return 0
 
