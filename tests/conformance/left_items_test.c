@@ -120,12 +120,47 @@ static void lost_params_reach_the_claim_as_lost(void **state)
     }
 }
 
+/* Rows that a recovery of their nodes has passed: only the nodes' rows show that the claims have no holder. */
+static void the_safety_net_takes_claims_of_nodes_that_are_gone(void **state)
+{
+    static const char *const ends[] = {"dead_at", "stopped_at", "expires_at"};
+    struct scene *scene = *state;
+    const char *ids[3];
+    int64_t nodes[3];
+    for (size_t i = 0; i < 3; i++) {
+        char name[20];
+        (void)snprintf(name, sizeof name, "gone-%zu", i);
+        ids[i] = scene_enqueue(scene, "big-co");
+        nodes[i] = scene_add_node(scene, name, "default");
+        assert_int_equal(scene_claim_as(scene, nodes[i], "default", 1).count, 1);
+    }
+    for (int64_t passed_us = 0; passed_us <= STALE_CLAIM_US; passed_us += SECONDS(5)) {
+        scene_pass(scene, SECONDS(5));
+        scene_beat(scene, scene->node);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        char sql[200];
+        (void)snprintf(sql, sizeof sql, "UPDATE nodes SET %s = 1, recovered_at = 1 WHERE id = %lld", ends[i],
+                       (long long)nodes[i]);
+        json_decref(scene_rows(scene, sql));
+    }
+    struct recover_options options = {
+        .node_id = scene->node, .group = "default", .stale_claim_us = STALE_CLAIM_US, .limit = 10};
+    struct recover_result result = {0};
+    scene_recover(scene, &options, &result);
+    assert_int_equal(result.handed_over, 2);
+    assert_string_equal(scene_reason_of(scene, ids[0]), "handed_over");
+    assert_string_equal(scene_reason_of(scene, ids[1]), "handed_over");
+    assert_string_equal(scene_status_of(scene, ids[2]), "CLAIMED"); /* neither dead nor stopped */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_cancel_of_what_was_given_back_frees_its_slot_without_a_node),
         SCENE_TEST(a_cancel_before_its_node_is_lost_ends_it_without_another_node),
         SCENE_TEST(a_step_that_its_node_gave_back_ended_there),
+        SCENE_TEST(the_safety_net_takes_claims_of_nodes_that_are_gone),
         SCENE_TEST(lost_params_reach_the_claim_as_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

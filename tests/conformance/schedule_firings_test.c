@@ -568,7 +568,8 @@ static void a_due_time_waits_until_a_trigger_has_all_its_parts(void **state)
     set_for_plan(scene, OVERLAP_QUEUE_ALL);
     struct due_schedule due = await_due(scene);
     scene_pass(scene, 1);
-    scene_ok(scene, store_schedule_trigger(scene->store, &(struct schedule_trigger){.name = "all"}, &counts, &scene->error));
+    struct schedule_trigger trigger = {.name = "all"};
+    scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
     assert_int_equal(counts.rest, 4);
     struct schedule_advance late = advance_of(&due, due.due_us + EVERY_US);
     late.fires_us = &due.due_us;
