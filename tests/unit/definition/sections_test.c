@@ -262,6 +262,7 @@ static void wrong_schedules_are_refused_at_their_places(void **state)
          "f.yaml:3:6: the schedule \"s\" needs exactly one of \"cron\" and \"every\"", NULL},
         {ONE_SCHEDULE("cron: '61 * * * *', plan: p"),
          "f.yaml:3:13: the schedule \"s\": the minute \"61\" of the cron expression is out of range", NULL},
+        {ONE_SCHEDULE("every: 0s, plan: p"), "f.yaml:3:14: \"every\" must be longer than 0", NULL},
         {ONE_SCHEDULE("every: 1m, zone: UTC, plan: p"),
          "f.yaml:3:24: \"zone\" is for \"cron\": even steps have no time zone", NULL},
         {ONE_SCHEDULE("every: 1m"), "f.yaml:3:6: the schedule \"s\" needs exactly one of \"workspaces\" and \"plan\"",
