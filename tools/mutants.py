@@ -523,7 +523,7 @@ class Judge:
                 continue
             chosen = [test for test, (_, points) in run.tests.items() if self.reaches(mutant, name, points)]
             is_related = self.kills[mutant.file, name] > 0 or any(word in name for word in words)
-            factor = 0.1 if is_related else 1.1 - len(chosen) / max(1, len(run.tests))
+            factor = 0.1 if is_related else 1 if '' in run.tests else 1.1 - len(chosen) / max(1, len(run.tests))
             for part in run.parts(chosen):
                 costs[name, *part] = run.seconds(part) * factor
         return costs
@@ -554,9 +554,10 @@ class Judge:
         spent, order = sum(self.runs[name].seconds(part) for name, *part in met), sorted(set(costs) - met, key=costs.get)
         for key in order:
             name, *part = key
-            spent += self.runs[name].seconds(part)
-            if met and spent > seconds_most:
-                break
+            seconds = self.runs[name].seconds(part)
+            if met and spent + seconds > seconds_most:
+                continue
+            spent += seconds
             killer, output = self.meet(mutant, name, part)
             if killer is None:
                 return None
