@@ -98,8 +98,11 @@ def known(path):
 
 def write_list(results, files, path=os.path.join(ROOT, DECIDED)):
     """How many it has: those of the results whose mutant exists; `files` has the file of each mutant that does."""
-    lines = [f'{id} {WORDS[result["verdict"]]} {result.get("commit", "unknown")} {files[id]} {result["by"]}\n'
-             for id, result in results.items() if id in files]
+    lines = []
+    for id, result in results.items():
+        if id in files:
+            by = ' '.join(result['by'].split(' ')[:2]) if result['verdict'] == 'killed' else result['by']
+            lines.append(f'{id} {WORDS[result["verdict"]]} {result.get("commit", "unknown")} {files[id]} {by}\n')
     with open(path, 'w', encoding='utf-8') as file:
         file.write(HEAD + ''.join(sorted(lines, key=lambda line: (line.split(' ')[3], line))))
     return len(lines)
