@@ -201,7 +201,7 @@ static void the_last_moves_of_a_long_execution_are_shown(void **state)
     struct scene *scene = *state;
     int64_t parked_us = 0, shown_us = 0;
     (void)scene_enqueue(scene, "pro-co");
-    while (scene_number(scene, "SELECT count(*) FROM execution_events") <= SLOT_EVENTS_MOST) {
+    while (scene_number(scene, "SELECT count(*) FROM execution_events") <= SLOT_EVENTS_MOST + 20) {
         struct claimed_item item = scene_claim_one(scene);
         parked_us = scene_now(scene);
         park(scene, &item, SECONDS(1));
