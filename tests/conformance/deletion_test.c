@@ -221,6 +221,21 @@ static void an_erasure_leaves_nothing_of_the_workspace(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM deleted_workspaces WHERE erased_at IS NOT NULL"), 1);
 }
 
+/* No row of the history leads to the end of this erasure. */
+static void an_erasure_of_an_empty_history_ends_and_keeps_its_time(void **state)
+{
+    struct scene *scene = *state;
+    struct deletion_result result;
+    (void)scene_publish(scene, "own", "pro-co");
+    scene_ok(scene, delete_workspace(scene, "pro-co", false, true, &result));
+    assert_int_equal(rows_of(scene, "workflow_definitions", "name", "own"), 0);
+    int64_t erased_us = scene_number(scene, "SELECT coalesce(max(erased_at), 0) FROM deleted_workspaces");
+    assert_true(erased_us > 0);
+    scene_pass(scene, SECONDS(10));
+    scene_ok(scene, delete_workspace(scene, "pro-co", false, true, &result));
+    assert_int_equal(scene_number(scene, "SELECT max(erased_at) FROM deleted_workspaces"), erased_us);
+}
+
 static void a_history_is_erased_later_but_never_that_of_a_namesake(void **state)
 {
     struct scene *scene = *state;
@@ -409,6 +424,7 @@ int main(void)
         SCENE_TEST(the_history_stays_without_the_name),
         SCENE_TEST(an_execution_of_a_deleted_workspace_is_not_retried),
         SCENE_TEST(an_erasure_leaves_nothing_of_the_workspace),
+        SCENE_TEST(an_erasure_of_an_empty_history_ends_and_keeps_its_time),
         SCENE_TEST(a_history_is_erased_later_but_never_that_of_a_namesake),
         SCENE_TEST(an_id_of_a_workspace_is_never_given_out_again),
         SCENE_TEST(a_deletion_is_an_event),

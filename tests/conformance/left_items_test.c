@@ -120,6 +120,19 @@ static void lost_params_reach_the_claim_as_lost(void **state)
     }
 }
 
+/* A slow node that reports its stop after it was declared dead stays dead: its end is not made a graceful one. */
+static void a_stop_after_the_death_of_a_node_is_not_on_record(void **state)
+{
+    struct scene *scene = *state;
+    int64_t node = 0;
+    scene_group(scene, "reports");
+    struct claimed_item item = claim_report(scene, &node);
+    lose_node(scene, LOSS_DEATH, node, &item);
+    scene_ok(scene, store_node_stop(scene->store, node, true, &scene->error));
+    assert_int_equal(
+        scene_number(scene, "SELECT count(*) FROM nodes WHERE dead_at IS NOT NULL AND stopped_at IS NULL"), 1);
+}
+
 /* Rows that a recovery of their nodes has passed: only the nodes' rows show that the claims have no holder. */
 static void the_safety_net_takes_claims_of_nodes_that_are_gone(void **state)
 {
@@ -160,6 +173,7 @@ int main(void)
         SCENE_TEST(a_cancel_of_what_was_given_back_frees_its_slot_without_a_node),
         SCENE_TEST(a_cancel_before_its_node_is_lost_ends_it_without_another_node),
         SCENE_TEST(a_step_that_its_node_gave_back_ended_there),
+        SCENE_TEST(a_stop_after_the_death_of_a_node_is_not_on_record),
         SCENE_TEST(the_safety_net_takes_claims_of_nodes_that_are_gone),
         SCENE_TEST(lost_params_reach_the_claim_as_lost),
     };
