@@ -5,10 +5,10 @@ A mutant is one small change of one line: a condition is negated, a boundary mov
 taken away. All of a draw are in one build of a copy of the tree, and WEIR_MUTANT=NUMBER chooses one when a program
 starts (mutant_schemata.py). Each test program of the core suite runs once without a mutant; each of its tests leaves
 its time and the points that it reached (tests/mutants/chosen_tests.c). A mutant then meets the tests that reach it, those
-of fast and related programs first, until one fails (killed) or all have passed (survived). A failure counts when the test
-fails a second time, alone, and passes alone without the mutant; or when it has no end. A change that does not compile is
-no mutant and is not counted; one that compiles only alone, as in a table, is left out. No free() is dropped: leaks are
-what the sanitizers find.
+of fast and related programs first, until one fails (killed), or all or those of SECONDS_EACH have passed (survived). A
+failure, and a program without an end, counts when it comes a second time, and not without the mutant. A change that does
+not compile is no mutant and is not counted; one that compiles only alone, as in a table, is left out. No free() is
+dropped: leaks are what the sanitizers find.
 
   mutants.py [--count N] [--seed S]   N mutants, drawn by the seed from all
              [--only TEXT]            of files whose path contains TEXT
@@ -589,11 +589,10 @@ class Judge:
         failed = re.findall(r'^not ok \d+ - (.*)$', output, re.M)
         ended = len(re.findall(r'^ok \d+', output, re.M))
         last = [one for one in failed if one in chosen] or chosen[ended:ended + 1]
-        if LATE in output:  # the machine may be that busy: then they have no end without the mutant, either
-            return (f'{name} {"".join(last[:1])}'.strip(), output) if call(chosen, {})[0] else (None, '')
-        for again in (last, chosen):
+        is_late = LATE in output  # the machine may have been that busy, or have stood still
+        for again in (chosen,) if is_late else (last, chosen):
             if again and not call(again)[0]:
-                is_known = self.passes_alone(name, again, call)
+                is_known = call(again, {})[0] if is_late else self.passes_alone(name, again, call)
                 return (f'{name} {"".join(last[:1])}'.strip(), output) if is_known else (None, '')
         return '', ''
 
