@@ -129,8 +129,7 @@ static void a_stop_after_the_death_of_a_node_is_not_on_record(void **state)
     struct claimed_item item = claim_report(scene, &node);
     lose_node(scene, LOSS_DEATH, node, &item);
     scene_ok(scene, store_node_stop(scene->store, node, true, &scene->error));
-    assert_int_equal(
-        scene_number(scene, "SELECT count(*) FROM nodes WHERE dead_at IS NOT NULL AND stopped_at IS NULL"), 1);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM nodes WHERE dead_at IS NOT NULL AND stopped_at IS NULL"), 1);
 }
 
 /* Rows that a recovery of their nodes has passed: only the nodes' rows show that the claims have no holder. */
