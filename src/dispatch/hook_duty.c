@@ -13,6 +13,8 @@
 
 #include "base/error.h"
 #include "base/failpoint.h"
+#include "base/traceparent.h"
+#include "dispatch/starter.h"
 #include "dispatch/wake_up.h"
 
 #define HOOK_ROUND_US (1 * MICROSECONDS_PER_SECOND)
@@ -25,12 +27,13 @@ _Static_assert(HOOK_BACKLOG_MOST == 10000, "the refusal names this number");
 enum { HOOK_KEY_MAX = sizeof HOOK_KEY_PREFIX "/" + HOOK_NAME_MAX + UUID_TEXT_MAX, EVENTS_ARENA_BYTES = 64 * 1024 * 1024 };
 _Static_assert((int)HOOK_KEY_MAX <= (int)IDEMPOTENCY_KEY_MAX, "the key of an event is an idempotency key");
 
-/* A set while it is enqueued: the three arrays have an element for each event. */
+/* A set while it is enqueued: each array has an element for each event. */
 struct hook_set {
     struct enqueue_request *requests;
     struct enqueue_result *results;
     struct hook_outcome *outcomes;
     char (*keys)[HOOK_KEY_MAX];
+    char (*contexts)[TRACEPARENT_SIZE];
 };
 
 static void hook_set_close(struct hook_set *set)
@@ -39,6 +42,7 @@ static void hook_set_close(struct hook_set *set)
     free(set->results);
     free(set->outcomes);
     free(set->keys);
+    free(set->contexts);
 }
 
 /* A hook of a deleted workspace, or of one with a backlog, is refused without a request. */
@@ -47,7 +51,9 @@ static bool is_requested(const struct hook_event *event)
     return event->workspace != NULL && !event->is_backlogged;
 }
 
-static void fill_requests(struct hook_set *set, const struct hook_events *events, size_t *ret_count)
+/* An execution that a hook starts belongs to the trace of the execution that has ended. */
+static void fill_requests(const struct node *node, struct hook_set *set, const struct hook_events *events,
+                          size_t *ret_count)
 {
     size_t count = 0;
     for (size_t i = 0; i < events->count; i++) {
@@ -56,12 +62,14 @@ static void fill_requests(struct hook_set *set, const struct hook_events *events
             continue;
         }
         (void)snprintf(set->keys[count], HOOK_KEY_MAX, HOOK_KEY_PREFIX "%s/%s", event->hook, event->id);
-        set->requests[count] = (struct enqueue_request){.workspace = event->workspace,
-                                                        .workflow = event->workflow,
-                                                        .params = event->params,
-                                                        .params_length = strlen(event->params),
-                                                        .idempotency_key = set->keys[count],
-                                                        .has_reserved_key = true};
+        set->requests[count] = (struct enqueue_request){
+            .workspace = event->workspace,
+            .workflow = event->workflow,
+            .params = event->params,
+            .params_length = strlen(event->params),
+            .idempotency_key = set->keys[count],
+            .has_reserved_key = true,
+            .traceparent = choose_context_to_pass(node, event->id, event->traceparent, set->contexts[count])};
         count++;
     }
     *ret_count = count;
@@ -138,12 +146,13 @@ static enum weir_status start_executions(struct node *node, const struct hook_ev
     struct hook_set set = {.requests = calloc(events->count, sizeof *set.requests),
                            .results = calloc(events->count, sizeof *set.results),
                            .outcomes = calloc(events->count, sizeof *set.outcomes),
-                           .keys = calloc(events->count, sizeof *set.keys)};
-    if (set.requests == NULL || set.results == NULL || set.outcomes == NULL || set.keys == NULL) {
+                           .keys = calloc(events->count, sizeof *set.keys),
+                           .contexts = calloc(events->count, sizeof *set.contexts)};
+    if (set.requests == NULL || set.results == NULL || set.outcomes == NULL || set.keys == NULL || set.contexts == NULL) {
         hook_set_close(&set);
         return error_out_of_memory(error);
     }
-    fill_requests(&set, events, &count);
+    fill_requests(node, &set, events, &count);
     if (count > 0) {
         status = store_enqueue(store, set.requests, count, set.results, error);
     }

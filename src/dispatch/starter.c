@@ -147,17 +147,15 @@ static void handle_unsent(struct node *node, const struct claimed_item *item, in
     }
 }
 
-/* The context that the engine passes on; NULL = none. A node that exports spans passes on the id of the execution's own
- * span. Any other node passes on the context of the caller, because children of a span that does not exist have no place in
- * the trace. `to` holds TRACEPARENT_SIZE bytes. */
-static const char *choose_context_to_pass(const struct node *node, const struct claimed_item *item, char *to)
+const char *choose_context_to_pass(const struct node *node, const char *id, const char *traceparent, char *to)
 {
+    INVARIANT(node != NULL && id != NULL && to != NULL);
     struct trace_context context;
     if (!node->settings.exports_spans) {
-        return item->traceparent;
+        return traceparent;
     }
-    traceparent_of_execution(item->id, item->traceparent, node->settings.spans_ratio, &context);
-    span_id_make(item->id, SPAN_OF_EXECUTION, context.span_id);
+    traceparent_of_execution(id, traceparent, node->settings.spans_ratio, &context);
+    span_id_make(id, SPAN_OF_EXECUTION, context.span_id);
     traceparent_write(&context, to);
     return to;
 }
@@ -186,7 +184,7 @@ static struct engine_start start_of_item(const struct node *node, const struct c
         .age_us = item->claimed_at_us - item->created_at_us,
         .store_ahead_us = node->dispatcher.store_ahead_us,
         .cancel_requested = item->cancel_requested,
-        .traceparent = choose_context_to_pass(node, item, traceparent),
+        .traceparent = choose_context_to_pass(node, item->id, item->traceparent, traceparent),
         .has_step_spans = node->settings.exports_spans,
         .steps = item->steps,
         .step_count = item->step_count,

@@ -72,9 +72,10 @@ struct hook_event {
     const char *hook;
     const char *workspace; /* where to start; NULL: it was deleted */
     const char *workflow;
-    const char *params;     /* the event as a JSON object */
-    bool is_backlogged;     /* HOOK_BACKLOG_MOST executions wait there, without those of the last moment */
-    char id[UUID_TEXT_MAX]; /* of the ended execution */
+    const char *params;      /* the event as a JSON object */
+    const char *traceparent; /* of the ended execution; NULL: it has none, or was purged */
+    bool is_backlogged;      /* HOOK_BACKLOG_MOST executions wait there, without those of the last moment */
+    char id[UUID_TEXT_MAX];  /* of the ended execution */
 };
 struct hook_events {
     struct hook_event *events; /* of hooks that are neither paused nor waiting for a retry; the oldest of each hook */

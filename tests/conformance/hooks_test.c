@@ -267,7 +267,10 @@ static void an_event_names_its_execution(void **state)
     struct hook_request hook = hook_on_all("all");
     set_hook(scene, &hook);
     const char *id = scene_enqueue_request(
-        scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .idempotency_key = "order \"1\""});
+        scene, &(struct enqueue_request){.workspace = "pro-co",
+                                         .workflow = "hello",
+                                         .idempotency_key = "order \"1\"",
+                                         .traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"});
     struct claimed_item item = scene_claim_one(scene);
     struct record record = scene_record_of(RECORD_FAILED, &item);
     record.error_code = "no_disk";
@@ -281,6 +284,7 @@ static void an_event_names_its_execution(void **state)
     assert_string_equal(events.events[0].workspace, "big-co");
     assert_string_equal(events.events[0].workflow, "alert");
     assert_string_equal(events.events[0].hook, "all");
+    assert_string_equal(events.events[0].traceparent, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
     json_t *params = json_loads(events.events[0].params, 0, NULL);
     json_t *shown = NULL;
     scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));

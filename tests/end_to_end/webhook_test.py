@@ -105,6 +105,42 @@ def each_end_is_delivered_once_with_a_signature_that_verifies(weir):
     assert {row['idempotency_key'] for row in deliveries} == {f'hook/crm/{id}' for id in ids}
 
 
+def a_delivery_belongs_to_the_trace_of_the_execution(weir):
+    caller = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    server = _receiver()
+    _prepare(weir)
+    weir.good('webhook', 'set', 'crm', server.url, '-q')
+
+    def contexts():
+        """Of the deliveries, by their executions; a node without spans of its own has no other ones to name."""
+        found = {event['id']: request['headers'].get('traceparent')
+                 for request, event in zip(server.requests, _events(server))}
+        server.requests.clear()
+        return found
+
+    node = weir.spawn('serve')
+    with_one, without = _ended(weir, 'hello', 'acme', '--traceparent', caller), _ended(weir, 'hello')
+    wait_for('the deliveries', lambda: len(server.requests) >= 2)
+    assert contexts() == {with_one: caller, without: None}
+    wait_for('their ends', lambda: _settled(weir, 'crm'))
+    assert {row['traceparent'] for row in weir.items('list', '-w', 'webhook-crm')} == {caller, None}
+    node.terminate()
+    assert node.wait(TIMEOUT_SECONDS) == 0
+
+    # Nobody listens at the collector's address: the ids of spans do not depend on it.
+    weir.spawn('serve', env={'WEIR_OTEL_ENDPOINT': 'http://127.0.0.1:9'})
+    with_one, without = _ended(weir, 'hello', 'acme', '--traceparent', caller), _ended(weir, 'hello')
+    wait_for('the deliveries', lambda: len(server.requests) >= 2)
+    found = contexts()
+    assert set(found) == {with_one, without}, found
+    for id, trace in ((with_one, caller[3:35]), (without, without.replace('-', ''))):
+        delivery, = (row for row in weir.items('list', '-w', 'webhook-crm') if row['idempotency_key'] == f'hook/crm/{id}')
+        # The request is a child of the step of the delivery, and the delivery a child of the execution.
+        assert found[id][3:35] == delivery['traceparent'][3:35] == trace, (found[id], delivery)
+        spans = {found[id][36:52], delivery['traceparent'][36:52], caller[36:52]}
+        assert len(spans) == 3, spans
+
+
 def a_receiver_that_fails_gets_the_event_again(weir):
     server = _receiver([500, 503])
     _prepare(weir)

@@ -82,7 +82,7 @@ enum weir_status postgres_hook_delete(struct store *store, const char *name, str
 
 /* --- the duty --- */
 
-enum { NUMBER, HOOK_ID, HOOK, ID, WORKSPACE, WORKFLOW, PARAMS, IS_BACKLOGGED, HAS_EVENTS };
+enum { NUMBER, HOOK_ID, HOOK, ID, WORKSPACE, WORKFLOW, PARAMS, IS_BACKLOGGED, TRACEPARENT, HAS_EVENTS };
 
 enum weir_status postgres_read_hook_events(struct store *store, struct arena *arena, struct hook_events *ret_events,
                                            struct weir_error *error)
@@ -106,7 +106,8 @@ enum weir_status postgres_read_hook_events(struct store *store, struct arena *ar
                                      .workspace = result_copy(result, i, WORKSPACE, arena, &failed),
                                      .workflow = result_copy(result, i, WORKFLOW, arena, &failed),
                                      .params = result_copy(result, i, PARAMS, arena, &failed),
-                                     .is_backlogged = result_bool(result, i, IS_BACKLOGGED)};
+                                     .is_backlogged = result_bool(result, i, IS_BACKLOGGED),
+                                     .traceparent = result_copy(result, i, TRACEPARENT, arena, &failed)};
         text_copy(event->id, sizeof event->id, result_text(result, i, ID));
     }
     PQclear(result);

@@ -164,7 +164,8 @@ static enum weir_status read_events(struct connection *connection, struct arena 
                                      .workspace = column_copy(statement, 4, arena, &failed),
                                      .workflow = column_copy(statement, 5, arena, &failed),
                                      .params = column_copy(statement, 6, arena, &failed),
-                                     .is_backlogged = sqlite3_column_int(statement, 7) != 0};
+                                     .is_backlogged = sqlite3_column_int(statement, 7) != 0,
+                                     .traceparent = column_copy(statement, 8, arena, &failed)};
         text_copy(event->id, sizeof event->id, column_text(statement, 3));
     }
     (void)sqlite3_reset(statement);

@@ -28,13 +28,13 @@ WITH takers AS MATERIALIZED (
 ), events AS (
     SELECT x.id, t.id AS hook_id, t.name, x.execution_id,
            (SELECT w.name FROM :schema.workspaces w WHERE w.id = t.start_workspace_id) AS workspace, t.start_workflow, x.params,
-           t.is_backlogged
+           t.is_backlogged, (SELECT h.traceparent FROM :schema.workflow_executions h WHERE h.id = x.execution_id) AS traceparent
     FROM takers t
     CROSS JOIN LATERAL (SELECT o.id, o.execution_id, o.params FROM :schema.hook_outbox o WHERE o.hook_id = t.id
                         ORDER BY o.hook_id, o.at, o.id LIMIT greatest($1 / greatest((SELECT count(*) FROM takers), 1), 1)) x
     LIMIT $1
 )
-SELECT e.id, e.hook_id, e.name, e.execution_id, e.workspace, e.start_workflow, e.params, e.is_backlogged,
+SELECT e.id, e.hook_id, e.name, e.execution_id, e.workspace, e.start_workflow, e.params, e.is_backlogged, e.traceparent,
        EXISTS (SELECT 1 FROM :schema.hook_outbox)
 FROM (SELECT 1) one LEFT JOIN events e ON true
 ORDER BY e.id;

@@ -59,7 +59,8 @@ SELECT EXISTS (SELECT 1 FROM hook_outbox);
 -- name: read_hook_events
 SELECT o.id, h.id, h.name, o.execution_id, (SELECT w.name FROM workspaces w WHERE w.id = h.start_workspace_id), h.start_workflow,
        o.params,
-       coalesce((SELECT sum(b.runnable + b.waiting + b.parked) FROM books b WHERE b.workspace_id = h.start_workspace_id), 0) >= ?3
+       coalesce((SELECT sum(b.runnable + b.waiting + b.parked) FROM books b WHERE b.workspace_id = h.start_workspace_id), 0) >= ?3,
+       (SELECT e.traceparent FROM workflow_executions e WHERE e.id = o.execution_id)
 FROM hooks h CROSS JOIN hook_outbox o
 WHERE h.paused = 0 AND h.retry_at <= ?1
   AND o.id IN (SELECT x.id FROM hook_outbox x WHERE x.hook_id = h.id ORDER BY x.at, x.id
