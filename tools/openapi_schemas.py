@@ -57,7 +57,7 @@ OBJECTS = {
     'Act': 'id act cancel_requested~ new_id~',
     'CompleteRequest': 'status~? result~ error_code~? error~? run_id~? fence~',
     'Completion': 'id status',
-    'SignalRequest': 'name data~ key?',
+    'SignalRequest': 'name data~ key~?',
     'DecisionRequest': 'step~ comment~',
     'Decision': 'id act step',
     'UpdateRequest': 'state~ variables~ if_state~',

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/error.h"
 #include "base/random.h"
 
 enum { POOL_BYTES = 2048 };
@@ -124,4 +125,12 @@ bool uuid_is_valid_v7(const char *text)
 {
     enum { VERSION_AT = 14 };
     return uuid_is_valid(text) && text[VERSION_AT] == '7';
+}
+
+void uuid_write_small(const char *id, char to[UUID_TEXT_MAX])
+{
+    INVARIANT(uuid_is_valid(id) && to != NULL);
+    for (int i = 0; i < UUID_TEXT_MAX; i++) {
+        to[i] = (char)(id[i] >= 'A' && id[i] <= 'F' ? id[i] - 'A' + 'a' : id[i]);
+    }
 }

@@ -27,5 +27,7 @@ void uuid_make_from(struct uuid_source *source, int64_t wall_us, char *to);
 bool uuid_is_valid(const char *text);
 /* The same, and of version 7: the id that the caller of an enqueue may give, since lists go by the order of ids. */
 bool uuid_is_valid_v7(const char *text);
+/* Writes a valid id in small letters, as all stores have it. */
+void uuid_write_small(const char *id, char to[UUID_TEXT_MAX]);
 
 #endif

@@ -253,14 +253,14 @@ static bool check_filter(struct store *store, struct http_request *request, stru
     const char *where = request_argument(request, "where");
     if (workspace == NULL) {
         error_set(&error, WEIR_INVALID_ARGUMENT, "the token is of some workspaces: the argument workspace must name one");
-        respond_error(request, answer, &error, "?workspace");
+        respond_error(request, answer, &error, "workspace");
         return false;
     }
     if (!check_named_workspace(request, answer, workspace)) {
         return false;
     }
     if (where != NULL && filter_parse(where, clock_wall(clock_system()), &request->arena, &filter, &error) != WEIR_OK) {
-        respond_error(request, answer, &error, "?where");
+        respond_error(request, answer, &error, "where");
         return false;
     }
     if (filter.workspace != NULL && !check_named_workspace(request, answer, filter.workspace)) {

@@ -1,6 +1,6 @@
 /* One operation for each row of the table of routes:
  *
- *   1. the placeholders of the path and the arguments of the query are its parameters;
+ *   1. the placeholders of the path, the arguments of the query and the fields of the row are its parameters;
  *   2. its bodies are those of the row, all of the row's schema;
  *   3. its answers are the one of success, and `default`, which is a problem: each status of an error has the same shape.
  *
@@ -48,6 +48,38 @@ static int add_filter_parameters(json_t *parameters)
                                                              "additionalProperties", "type", "string"));
 }
 
+/* The fields of the head that mean more on some routes than on others. */
+static const struct {
+    enum http_field field;
+    const char *help;
+} fields_described[] = {
+    {FIELD_IDEMPOTENCY_KEY, "a repeated request with this key has the effect of the first one"},
+    {FIELD_IF_MATCH, "refuse the act with 412 if the execution has another ETag"},
+    {FIELD_IF_NONE_MATCH, "answer 304 if nothing has changed since the answer with this ETag"},
+    {FIELD_LAST_EVENT_ID, "go on behind the entry with this id"},
+    {FIELD_TRACEPARENT, "the W3C trace context that the execution belongs to"},
+    {FIELD_REASON, "why, for the record of acts"},
+};
+
+/* A change by an operator or administrator goes on record with its reason. */
+static bool takes_field(const struct http_route *route, enum http_field field)
+{
+    bool is_act = strcmp(route->method, "GET") != 0 && (route->scope == SCOPE_OPERATE || route->scope == SCOPE_ADMIN);
+    return (route->fields & ROUTE_FIELD(field)) != 0 || (field == FIELD_REASON && is_act);
+}
+
+static int add_field_parameters(json_t *parameters, const struct http_route *route)
+{
+    int failed = 0;
+    for (size_t i = 0; i < sizeof fields_described / sizeof fields_described[0] && failed == 0; i++) {
+        if (takes_field(route, fields_described[i].field)) {
+            failed = openapi_add_parameter(parameters, http_field_name(fields_described[i].field), "header",
+                                           fields_described[i].help);
+        }
+    }
+    return failed;
+}
+
 static json_t *parameters_of(const struct http_route *route)
 {
     json_t *parameters = json_array();
@@ -63,6 +95,7 @@ static json_t *parameters_of(const struct http_route *route)
     if (route->takes_filter && failed == 0) {
         failed = add_filter_parameters(parameters);
     }
+    failed = failed != 0 ? failed : add_field_parameters(parameters, route);
     if (failed != 0) {
         json_decref(parameters);
         return NULL;
@@ -118,6 +151,36 @@ static json_t *content_of(const struct http_route *route)
     return content;
 }
 
+static json_t *describe_field(const char *help)
+{
+    return json_pack("{s:s, s:{s:s}}", "description", help, "schema", "type", "string");
+}
+
+/* The fields of an answer of success; an empty object when there is none to describe. */
+static json_t *answer_fields_of(const struct http_route *route)
+{
+    json_t *fields = json_object();
+    bool has_pages = false;
+    int failed = fields == NULL ? -1 : 0;
+    for (size_t i = 0; i < ROUTE_ARGUMENTS_MAX && route->arguments[i].name != NULL; i++) {
+        has_pages = has_pages || strcmp(route->arguments[i].name, "cursor") == 0;
+    }
+    if (failed == 0 && (route->fields & ROUTE_FIELD(FIELD_IF_NONE_MATCH)) != 0) {
+        failed = json_object_set_new(fields, "ETag", describe_field("names the state that the answer shows"));
+    }
+    if (failed == 0 && has_pages) {
+        failed = json_object_set_new(fields, "Link", describe_field("with rel=next, the address of the next page"));
+    }
+    if (failed == 0 && (route->fields & ROUTE_FIELD(FIELD_TRACEPARENT)) != 0) {
+        failed = json_object_set_new(fields, "Location", describe_field("the path of the execution"));
+    }
+    if (failed != 0) {
+        json_decref(fields);
+        return NULL;
+    }
+    return fields;
+}
+
 /* A page, or a route that explains its refusals, answers them to people, unless the dashboard is turned off. A form leads
  * to another page. */
 static json_t *answers_of(const struct http_route *route)
@@ -127,12 +190,19 @@ static json_t *answers_of(const struct http_route *route)
     if (is_page && page == NULL) {
         return NULL;
     }
-    json_t *answers = json_pack("{s:{s:s, s:{s:{s:o}, s:o*}}}", "default", "description", "a problem (RFC 9457)", "content",
+    json_t *answers = json_pack("{s:{s:s, s:{s:o}, s:{s:{s:o}, s:o*}}}", "default", "description", "a problem (RFC 9457)",
+                                "headers", "Retry-After", describe_field("of 429 and 503: seconds"), "content",
                                 "application/problem+json", "schema", reference_to("Problem"), "text/html", page);
     json_t *done = (route->bodies & BODY_FORM) != 0
                        ? json_pack("{s:s}", "description", "done; the next page is in the field Location")
-                       : json_pack("{s:s, s:o}", "description", "done, or taken", "content", content_of(route));
+                       : json_pack("{s:s, s:o, s:o}", "description", "done, or taken", "headers", answer_fields_of(route),
+                                   "content", content_of(route));
     if (json_object_set_new(answers, (route->bodies & BODY_FORM) != 0 ? "303" : "2XX", done) != 0) {
+        json_decref(answers);
+        return NULL;
+    }
+    if ((route->fields & ROUTE_FIELD(FIELD_IF_NONE_MATCH)) != 0 &&
+        json_object_set_new(answers, "304", json_pack("{s:s}", "description", "nothing has changed since")) != 0) {
         json_decref(answers);
         return NULL;
     }

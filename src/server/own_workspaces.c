@@ -16,10 +16,14 @@ enum weir_status own_workspaces_check_id(struct store *store, const struct princ
 {
     INVARIANT(store != NULL && id != NULL && !access_has_all_workspaces(principal));
     bool is_own = false;
-    for (size_t i = 0; i < principal->workspace_count && !is_own && uuid_is_valid(id); i++) {
+    char small[UUID_TEXT_MAX] = "";
+    if (uuid_is_valid(id)) {
+        uuid_write_small(id, small);
+    }
+    for (size_t i = 0; i < principal->workspace_count && !is_own && small[0] != '\0'; i++) {
         json_t *page = NULL;
         const struct list_options options = {
-            .kind = LIST_EXECUTIONS, .filter = {.id = id, .workspace = principal->workspaces[i]}, .limit = 1};
+            .kind = LIST_EXECUTIONS, .filter = {.id = small, .workspace = principal->workspaces[i]}, .limit = 1};
         enum weir_status status = store_list(store, &options, &page, error);
         if (status != WEIR_OK) {
             return status;

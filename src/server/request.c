@@ -74,6 +74,52 @@ enum weir_status request_switch(const struct http_request *request, const char *
     return WEIR_OK;
 }
 
+/* The field is a quoted string in the draft of the IETF (RFC 9651, section 3.3.3). A key without quotation marks is the
+ * same one. */
+enum weir_status request_key(struct http_request *request, const char **ret_key, struct weir_error *error)
+{
+    INVARIANT(request != NULL && ret_key != NULL);
+    const char *field = request->fields[FIELD_IDEMPOTENCY_KEY];
+    *ret_key = field;
+    if (field == NULL || field[0] != '"') {
+        return WEIR_OK;
+    }
+    size_t length = 0;
+    const char *at = field + 1;
+    char *text = arena_allocate(&request->arena, strlen(field));
+    if (text == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (; at[0] != '\0' && at[0] != '"'; at++) {
+        bool is_escape = at[0] == '\\' && (at[1] == '"' || at[1] == '\\');
+        if (at[0] == '\\' && !is_escape) {
+            break;
+        }
+        at += is_escape;
+        text[length++] = at[0];
+    }
+    if (strcmp(at, "\"") != 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT,
+                  "the field Idempotency-Key begins with a quotation mark and is no quoted string");
+        error_hint(error, "send the key without quotation marks, or as \"KEY\" with \\\" and \\\\ for those within it");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    text[length] = '\0';
+    *ret_key = text;
+    return WEIR_OK;
+}
+
+enum weir_status request_refuse_key(const struct http_request *request, const char *hint, struct weir_error *error)
+{
+    INVARIANT(request != NULL && hint != NULL);
+    if (request->fields[FIELD_IDEMPOTENCY_KEY] == NULL) {
+        return WEIR_OK;
+    }
+    error_set(error, WEIR_INVALID_ARGUMENT, "this path keeps no Idempotency-Key: a repeated request would act again");
+    error_hint(error, "%s", hint);
+    return WEIR_INVALID_ARGUMENT;
+}
+
 enum weir_status request_number(const struct http_request *request, const char *name, int64_t least, int64_t most,
                                 int64_t otherwise, int64_t *ret_number, struct weir_error *error)
 {

@@ -114,6 +114,13 @@ const char *request_argument(const struct http_request *request, const char *nam
 /* Whether the argument is there without a value, or with "true". WEIR_INVALID_ARGUMENT: it has another value. */
 WEIR_MUST_CHECK enum weir_status request_switch(const struct http_request *request, const char *name, bool *ret_is_on,
                                                 struct weir_error *error);
+/* *ret_key: the field Idempotency-Key, without its quotation marks; NULL when it is not there. WEIR_INVALID_ARGUMENT: it is
+ * no quoted string. */
+WEIR_MUST_CHECK enum weir_status request_key(struct http_request *request, const char **ret_key, struct weir_error *error);
+/* For a path that acts anew on each request: WEIR_INVALID_ARGUMENT with the hint if there is the field Idempotency-Key. A
+ * client that sends it repeats the request after a lost answer. */
+WEIR_MUST_CHECK enum weir_status request_refuse_key(const struct http_request *request, const char *hint,
+                                                    struct weir_error *error);
 /* A whole number between `least` and `most`; `otherwise` when it is not there. WEIR_INVALID_ARGUMENT. */
 WEIR_MUST_CHECK enum weir_status request_number(const struct http_request *request, const char *name, int64_t least,
                                                 int64_t most, int64_t otherwise, int64_t *ret_number,

@@ -35,6 +35,9 @@ enum route_workspace {
 /* Kinds of bodies; 0 = the route takes none. */
 enum route_body { BODY_NONE = 0, BODY_JSON = 1 << 0, BODY_NDJSON = 1 << 1, BODY_YAML = 1 << 2, BODY_FORM = 1 << 3 };
 
+/* A field of the head that a route reads, as a bit of `fields`. */
+#define ROUTE_FIELD(field) (1U << (field))
+
 struct route_argument {
     const char *name;
     const char *help; /* one line, no full stop */
@@ -65,6 +68,7 @@ struct http_route {
     bool is_slow;        /* may take seconds: such requests are answered one after the other */
     bool takes_any;      /* arguments that are not its own are ignored: another server builds the address */
     bool takes_filter;   /* the keys of a filter are arguments as well */
+    unsigned fields;     /* of the head, for the description: ROUTE_FIELD() of those that not every route reads */
     struct route_argument arguments[ROUTE_ARGUMENTS_MAX]; /* of the query; ended by one without a name */
     const char *body_schema;                              /* name of a schema of /openapi.json; NULL = none */
     const char *answer_schema;                            /* of 200, 201 or 202 */

@@ -35,6 +35,11 @@ enum { BULK_BODY_BYTES_MAX = 4 * FILTER_BYTES_MAX + 2 * SIGNAL_DATA_BYTES_MAX };
         "executor_group", "of this executor group; without, of all"                                                        \
     }
 
+#define IF_MATCH ROUTE_FIELD(FIELD_IF_MATCH)
+#define IF_NONE_MATCH ROUTE_FIELD(FIELD_IF_NONE_MATCH)
+#define KEY ROUTE_FIELD(FIELD_IDEMPOTENCY_KEY)
+#define TRACE ROUTE_FIELD(FIELD_TRACEPARENT)
+
 /* TASK_NAMES: the names of handlers, or the ids of 1000 tasks. */
 enum {
     SMALL_BODY_BYTES_MAX = 16 * 1024,
@@ -88,7 +93,7 @@ static const struct http_route routes[] = {
 /* The dashboard: its pages have the same scripts and styles, and show what the API answers them. */
 {
     .method = "GET", .path = "/", .operation = "readDashboard", .scope = SCOPE_OPEN, .workspace = WORKSPACE_ANY,
-    .summary = "Show the dashboard to a browser", .answer_type = "text/html",
+    .fields = IF_NONE_MATCH, .summary = "Show the dashboard to a browser", .answer_type = "text/html",
     .handle = answer_dashboard_page,
 },
 {
@@ -170,7 +175,7 @@ static const struct http_route routes[] = {
 /* Executions */
 {
     .method = "POST", .path = "/v1/workspaces/{workspace}/executions", .operation = "enqueueExecution",
-    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_PATH, .command = "enqueue",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_PATH, .fields = KEY | TRACE, .command = "enqueue",
     .summary = "Enqueue an execution of a workflow",
     .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "EnqueueRequest", .answer_schema = "Enqueued",
     .handle_set = answer_enqueues,
@@ -187,7 +192,7 @@ static const struct http_route routes[] = {
 },
 {
     .method = "GET", .path = "/v1/executions/{id}", .operation = "showExecution",
-    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_ID, .command = "show",
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_ID, .fields = IF_NONE_MATCH, .command = "show",
     .summary = "Show an execution with its params, steps and last events",
     .arguments = {{"wait", "answer when it has ended, or after this time: up to 5m"}},
     .answer_schema = "Execution",
@@ -235,7 +240,7 @@ static const struct http_route routes[] = {
 },
 {
     .method = "GET", .path = "/v1/stream", .operation = "streamChanges",
-    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER,
+    .scope = SCOPE_READ, .workspace = WORKSPACE_OF_FILTER, .fields = ROUTE_FIELD(FIELD_LAST_EVENT_ID),
     .summary = "Stream the changes of executions as they come, as server-sent events",
     .arguments = {{"workspace", "of this workspace"}, {"status", "changes to this status"},
                   {"id", "of this execution, by its whole id"}},
@@ -243,71 +248,71 @@ static const struct http_route routes[] = {
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/cancel", .operation = "cancelExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "cancel",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "cancel",
     .summary = "Cancel an execution", .answer_schema = "Act", .handle = answer_cancel_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/retry", .operation = "retryExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "retry",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "retry",
     .summary = "Enqueue a failed or cancelled execution again",
     .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "RetryRequest", .answer_schema = "Act",
     .handle = answer_retry_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/release", .operation = "releaseExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "release",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "release",
     .summary = "Start a PENDING execution before its time", .answer_schema = "Act", .handle = answer_release_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/wake", .operation = "wakeExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "wake",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "wake",
     .summary = "End the waits of an execution before their time",
     .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "WakeRequest", .answer_schema = "Act",
     .handle = answer_wake_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/dismiss", .operation = "dismissExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "dismiss",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "dismiss",
     .summary = "Mark a FAILED execution as dealt with", .answer_schema = "Act", .handle = answer_dismiss_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/migrate", .operation = "migrateExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "workflow migrate",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "workflow migrate",
     .summary = "Let an execution go on with another version of its workflow",
     .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "MigrateRequest", .answer_schema = "Act",
     .handle = answer_migrate_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/complete", .operation = "completeExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "complete",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "complete",
     .summary = "Record the end of an execution that runs on Temporal",
     .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "CompleteRequest", .answer_schema = "Completion",
     .handle = answer_complete_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/signal", .operation = "signalExecution",
-    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .command = "signal",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH | KEY, .command = "signal",
     .summary = "Send a signal to an execution",
     .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "SignalRequest", .answer_schema = "SentSignal",
     .handle = answer_signal_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/approve", .operation = "approveExecution",
-    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .command = "approve",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "approve",
     .summary = "Approve a step that waits for an approval",
     .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "DecisionRequest", .answer_schema = "Decision",
     .handle = answer_approve_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/reject", .operation = "rejectExecution",
-    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .command = "reject",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "reject",
     .summary = "Reject a step that waits for an approval",
     .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX, .body_schema = "DecisionRequest", .answer_schema = "Decision",
     .handle = answer_reject_execution,
 },
 {
     .method = "POST", .path = "/v1/executions/{id}/update", .operation = "updateExecution",
-    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .command = "update",
+    .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_ID, .fields = IF_MATCH, .command = "update",
     .summary = "Move an execution to another state, or set its variables",
     .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "UpdateRequest", .answer_schema = "Update",
     .handle = answer_update_execution,

@@ -316,7 +316,7 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
         return status;
     }
     if (!json_is_object(object)) {
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "the line must be a JSON object, not %s", json_type_name(object));
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "a request must be a JSON object, not %s", json_type_name(object));
     } else {
         status = take_line_fields(line, length, object, now_us, arena, &read, error);
     }

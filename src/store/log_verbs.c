@@ -41,7 +41,9 @@ enum weir_status store_list_logs(struct store *store, const char *id, struct are
     if (id == NULL || !uuid_is_valid(id)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "logs are listed by the whole id of an execution");
     }
-    CALL(store, "list_logs", error, store->driver->list_logs(store, id, arena, ret_attempts, ret_count, detail));
+    char small[UUID_TEXT_MAX];
+    uuid_write_small(id, small);
+    CALL(store, "list_logs", error, store->driver->list_logs(store, small, arena, ret_attempts, ret_count, detail));
 }
 
 enum weir_status store_read_log(struct store *store, const char *id, const char *step, int attempt, int64_t after,
@@ -52,8 +54,10 @@ enum weir_status store_read_log(struct store *store, const char *id, const char 
     if (id == NULL || !uuid_is_valid(id) || step == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a log is read by the whole id of an execution and a step");
     }
+    char small[UUID_TEXT_MAX];
+    uuid_write_small(id, small);
     CALL(store, "read_log", error,
-         store->driver->read_log(store, id, step, attempt, after, arena, ret_chunks, ret_count, detail));
+         store->driver->read_log(store, small, step, attempt, after, arena, ret_chunks, ret_count, detail));
 }
 
 enum weir_status store_purge_logs(struct store *store, int64_t before_us, size_t limit, int64_t *ret_removed,

@@ -72,6 +72,7 @@ class Listener:
             assert re.fullmatch('[1-9][0-9]*', answer.head.get('retry-after', '')), answer
         if answer is not None and method != 'HEAD' and path != '/openapi.json':
             self.api().check_answer(method, path, answer.status, answer.head.get('content-type', ''), answer.body)
+            self.api().check_fields(method, path, answer.status, answer.head)
             if body and answer.status < 300 and not has_refused_items(answer):
                 self.api().check_body(method, path, fields['content_type'], body)
         return answer

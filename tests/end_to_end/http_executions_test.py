@@ -119,6 +119,33 @@ def a_key_in_quotation_marks_is_the_same_key(weir):
     listener.stop()
 
 
+def a_key_of_a_repeated_request_counts_or_is_refused(weir):
+    """A client that sends the field repeats its request after a lost answer."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    item = {'workspace': 'acme', 'workflow': 'hello'}
+    refused = listener.ask('/v1/executions:batch', 'POST', body={'items': [item]}, idempotency_key='set-1')
+    problem(refused, 400, 'invalid_argument')
+    assert 'give each item its idempotency_key' in refused.json()['hint'], refused
+    assert weir.items('list') == []
+    listener.ask('/v1/schedules/night', 'PUT', body={'cron': '0 3 * * *', 'workflow': 'hello', 'workspaces': ['acme']})
+    refused = listener.ask('/v1/schedules/night/trigger', 'POST', body={}, idempotency_key='now')
+    problem(refused, 400, 'invalid_argument')
+    assert '`at`' in refused.json()['hint'], refused
+
+    steps = {'first': {'signal': 'go'}, 'second': {'needs': ['first'], 'signal': 'more'}}
+    listener.ask('/v1/workflows', 'POST', body={'name': 'waits', 'steps': steps})
+    id = _enqueue(listener, 'waits')
+    path = f'/v1/executions/{id}/signal'
+    sent = [listener.ask(path, 'POST', body={'name': 'more', **more}, **fields).json()['duplicate']
+            for more, fields in (({}, {'idempotency_key': 's-1'}), ({}, {'idempotency_key': '"s-1"'}), ({'key': 's-1'}, {}),
+                                 ({'key': 's-1'}, {'idempotency_key': 's-1'}), ({}, {'idempotency_key': 's-2'}))]
+    assert sent == [False, True, True, True, False], sent
+    problem(listener.ask(path, 'POST', body={'name': 'more', 'key': 's-1'}, idempotency_key='s-2'), 400, 'invalid_argument')
+    problem(listener.ask(path, 'POST', body={'name': 'more'}, idempotency_key='"s'), 400, 'invalid_argument')
+    listener.stop()
+
+
 def a_head_has_16_kib_at_most(weir):
     weir.make_store()
     listener = Listener(weir).ready()

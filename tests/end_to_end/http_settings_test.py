@@ -88,6 +88,28 @@ def every_schema_that_is_named_is_described_and_none_is_left_over(weir):
     listener.stop()
 
 
+def the_description_names_the_acts_that_compare_a_tag(weir):
+    listener = _start(weir)
+    later = {'workflow': 'hello', 'run_at': '2100-01-01T00:00:00Z'}
+    id = listener.change('/v1/workspaces/acme/executions', status=202, body=later)['id']
+    compared, ignored = [], []
+    for path, operations in listener.api().document['paths'].items():
+        for method, operation in operations.items():
+            if method == 'get' or not path.startswith('/v1/executions/{id}/'):
+                continue
+            fields = {parameter['name'] for parameter in operation['parameters'] if parameter['in'] == 'header'}
+            body = {'name': 'x', 'status': 'COMPLETED', 'state': 'x', 'to_version': 1}
+            described = listener.api().resolve(operation['requestBody']['content']['application/json']['schema']) \
+                if 'requestBody' in operation else None
+            body = described and {name: body[name] for name in body if name in described['properties']}
+            answer = listener.ask(path.replace('{id}', id), method.upper(), body=body, if_match='"stale"')
+            assert (answer.status == 412) == ('If-Match' in fields), (path, fields, answer)
+            (compared if answer.status == 412 else ignored).append(operation['operationId'])
+    assert len(compared) == 11 and not ignored, (compared, ignored)
+    assert listener.get(f'/v1/executions/{id}')['status'] == 'PENDING'
+    listener.stop()
+
+
 # --- settings ---
 
 
@@ -368,6 +390,7 @@ def logs_and_failures_are_read(weir):
     path = f'/v1/executions/{ids[0]}/logs'
     attempt, = listener.get(path)['items']
     chunks = listener.get(f'{path}/only/{attempt["attempt"]}')['items']
+    assert listener.get(f'/v1/executions/{ids[0].upper()}/logs/only/1')['items'] == chunks  # ids are taken in any case
     pieces = {piece['stream']: piece for chunk in chunks for piece in chunk['pieces']}
     assert pieces['stdout']['text'].rstrip('\n') == 'begun', pieces
     assert base64.b64decode(pieces['stderr']['base64']).startswith(b'\xff\xfe'), pieces

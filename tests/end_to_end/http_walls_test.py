@@ -152,6 +152,10 @@ def _ids(weir):
                 problem(answer, 404, 'execution_not_found')
                 if wanted == tenant.theirs:
                     _same(answer, tenant.ask(path.replace(wanted, MISSING), method, body), (wanted, MISSING))
+        for path in (f'/v1/executions/{tenant.mine.upper()}', f'/v1/executions?workspace=acme&id={tenant.mine.upper()}',
+                     f'/v1/executions/{tenant.mine.upper()}/logs'):
+            assert tenant.ask(path).status == 200, path
+        problem(tenant.ask(f'/v1/executions/{tenant.theirs.upper()}'), 404, 'execution_not_found')
         assert weir.good('show', tenant.theirs, '--json').json()['status'] == 'PENDING'
         done = tenant.ask(f'/v1/executions:act?workspace=acme&id={tenant.mine}', 'POST', {'action': 'cancel'})
         assert done.json()['changed'] == 1, done

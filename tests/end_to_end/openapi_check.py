@@ -121,6 +121,16 @@ class Api:
         method = 'get' if method == 'HEAD' else method.lower()
         return next((operations[method] for operations in found if method in operations), None)
 
+    def check_fields(self, method, target, status, head):
+        """Those that mean something to a client are described."""
+        operation = self.operation(method, target)
+        kind = '2XX' if 200 <= status < 300 else 'default' if status in (429, 503) else None
+        if operation is None or kind not in operation['responses']:
+            return
+        described = {name.lower() for name in operation['responses'][kind].get('headers', {})}
+        found = {'etag', 'link', 'location', 'retry-after'} & set(head)
+        assert found <= described, f'{method} {target} answers {status} with {found - described}, which is not described'
+
     def check_answer(self, method, target, status, content_type, body):
         operation = self.operation(method, target)
         content_type = content_type.partition(';')[0]

@@ -290,6 +290,19 @@ static enum weir_status read_signal(json_t *body, struct signal_request *request
     return status;
 }
 
+/* The key may be a field of the head, as that of an enqueue. */
+static enum weir_status take_key_of_field(struct http_request *request, struct signal_request *signal,
+                                          struct weir_error *error)
+{
+    const char *key = NULL;
+    enum weir_status status = request_key(request, &key, error);
+    if (status == WEIR_OK && key != NULL && signal->key != NULL && strcmp(key, signal->key) != 0) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the body has another key than the field Idempotency-Key");
+    }
+    signal->key = status == WEIR_OK && key != NULL ? key : signal->key;
+    return status;
+}
+
 /* `seq` is left out of a signal that a service has. */
 static json_t *signal_json(const char *id, const char *name, const struct sent_signal *sent)
 {
@@ -314,6 +327,10 @@ void answer_signal_execution(struct api *api, struct store *store, struct http_r
     enum weir_status status = request_object(request, &body, &error);
     if (status == WEIR_OK) {
         status = read_signal(body, &signal, &data, &at_fault, &error);
+    }
+    if (status == WEIR_OK) {
+        at_fault = NULL;
+        status = take_key_of_field(request, &signal, &error);
     }
     if (status != WEIR_OK) {
         respond_body_error(request, answer, &error, at_fault);

@@ -148,6 +148,9 @@ void answer_enqueue_batch(struct api *api, struct store *store, struct http_requ
     enum weir_status status = request_switch(request, "atomic", &batch->all_or_none, &error);
     if (status == WEIR_OK) {
         at_fault = NULL;
+        status = request_refuse_key(request, "leave it out, and give each item its idempotency_key", &error);
+    }
+    if (status == WEIR_OK) {
         status = json_line_split(request->body.data == NULL ? "" : request->body.data, request->body.length,
                                  has_lines(request), batch->slices, BATCH_ITEMS_MAX, &batch->item_count, &error);
     }

@@ -18,49 +18,17 @@
 /* A full queue becomes shorter by executions that start, so a client need not ask each second. */
 enum { QUEUE_FULL_RETRY_S = 5 };
 
-/* *key, of the field Idempotency-Key, becomes the text between its quotation marks, if it is a string as the draft of the
- * IETF has it (RFC 9651, section 3.3.3). A key without them is the same one. */
-static enum weir_status unquote_key(struct arena *arena, const char **key, struct weir_error *error)
-{
-    if (*key == NULL || (*key)[0] != '"') {
-        return WEIR_OK;
-    }
-    size_t length = 0;
-    const char *at = *key + 1;
-    char *text = arena_allocate(arena, strlen(*key));
-    if (text == NULL) {
-        return error_out_of_memory(error);
-    }
-    for (; at[0] != '\0' && at[0] != '"'; at++) {
-        bool is_escape = at[0] == '\\' && (at[1] == '"' || at[1] == '\\');
-        if (at[0] == '\\' && !is_escape) {
-            break;
-        }
-        at += is_escape;
-        text[length++] = at[0];
-    }
-    if (strcmp(at, "\"") != 0) {
-        error_set(error, WEIR_INVALID_ARGUMENT,
-                  "the field Idempotency-Key begins with a quotation mark and is no quoted string");
-        error_hint(error, "send the key without quotation marks, or as \"KEY\" with \\\" and \\\\ for those within it");
-        return WEIR_INVALID_ARGUMENT;
-    }
-    text[length] = '\0';
-    *key = text;
-    return WEIR_OK;
-}
-
 /* The key may be a field of the head or of the body, for clients that can set only one of them. */
 static enum weir_status read_enqueue(struct http_request *request, int64_t now_us, struct enqueue_request *enqueue,
                                      struct weir_error *error)
 {
     const char *workspace = request_value(request, "workspace");
-    const char *key = request->fields[FIELD_IDEMPOTENCY_KEY];
+    const char *key = NULL;
     *enqueue = (struct enqueue_request){.workspace = workspace};
     enum weir_status status = json_line_read(request->body.data == NULL ? "" : request->body.data, request->body.length,
                                              now_us, &request->arena, enqueue, error);
     if (status == WEIR_OK) {
-        status = unquote_key(&request->arena, &key, error);
+        status = request_key(request, &key, error);
     }
     if (status != WEIR_OK) {
         return status;
@@ -308,6 +276,9 @@ void answer_list_executions(struct api *api, struct store *store, struct http_re
         options.counts_all = counted != NULL && strcmp(counted, "all") == 0;
         options.count = options.counts_all;
         status = options.counts_all ? WEIR_OK : request_switch(request, "count", &options.count, &error);
+        if (status != WEIR_OK) {
+            error_set(&error, WEIR_INVALID_ARGUMENT, "count is true, false or all, not \"%s\"", counted);
+        }
     }
     if (status == WEIR_OK) {
         at_fault = "order";

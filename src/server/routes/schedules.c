@@ -266,7 +266,11 @@ void answer_trigger_schedule(struct api *api, struct store *store, struct http_r
     struct schedule_trigger trigger = {.name = request_value(request, "schedule"), .workspaces = names};
     const char *pointer = NULL;
     json_t *body = NULL;
-    enum weir_status status = body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error);
+    enum weir_status status =
+        request_refuse_key(request, "leave it out, and name the time of the firing with `at`: it fires once", &error);
+    if (status == WEIR_OK) {
+        status = body_read(request, members, sizeof members / sizeof members[0], &body, &pointer, &error);
+    }
     if (status == WEIR_OK) {
         status = read_schedule_names(workspaces, names, &error);
         pointer = status == WEIR_OK ? NULL : "/workspaces";

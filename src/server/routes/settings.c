@@ -179,7 +179,7 @@ void answer_delete_workspace(struct api *api, struct store *store, struct http_r
         return;
     }
     if (deletion.erases && !access_has_all_workspaces(request->principal)) {
-        refuse_own_workspace(request, answer, "a history is erased with a token of all workspaces", "?erase");
+        refuse_own_workspace(request, answer, "a history is erased with a token of all workspaces", "erase");
         return;
     }
     status = store_delete_workspace(store, &deletion, &result, &error);

@@ -66,7 +66,7 @@ static void a_wrong_line_is_refused_with_its_fault(void **state)
         const char *message;
     } wrong[] = {
         {"{", WEIR_INVALID_ARGUMENT, "not JSON"},
-        {"[]", WEIR_INVALID_ARGUMENT, "the line must be a JSON object, not array"},
+        {"[]", WEIR_INVALID_ARGUMENT, "a request must be a JSON object, not array"},
         {"{} {}", WEIR_INVALID_ARGUMENT, "not JSON"},
         {"{\"workspace\":\"w\"}", WEIR_INVALID_ARGUMENT, "workflow is missing"},
         {"{\"workflow\":\"w\"}", WEIR_INVALID_ARGUMENT, "workspace is missing"},

@@ -1,8 +1,11 @@
 -- Why a living execution is not running, or its state; NULL when none of this id lives. One statement, so that it shows one state of
--- the store. The slots in use are counted by rows. Indexes: the primary keys. Callers: why(), why_living (queries/read.sql).
+-- the store. In plpgsql for the reason of execution_json(). The slots in use are counted by rows. Indexes: the primary keys. Callers:
+-- why(), why_living (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.why_living(execution_id uuid) RETURNS json
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT (jsonb_build_object(
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    RETURN (SELECT (jsonb_build_object(
         'id', e.id, 'status', e.status, 'pending_reason', e.pending_reason, 'waiting_for', e.waiting_for,
         'because', coalesce(:schema.meaning_of(coalesce(e.pending_reason, e.waiting_for)),
                             CASE WHEN s.active_at IS NOT NULL
@@ -76,5 +79,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
     LEFT JOIN :schema.nodes n ON n.id = q.node_id AND (NOT n.engine_reachable OR n.engine_impaired_at IS NOT NULL)
     LEFT JOIN :schema.nodes s ON s.id = q.node_id AND s.expires_at <= (SELECT :schema.store_time())
-    WHERE e.id = why_living.execution_id AND q.id = why_living.execution_id
+    WHERE e.id = why_living.execution_id AND q.id = why_living.execution_id);
+END
 $$;
