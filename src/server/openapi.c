@@ -171,8 +171,8 @@ static json_t *answer_fields_of(const struct http_route *route)
     if (failed == 0 && has_pages) {
         failed = json_object_set_new(fields, "Link", describe_field("with rel=next, the address of the next page"));
     }
-    if (failed == 0 && (route->fields & ROUTE_FIELD(FIELD_TRACEPARENT)) != 0) {
-        failed = json_object_set_new(fields, "Location", describe_field("the path of the execution"));
+    if (failed == 0 && route->gives_location) {
+        failed = json_object_set_new(fields, "Location", describe_field("the path at which the rest is read"));
     }
     if (failed != 0) {
         json_decref(fields);

@@ -69,6 +69,7 @@ struct http_route {
     bool takes_any;      /* arguments that are not its own are ignored: another server builds the address */
     bool takes_filter;   /* the keys of a filter are arguments as well */
     unsigned fields;     /* of the head, for the description: ROUTE_FIELD() of those that not every route reads */
+    bool gives_location; /* an answer of success may have the field Location */
     struct route_argument arguments[ROUTE_ARGUMENTS_MAX]; /* of the query; ended by one without a name */
     const char *body_schema;                              /* name of a schema of /openapi.json; NULL = none */
     const char *answer_schema;                            /* of 200, 201 or 202 */

@@ -176,7 +176,7 @@ static const struct http_route routes[] = {
 {
     .method = "POST", .path = "/v1/workspaces/{workspace}/executions", .operation = "enqueueExecution",
     .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_PATH, .fields = KEY | TRACE, .command = "enqueue",
-    .summary = "Enqueue an execution of a workflow",
+    .summary = "Enqueue an execution of a workflow", .gives_location = true,
     .bodies = BODY_JSON, .body_max = JSON_LINE_BYTES_MAX, .body_schema = "EnqueueRequest", .answer_schema = "Enqueued",
     .handle_set = answer_enqueues,
 },
@@ -334,7 +334,7 @@ static const struct http_route routes[] = {
 },
 /* Acts on many executions. Two commands of the command line are one route: the action is in the body. */
 {
-    .method = "POST", .path = "/v1/bulk", .operation = "beginBulk",
+    .method = "POST", .path = "/v1/bulk", .operation = "beginBulk", .gives_location = true,
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_BODY, .command = "purge",
     .summary = "Cancel, retry, release, wake, dismiss, purge, signal or migrate all executions that match a filter",
     .bodies = BODY_JSON, .body_max = BULK_BODY_BYTES_MAX, .body_schema = "BulkRequest", .answer_schema = "Bulk",
