@@ -84,6 +84,7 @@ _Noreturn void bench_fail(const char *file, int line, const char *message);
 void bench_lifecycle(struct bench *bench);
 void bench_enqueue(struct bench *bench);
 void bench_http(struct bench *bench);
+void bench_http_reads(struct bench *bench);
 void bench_postgres_http(struct bench *bench);
 void bench_claim(struct bench *bench);
 void bench_latency(struct bench *bench);

@@ -37,6 +37,7 @@ static const struct group {
     {"waits-signals", "from a signal to the start of the next step", bench_waits_signals},
     {"waits-children", "a parent of ten thousand children beside as many enqueues", bench_waits_children},
     {"http", "enqueues over HTTP beside those in one process", bench_http},
+    {"http-reads", "/metrics, one execution and its reason over HTTP, on a large store", bench_http_reads},
     {"beanstalkd", "pushes to beanstalkd beside enqueues over HTTP", bench_beanstalkd},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres-lifecycles", "the same on a PostgreSQL server of its own", bench_postgres_lifecycles},

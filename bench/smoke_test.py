@@ -76,8 +76,9 @@ FIGURES = {
         "http, memory of an idle connection",
         "http, tasks of 8 workers", "http, task, enqueue to the worker: p50", "http, task, enqueue to the worker: p99",
         "http, task, hop: p50 more than a handler in C", "http, 1,000 workers with 10,000 tasks: RSS",
-        "http, 1,000 workers with 10,000 tasks: of it theirs",
-        "http, /metrics, 10k workspaces", "http, /metrics, 10k workspaces: p99",
+        "http, 1,000 workers with 10,000 tasks: of it theirs"],
+    "http-reads": [
+        "http, /metrics, 10k workspaces: p50", "http, /metrics, 10k workspaces: p99",
         "http, GET of one execution at 1M rows: p99", "http, why of one execution at 1M rows: p99"],
     "beanstalkd": [
         "beanstalkd, put, 64 connections, -f0", "weir beside it: enqueue over HTTP, 64 connections"],
