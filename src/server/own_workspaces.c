@@ -9,29 +9,19 @@
 #include "base/uuid.h"
 #include "definition/definition.h"
 
-/* Each workspace is asked for the id by itself. A row that is read and dropped here would take longer than a missing one,
- * so the time would tell that the execution of another workspace exists. */
+/* The store looks for the id in these workspaces alone. A row that is read and dropped here would take longer than a
+ * missing one, so the time would tell that the execution of another workspace exists. */
 enum weir_status own_workspaces_check_id(struct store *store, const struct principal *principal, const char *id,
                                          struct weir_error *error)
 {
     INVARIANT(store != NULL && id != NULL && !access_has_all_workspaces(principal));
     bool is_own = false;
-    char small[UUID_TEXT_MAX] = "";
+    enum weir_status status = WEIR_OK;
     if (uuid_is_valid(id)) {
-        uuid_write_small(id, small);
+        status = store_find_in_workspaces(store, id, principal->workspaces, principal->workspace_count, &is_own, error);
     }
-    for (size_t i = 0; i < principal->workspace_count && !is_own && small[0] != '\0'; i++) {
-        json_t *page = NULL;
-        const struct list_options options = {
-            .kind = LIST_EXECUTIONS, .filter = {.id = small, .workspace = principal->workspaces[i]}, .limit = 1};
-        enum weir_status status = store_list(store, &options, &page, error);
-        if (status != WEIR_OK) {
-            return status;
-        }
-        is_own = json_array_size(json_object_get(page, "items")) > 0;
-        json_decref(page);
-    }
-    return is_own ? WEIR_OK : error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    return status != WEIR_OK || is_own ? status
+                                       : error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
 }
 
 enum weir_status own_workspaces_check(const struct principal *principal, const char *workspace, struct weir_error *error)

@@ -105,6 +105,8 @@ struct store_driver {
     enum weir_status (*show)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*why)(struct store *, const char *, json_t **, struct weir_error *);
     enum weir_status (*find_living)(struct store *, const char *const *, size_t, bool *, struct weir_error *);
+    enum weir_status (*find_in_workspaces)(struct store *, const char *, const char *const *, size_t, bool *,
+                                           struct weir_error *);
     enum weir_status (*status)(struct store *, size_t, json_t **, struct weir_error *);
     enum weir_status (*write_logs)(struct store *, const struct log_chunk *, size_t, struct weir_error *);
     enum weir_status (*list_logs)(struct store *, const char *, struct arena *, struct log_attempt **, size_t *,

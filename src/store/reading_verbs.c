@@ -258,6 +258,19 @@ enum weir_status store_find_living(struct store *store, const char *const *ids, 
     CALL(store, "find_living", error, store->driver->find_living(store, ids, count, ret_is_living, detail));
 }
 
+enum weir_status store_find_in_workspaces(struct store *store, const char *id, const char *const *workspaces, size_t count,
+                                          bool *ret_is_there, struct weir_error *error)
+{
+    INVARIANT(id != NULL && (workspaces != NULL || count == 0) && ret_is_there != NULL);
+    char small[UUID_TEXT_MAX];
+    if (!uuid_is_valid(id)) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not the whole id of an execution", id);
+    }
+    uuid_write_small(id, small);
+    CALL(store, "find_in_workspaces", error,
+         store->driver->find_in_workspaces(store, small, workspaces, count, ret_is_there, detail));
+}
+
 enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status, struct weir_error *error)
 {
     INVARIANT(ret_status != NULL);

@@ -234,6 +234,13 @@ static enum weir_status http_find_living(struct store *store, const char *const 
     return refuse_on_server("serve", error);
 }
 
+static enum weir_status http_find_in_workspaces(struct store *store, const char *id, const char *const *workspaces,
+                                                size_t count, bool *ret_is_there, struct weir_error *error)
+{
+    (void)store, (void)id, (void)workspaces, (void)count, (void)ret_is_there;
+    return refuse_on_server("serve", error);
+}
+
 static enum weir_status http_role(struct store *store, const struct role_request *request, struct role_state *ret_state,
                                   struct weir_error *error)
 {
@@ -471,6 +478,7 @@ const struct store_driver http_store_driver = {
     .enqueue = http_enqueue,
     .role = http_role,
     .find_living = http_find_living,
+    .find_in_workspaces = http_find_in_workspaces,
     .token_create = http_token_create,
     .token_revoke = http_token_revoke,
     .tokens_read = http_tokens_read,

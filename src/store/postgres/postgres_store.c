@@ -204,6 +204,7 @@ const struct store_driver postgres_store_driver = {
     .show = postgres_show,
     .why = postgres_why,
     .find_living = postgres_find_living,
+    .find_in_workspaces = postgres_find_in_workspaces,
     .status = postgres_status,
     .write_logs = postgres_write_logs,
     .list_logs = postgres_list_logs,

@@ -360,6 +360,20 @@ enum weir_status postgres_find_living(struct store *store, const char *const *id
     return WEIR_OK;
 }
 
+enum weir_status postgres_find_in_workspaces(struct store *store, const char *id, const char *const *workspaces,
+                                             size_t count, bool *ret_is_there, struct weir_error *error)
+{
+    INVARIANT(id != NULL && ret_is_there != NULL);
+    PGresult *result = NULL;
+    enum weir_status status =
+        link_read(link_of(store), error, &result, QUERY_EXECUTION_IN_WORKSPACES, "uT", id, workspaces, count);
+    if (status == WEIR_OK) {
+        *ret_is_there = result_bool(result, 0, 0);
+        PQclear(result);
+    }
+    return status;
+}
+
 enum weir_status postgres_list(struct store *store, const struct list_options *options, json_t **ret_page,
                                struct weir_error *error)
 {

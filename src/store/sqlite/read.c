@@ -308,6 +308,27 @@ enum weir_status sqlite_find_living(struct store *store, const char *const *ids,
     return status;
 }
 
+enum weir_status sqlite_find_in_workspaces(struct store *store, const char *id, const char *const *workspaces, size_t count,
+                                           bool *ret_is_there, struct weir_error *error)
+{
+    INVARIANT(id != NULL && ret_is_there != NULL);
+    struct connection *connection;
+    bool is_there = false;
+    enum weir_status status = snapshot_begin(store, &connection, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK && !is_there; i++) {
+        int64_t one = 0;
+        status = connection_read_integer(connection, error, &one, QUERY_EXECUTION_IN_WORKSPACE, "tt", id, workspaces[i]);
+        is_there = status == WEIR_OK;
+        status = status == WEIR_NOT_FOUND ? WEIR_OK : status;
+    }
+    snapshot_end(connection);
+    *ret_is_there = status == WEIR_OK && is_there;
+    return status;
+}
+
 /* --- one execution --- */
 
 /* Adds all rows of a query about the execution under one key. */

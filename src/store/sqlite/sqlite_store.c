@@ -500,6 +500,7 @@ const struct store_driver sqlite_store_driver = {
     .show = sqlite_show,
     .why = sqlite_why,
     .find_living = sqlite_find_living,
+    .find_in_workspaces = sqlite_find_in_workspaces,
     .status = sqlite_status,
     .write_logs = sqlite_write_logs,
     .list_logs = sqlite_list_logs,

@@ -96,6 +96,14 @@ SELECT e.json FROM (SELECT :schema.execution_json($1) AS json) e WHERE e.json IS
 SELECT i.place FROM unnest($1::uuid[]) WITH ORDINALITY i (id, place)
 WHERE EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = i.id);
 
+-- The workspaces are read first, so that an execution of another one takes as long as a missing one. $1 id, $2 workspaces
+-- name: execution_in_workspaces
+SELECT count(q.id) + count(h.id) > 0
+FROM :schema.workspaces w
+LEFT JOIN :schema.workflow_execution_queue q ON q.id = $1 AND q.workspace_id = w.id
+LEFT JOIN :schema.workflow_executions h ON h.id = $1 AND h.workspace_id = w.id
+WHERE w.name = ANY ($2::text[]);
+
 -- name: read_event_rows
 SELECT e.execution_id, :schema.rfc3339(e.at) AS at, e.event, e.node, e.fence, e.actor, e.reason, e.detail, e.attempt
 FROM :schema.execution_events e WHERE e.execution_id = $1 LIMIT $3 OFFSET $2;

@@ -6,6 +6,12 @@ SELECT * FROM executions WHERE id = ?1;
 -- name: execution_lives
 SELECT 1 FROM workflow_execution_queue WHERE id = ?1;
 
+-- The workspace is read first, so that an execution of another one takes as long as a missing one. ?1 id, ?2 workspace
+-- name: execution_in_workspace
+SELECT 1 FROM workspaces w
+WHERE w.name = ?2 AND (EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = ?1 AND q.workspace_id = w.id)
+                       OR EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = ?1 AND h.workspace_id = w.id));
+
 -- name: read_event_rows
 SELECT * FROM execution_events WHERE execution_id = ?1 LIMIT ?3 OFFSET ?2;
 
