@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools'))
 
@@ -590,6 +591,50 @@ def tls_is_served_and_its_certificate_exchanged_without_a_cut(weir):
     assert not read_until(stream, b'0\r\n\r\n')[1]  # the stream ends whole, with its last chunk
     answer = _ask_on(old, '/livez')  # the connection of before is answered, and ends then
     assert answer.status == 200 and answer.head['connection'] == 'close' and is_closed(old)
+    listener.stop()
+
+
+def an_exchange_of_the_certificate_loses_no_request_of_clients_at_work(weir):
+    weir.make_store()
+    certificates = [_certificate(weir, name) for name in ('first', 'second')]
+    now = weir.path('now.pem'), weir.path('now.key')
+    answered, is_over = [0] * 4, threading.Event()
+
+    def serve(certificate):
+        for file, to in zip(certificate, now):
+            shutil.copy(file, to)
+
+    def work(number):
+        """A client that begins a new connection when the server ends the old one. Each request must be answered."""
+        context, connection = ssl._create_unverified_context(), None
+        while not is_over.is_set():
+            connection = connection or context.wrap_socket(listener.connect())
+            answer = _ask_on(connection, '/v1/plans')
+            assert answer is not None and answer.status == 200, answer
+            answered[number] += 1
+            if answer.head.get('connection') == 'close':
+                connection.close()
+                connection = None
+        if connection is not None:
+            connection.close()
+    serve(certificates[0])
+    _configure_tls(weir, *now)
+    listener = Listener(weir, listen='https://127.0.0.1:0')
+    with ThreadPoolExecutor(len(answered)) as pool:
+        clients = [pool.submit(work, number) for number in range(len(answered))]
+        try:
+            for turn in range(1, 5):
+                before = list(answered)
+                serve(certificates[turn % 2])
+                # Refused while connections of the certificate before the last one are open.
+                wait_for('the exchange', lambda turn=turn: listener.process.send_signal(signal.SIGHUP) or
+                         _trusts(listener, certificates[turn % 2][0]), pause=SHORT)
+                wait_for('requests of each client', lambda before=before: any(client.done() for client in clients) or
+                         all(now > then for now, then in zip(answered, before)), pause=SHORT)
+        finally:
+            is_over.set()
+        for client in clients:
+            client.result(SECONDS)
     listener.stop()
 
 

@@ -14,10 +14,13 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from email.utils import parsedate_to_datetime
 
 import crash_test
 from crash_test import RECORDER, Scene
 from harness import run_tests
+from http_client import Listener, read_answer, read_until
 from postgres_server import PostgresServer
 from waiting import SECONDS_MOST, SHORT, wait_for
 
@@ -365,6 +368,45 @@ def steps_have_the_clock_of_the_machine_and_nothing_of_their_nodes_environment(w
     assert abs(int(steps['clock']) - time.time()) < WRONG_US / SECOND_US, steps
     assert 'FAKETIME' not in steps['environment'] and 'LD_PRELOAD' not in steps['environment'], steps
     _stop(node)
+
+
+def clients_of_a_server_do_not_notice_jumps_of_its_clock(weir):
+    """A connection, a stream, a wait and a token go on while the clock of the server jumps by up to a month."""
+    weir.make_store()
+    rights = ('--role', 'operate', '--all-workspaces', '--expires-at', '10m')
+    secret = weir.good('token', 'create', 'short', *rights, '-q').out.strip()
+    late = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    environment, jump_file = dict(weir.environment), weir.write('jump', '+0')
+    weir.environment.update({**_clock(0), 'FAKETIME_TIMESTAMP_FILE': jump_file, 'FAKETIME_NO_CACHE': '1'})
+    del weir.environment['FAKETIME']
+    listener = Listener(weir).ready()
+    weir.environment = environment
+    atexit.register(_tidy_up, listener.process.pid)
+    fields = {'authorization': f'Bearer {secret}'}
+    head = f'HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n\r\n'
+    with listener.connect() as kept, listener.connect() as stream, ThreadPoolExecutor(1) as pool:
+        stream.sendall(f'GET /v1/stream {head}'.encode())
+        assert not read_until(stream, b'{"reason":"new"}')[1]
+        end = pool.submit(listener.ask, f'/v1/executions/{late}?wait=5m', **fields)
+        for jump, seconds in (('+1h', 3600), ('-1h', -3600), ('+30d', 30 * 86400), ('-30d', -30 * 86400), ('+0', 0)):
+            weir.write('jump', jump)
+
+            def off(seconds=seconds):
+                kept.sendall(f'GET /v1/plans {head}'.encode())
+                answer = read_answer(kept)
+                assert answer.status == 200, answer
+                return abs(parsedate_to_datetime(answer.head['date']).timestamp() - time.time() - seconds)
+            wait_for(f'the jump of {jump}', lambda off=off: off() < WRONG_US / SECOND_US, pause=SHORT)
+            made = listener.ask('/v1/workspaces/acme/executions', 'POST', body={'workflow': 'hello'}, **fields)
+            assert made.status == 202, made
+            assert not read_until(stream, made.json()['id'].encode())[1]
+            ended = listener.ask(f'/v1/executions/{made.json()["id"]}?wait=1m', **fields).json()
+            assert ended['status'] == 'COMPLETED', ended
+            assert abs(_micros(ended['finished_at']) - time.time_ns() // 1000) < WRONG_US, ended
+        assert not end.done()
+        weir.good('cancel', late, '-q')
+        assert end.result(SECONDS_MOST).json()['status'] == 'CANCELLED'
+    listener.stop()
 
 
 if __name__ == '__main__':
