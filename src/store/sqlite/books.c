@@ -10,9 +10,10 @@
  *      written.
  *   4. Add the sums to the books and delete the rows of the news, in one transaction. So books + news does not change,
  *      and every reader of lane_counters sees the same totals before and after.
+ *      The same transaction deletes the entries of queue_runnable that assignments have left at the heads of these lanes.
  *   5. Store the passes of the lanes, so that a scheduler that takes over continues in the same stride order.
  *
- * It never changes a row of the queue. The scheduler's node calls it in its dispatch thread, between rounds.
+ * It never changes an item of the queue. The scheduler's node calls it in its dispatch thread, between rounds.
  */
 #include "store/sqlite/sqlite_store.h"
 
@@ -41,7 +42,8 @@ static enum weir_status sum_rows(struct connection *connection, struct lane_sums
     return status;
 }
 
-/* Adds the sums to the rows of books, one statement per lane. */
+/* Adds the sums to the rows of books, one statement per lane. A lane that has no news has no entries that an assignment
+ * left since the last time. */
 static enum weir_status add_sums(struct connection *connection, const struct lane_sums *sums, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
@@ -49,6 +51,9 @@ static enum weir_status add_sums(struct connection *connection, const struct lan
         const struct lane_delta *sum = &sums->items[i];
         status = connection_run(connection, error, NULL, QUERY_ADD_TO_BOOKS, "iiiiiiii", sum->lane_id, sum->runnable,
                                 sum->waiting, sum->held, sum->completed, sum->failed, sum->cancelled, sum->parked);
+        if (status == WEIR_OK) {
+            status = connection_run(connection, error, NULL, QUERY_FORGET_ASSIGNED, "i", sum->lane_id);
+        }
     }
     return status;
 }

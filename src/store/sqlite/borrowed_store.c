@@ -59,6 +59,20 @@ static enum weir_status require_shared_locks(struct connection *connection, stru
     return status;
 }
 
+/* A trigger of the schema gives each runnable execution its place in its lane (queue_runnable). Without it no node would ever
+ * start the execution. */
+static enum weir_status require_triggers(const struct connection *connection, struct weir_error *error)
+{
+    int are_enabled = 1;
+    (void)sqlite3_db_config(connection->database, SQLITE_DBCONFIG_ENABLE_TRIGGER, -1, &are_enabled);
+    if (are_enabled != 0) {
+        return WEIR_OK;
+    }
+    (void)error_set(error, WEIR_NOT_PERMITTED, "this connection runs no triggers (SQLITE_DBCONFIG_ENABLE_TRIGGER is off)");
+    error_hint(error, "enable triggers on it: nodes find a new execution by what a trigger of the store writes");
+    return WEIR_NOT_PERMITTED;
+}
+
 static enum weir_status require_store(struct connection *connection, struct weir_error *error)
 {
     char text[PRAGMA_TEXT_MAX];
@@ -70,6 +84,9 @@ static enum weir_status require_store(struct connection *connection, struct weir
     }
     /* First, because a connection that wants to keep its locks may wait for them at its first read. */
     enum weir_status status = require_shared_locks(connection, error);
+    if (status == WEIR_OK) {
+        status = require_triggers(connection, error);
+    }
     if (status == WEIR_OK) {
         status = read_text(connection, "PRAGMA main.application_id", text, sizeof text, error);
     }

@@ -55,8 +55,8 @@ static enum weir_status check_all(const struct store *store, struct connection *
 {
     static const enum sqlite_query checks[] = {QUERY_CHECK_BOOKS,   QUERY_CHECK_COUNTS,   QUERY_CHECK_LIMITS,
                                                QUERY_CHECK_BOTH,    QUERY_CHECK_FENCES,   QUERY_CHECK_REFERENCES,
-                                               QUERY_CHECK_ORPHANS, QUERY_CHECK_SIGNALS,  QUERY_CHECK_CHILDREN,
-                                               QUERY_CHECK_ARCHIVE, QUERY_CHECK_INTEGRITY};
+                                               QUERY_CHECK_ORPHANS, QUERY_CHECK_PLACES,   QUERY_CHECK_SIGNALS,
+                                               QUERY_CHECK_CHILDREN, QUERY_CHECK_ARCHIVE, QUERY_CHECK_INTEGRITY};
     struct check_progress progress = {.store = store, .total = sizeof checks / sizeof checks[0], .error = error};
     enum weir_status status = WEIR_OK;
     sqlite3_progress_handler(connection->database, CHECK_PROGRESS_STEPS, report_check_progress, &progress);

@@ -134,10 +134,12 @@ static enum weir_status note_end(struct write *write, const struct end *end, str
 }
 
 /* The rows of those that end, and their news. */
-static enum weir_status collect_rows(struct ends *ends, struct write *write, size_t *ret_count, struct weir_error *error)
+static enum weir_status collect_rows(struct ends *ends, struct write *write, size_t *ret_count, bool *ret_any_runnable,
+                                     struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     size_t count = 0;
+    *ret_any_runnable = false;
     for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
         const struct end *end = &ends->items[i];
         if (end->number > 0) {
@@ -150,6 +152,7 @@ static enum weir_status collect_rows(struct ends *ends, struct write *write, siz
                                                          .started_ago_us = end->record->started_ago_us,
                                                          .step_began_ago_us = end->record->step_began_ago_us,
                                                          .refused = end->record->kind == RECORD_REFUSED};
+            *ret_any_runnable |= end->phase == 0;
             status = note_end(write, end, error);
         }
     }
@@ -183,9 +186,10 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
     INVARIANT(ends->count <= ends->capacity && write->connection != NULL);
     struct connection *connection = write->connection;
     size_t count = 0;
+    bool any_runnable = false;
     enum weir_status status = find_rows(ends, write, error);
     if (status == WEIR_OK) {
-        status = collect_rows(ends, write, &count, error);
+        status = collect_rows(ends, write, &count, &any_runnable, error);
     }
     connection->parameter_rows = (struct parameter_rows){.rows = ends->rows, .count = count};
     if (status == WEIR_OK && count > 0) {
@@ -196,6 +200,9 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
     }
     if (status == WEIR_OK && count > 0) {
         status = children_note_ends(write, error);
+    }
+    if (status == WEIR_OK && any_runnable) {
+        status = connection_run(connection, error, NULL, QUERY_FORGET_RUNNABLE, "");
     }
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_DELETE_ITEMS, "");

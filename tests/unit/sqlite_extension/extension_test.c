@@ -455,6 +455,11 @@ static void a_connection_that_nodes_could_not_share_is_refused(void **state)
     assert_false(try_on(connection, "SELECT weir_enqueue('acme', 'nap')"));
     assert_non_null(strstr(answer, "locking_mode"));
     assert_int_equal(sqlite3_close(connection), SQLITE_OK);
+    connection = open_file(path, NULL);
+    assert_int_equal(sqlite3_db_config(connection, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL), SQLITE_OK);
+    assert_false(try_on(connection, "SELECT weir_enqueue('acme', 'nap')"));
+    assert_non_null(strstr(answer, "runs no triggers"));
+    assert_int_equal(sqlite3_close(connection), SQLITE_OK);
     connection = open_file(other, "unix-dotfile");
     assert_true(try_on(connection, "PRAGMA application_id=0x77656972"));
     assert_false(try_on(connection, "SELECT weir_enqueue('acme', 'nap')"));

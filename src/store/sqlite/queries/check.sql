@@ -59,6 +59,12 @@ JOIN workflow_node_executions e ON e.execution_id = h.id AND e.step = h.step;
 SELECT printf('execution %s has fence %d, the store gave out %d', q.id, q.fence, s.fence)
 FROM workflow_execution_queue q JOIN store_state s ON q.fence > s.fence;
 
+-- The scheduler finds a runnable execution by its entry alone. Entries without a row are what assignments leave.
+-- name: check_places
+SELECT printf('execution %s is runnable and has no place in its lane', q.id) FROM workflow_execution_queue q
+WHERE q.phase = 0
+  AND NOT EXISTS (SELECT 1 FROM queue_runnable r WHERE r.lane_id = q.lane_id AND r.rank = q.rank AND r.number = q.number);
+
 -- name: check_signals
 SELECT printf('execution %s counts %d signals, the last one is %d', q.id, q.signals,
               (SELECT coalesce(max(s.seq), 0) FROM signals s WHERE s.execution_id = q.id))

@@ -4,15 +4,15 @@
 -- name: count_living
 SELECT (SELECT count(*) FROM workflow_execution_queue h
         WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)),
-       (SELECT count(*) FROM workflow_execution_queue r
-        WHERE r.phase = 0 AND r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a))
+       (SELECT count(*) FROM runnable_items r
+        WHERE r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a))
        + (SELECT count(*) FROM workflow_execution_queue w
           WHERE w.due_at IS NOT NULL AND w.lane_id IN (SELECT a.base | ?1 FROM group_lanes a));
 
 -- The ids of those that wait. ?1 workspace, ?2 limit
 -- name: waiting_of_workspace
-SELECT id FROM (SELECT r.id AS id FROM workflow_execution_queue r
-                WHERE r.phase = 0 AND r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)
+SELECT id FROM (SELECT r.id AS id FROM runnable_items r
+                WHERE r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)
                 UNION ALL
                 SELECT w.id FROM workflow_execution_queue w
                 WHERE w.due_at IS NOT NULL AND w.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)) LIMIT ?2;

@@ -1,4 +1,4 @@
--- Enqueue. Hot: one insert with two indexes per item, and one row of news per set.
+-- Enqueue. Hot: one insert with one index per item and its place in the lane, and one row of news per set.
 
 -- name: find_workspace
 SELECT id, paused, pending_max FROM workspaces WHERE name = ?1;
@@ -6,7 +6,7 @@ SELECT id, paused, pending_max FROM workspaces WHERE name = ?1;
 -- PENDING executions of a workspace, counted up to ?2. ?1 workspace. Indexes: queue_runnable, queue_delayed.
 -- name: count_pending
 SELECT count(*)
-FROM (SELECT 1 FROM workflow_execution_queue r WHERE r.phase = 0 AND r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)
+FROM (SELECT 1 FROM runnable_items r WHERE r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)
       UNION ALL
       SELECT 1 FROM workflow_execution_queue w
       WHERE w.due_at IS NOT NULL AND w.waiting_for IS NULL AND w.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)

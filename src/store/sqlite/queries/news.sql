@@ -32,6 +32,14 @@ WHERE lane_id BETWEEN coalesce(?1, 0) AND coalesce(?1, 9223372036854775807);
 -- name: all_news
 SELECT lanes FROM news;
 
+-- The entries that assignments have left at the head of a lane, up to its first runnable item. One behind such an item stays until that
+-- one has left; a reader skips it. ?1 lane
+-- name: forget_assigned
+DELETE FROM queue_runnable
+WHERE lane_id = ?1
+  AND (rank, number) < (SELECT coalesce(max(f.rank), 9223372036854775807), coalesce(max(f.number), 9223372036854775807)
+                        FROM (SELECT i.rank, i.number FROM runnable_items i WHERE i.lane_id = ?1 ORDER BY i.rank, i.number LIMIT 1) f);
+
 -- ?1 lane, ?2 runnable, ?3 waiting, ?4 held, ?5 completed, ?6 failed, ?7 cancelled, ?8 parked
 -- name: add_to_books
 INSERT INTO books (lane_id, workspace_id, group_id, runnable, waiting, held, completed, failed, cancelled, parked)

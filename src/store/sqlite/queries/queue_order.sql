@@ -6,13 +6,8 @@
 -- name: queue_order_runnable
 SELECT q.id, q.lane_id, q.rank, q.number
 FROM workspaces w CROSS JOIN group_lanes a CROSS JOIN workflow_execution_queue q
-     ON q.number IN (SELECT * FROM (SELECT i.number FROM workflow_execution_queue i
-                                    WHERE i.lane_id = a.base | w.id AND i.phase = 0 AND i.rank = ?2 AND i.number > ?3
-                                    ORDER BY i.number LIMIT ?4)
-                     UNION ALL
-                     SELECT * FROM (SELECT i.number FROM workflow_execution_queue i
-                                    WHERE i.lane_id = a.base | w.id AND i.phase = 0 AND i.rank > ?2
-                                    ORDER BY i.rank, i.number LIMIT ?4))
+     ON q.number IN (SELECT i.number FROM runnable_items i WHERE i.lane_id = a.base | w.id AND (i.rank, i.number) > (?2, ?3)
+                     ORDER BY i.rank, i.number LIMIT ?4)
 WHERE w.name = ?1 ORDER BY q.rank, q.number LIMIT ?4;
 
 -- ?1 workspace; behind ?2 due time, ?3 number; ?4 limit. Index: queue_delayed.

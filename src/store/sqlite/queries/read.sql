@@ -40,8 +40,8 @@ WITH page AS MATERIALIZED (
 c AS MATERIALIZED (
     SELECT k.workspace_id, sum(k.held) AS held, sum(k.runnable + k.waiting) AS pending, sum(k.completed) AS completed,
            sum(k.failed) AS failed, sum(k.cancelled) AS cancelled, sum(k.parked) AS parked,
-           min(CASE WHEN k.runnable > 0 THEN (SELECT max(q.created_at, q.run_at, coalesce(q.woken_at, 0)) FROM workflow_execution_queue q
-                                              WHERE q.lane_id = k.lane_id AND q.phase = 0 ORDER BY q.rank, q.number LIMIT 1)
+           min(CASE WHEN k.runnable > 0 THEN (SELECT max(q.created_at, q.run_at, coalesce(q.woken_at, 0)) FROM runnable_items q
+                                              WHERE q.lane_id = k.lane_id ORDER BY q.rank, q.number LIMIT 1)
                END) AS oldest_at
     FROM lane_counters k WHERE k.workspace_id IN (SELECT p.id FROM page p) GROUP BY k.workspace_id
 )
@@ -179,8 +179,8 @@ ORDER BY t.id LIMIT 20;
 
 -- How many go before it, counted up to a bound. Index: queue_runnable.
 -- name: place_in_lane
-SELECT count(*) FROM (SELECT 1 FROM workflow_execution_queue
-                      WHERE lane_id = ?1 AND phase = 0
+SELECT count(*) FROM (SELECT 1 FROM runnable_items
+                      WHERE lane_id = ?1
                         AND (rank, number) < (?2, (SELECT number FROM workflow_execution_queue WHERE id = ?3)) LIMIT ?4);
 
 -- The holders of the slots of a workspace. Index: queue_held.
@@ -238,8 +238,8 @@ FROM store_state WHERE id = 1;
 
 -- Since when the next item of a lane could run. ?1 lane
 -- name: first_of_lane
-SELECT max(created_at, run_at, coalesce(woken_at, 0)) FROM workflow_execution_queue
-WHERE lane_id = ?1 AND phase = 0 ORDER BY rank, number LIMIT 1;
+SELECT max(created_at, run_at, coalesce(woken_at, 0)) FROM runnable_items
+WHERE lane_id = ?1 ORDER BY rank, number LIMIT 1;
 
 -- Since when the oldest one of the rows that back off could run. ?1 how many of them are looked at
 -- name: oldest_backing_off
@@ -320,7 +320,7 @@ w AS MATERIALIZED (
           UNION ALL
           SELECT * FROM (SELECT q.definition_id, q.lane_id, 1 FROM lacking k
                          JOIN c ON c.group_id = k.group_id AND (c.lane_id >> 32) & 32767 = k.set_id AND c.runnable > 0
-                         CROSS JOIN workflow_execution_queue q ON q.lane_id = c.lane_id AND q.phase = 0 LIMIT ?2))
+                         CROSS JOIN runnable_items q ON q.lane_id = c.lane_id LIMIT ?2))
     WHERE lacks GROUP BY definition_id, group_id
 ),
 u AS MATERIALIZED (

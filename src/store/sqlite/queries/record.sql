@@ -94,6 +94,12 @@ SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q
        g.step_output, g.step_variables, g.step_error_code, g.step_error
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number;
 
+-- The entries of those that end while they are runnable; only assignments leave theirs.
+-- name: forget_runnable
+DELETE FROM queue_runnable WHERE (lane_id, rank, number) IN
+    (SELECT q.lane_id, q.rank, q.number FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number
+     WHERE q.phase = 0);
+
 -- name: delete_items
 DELETE FROM workflow_execution_queue WHERE number IN (SELECT g.number FROM parameter_rows g);
 

@@ -61,15 +61,11 @@ WHERE number = ?1;
 -- name: next_due
 SELECT min(due_at) FROM workflow_execution_queue WHERE due_at IS NOT NULL;
 
--- The first items of a lane behind (?2 rank, ?3 number): the rest of that rank, then the ranks above it, each part along the
--- index. A whole set that was enqueued at once has one rank. ?4 limit. Index: queue_runnable.
+-- The first items of a lane behind (?2 rank, ?3 number), along the primary key of queue_runnable. ?4 limit
 -- name: lane_heads
-SELECT * FROM (SELECT rank, number FROM workflow_execution_queue
-               WHERE lane_id = ?1 AND phase = 0 AND rank = ?2 AND number > ?3 ORDER BY number LIMIT ?4)
-UNION ALL
-SELECT * FROM (SELECT rank, number FROM workflow_execution_queue
-               WHERE lane_id = ?1 AND phase = 0 AND rank > ?2 ORDER BY rank, number LIMIT ?4)
-LIMIT ?4;
+SELECT r.rank, r.number FROM queue_runnable r CROSS JOIN workflow_execution_queue q
+    ON q.number = r.number AND q.phase = 0 AND q.lane_id = r.lane_id AND q.rank = r.rank
+WHERE r.lane_id = ?1 AND (r.rank, r.number) > (?2, ?3) ORDER BY r.rank, r.number LIMIT ?4;
 
 -- name: workspace_limits
 SELECT slots_max, weight, paused FROM workspaces WHERE id = ?1;
@@ -108,12 +104,13 @@ SELECT lane_id, node_id, count(*) FROM workflow_execution_queue WHERE phase = 2 
 -- Lanes that have runnable items, one look into the index for each. Index: queue_runnable.
 -- name: runnable_lanes
 WITH RECURSIVE l (id) AS (
-    SELECT min(lane_id) FROM workflow_execution_queue WHERE phase = 0
+    SELECT min(lane_id) FROM queue_runnable
     UNION ALL
-    SELECT (SELECT min(q.lane_id) FROM workflow_execution_queue q WHERE q.phase = 0 AND q.lane_id > l.id) FROM l
+    SELECT (SELECT min(r.lane_id) FROM queue_runnable r WHERE r.lane_id > l.id) FROM l
     WHERE l.id IS NOT NULL
 )
-SELECT l.id, b.pass FROM l LEFT JOIN books b ON b.lane_id = l.id WHERE l.id IS NOT NULL;
+SELECT l.id, b.pass FROM l LEFT JOIN books b ON b.lane_id = l.id
+WHERE l.id IS NOT NULL AND EXISTS (SELECT 1 FROM runnable_items i WHERE i.lane_id = l.id);
 
 -- Held items without a node. Index: queue_held.
 -- name: handed_over_items
@@ -128,7 +125,7 @@ WHERE q.suspicion > 1 AND q.phase = 2 AND q.node_id > 0
 
 -- Items of a lane without a workspace: those that no node holds. ?1 lane, ?2 limit. Indexes: queue_runnable, queue_held.
 -- name: orphan_items
-SELECT id FROM workflow_execution_queue WHERE phase = 0 AND lane_id = ?1
+SELECT id FROM runnable_items WHERE lane_id = ?1
 UNION ALL
 SELECT id FROM workflow_execution_queue WHERE phase = 2 AND lane_id = ?1 AND node_id = 0
 LIMIT ?2;

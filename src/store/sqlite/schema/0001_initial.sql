@@ -97,8 +97,7 @@ CREATE TABLE workflow_definitions (
 --   phase: 0 runnable, 1 PENDING until due_at, 2 held (CLAIMED or DISPATCHED), 3 WAITING until due_at. CLAIMED -> DISPATCHED changes no
 --     index.
 --   node_id: the node that holds it; 0 = none (pending, or handed over and not yet assigned again).
--- Items of equal rank are ordered by number. An index entry ends with the number, a third as long as the id. That counts: the pages of
--- queue_runnable are most of the bytes that an assignment writes, because the lanes of one set lie far apart in it.
+-- Items of equal rank are ordered by number.
 CREATE TABLE workflow_execution_queue (
     number         INTEGER PRIMARY KEY,        -- order of enqueueing
     id             TEXT    NOT NULL UNIQUE,
@@ -142,7 +141,6 @@ CREATE TABLE workflow_execution_queue (
     error_code     TEXT,
     error          TEXT
 );
-CREATE INDEX queue_runnable ON workflow_execution_queue (lane_id, rank) WHERE phase = 0;
 -- The conditions of the next three name no column that an assignment changes, so it need not look at them.
 CREATE INDEX queue_waiting ON workflow_execution_queue (due_at) WHERE due_at IS NOT NULL;
 -- The same rows by their workspace: for its deletion, for max_pending, and for its list in the order of the queue. Pending ones have
@@ -161,6 +159,25 @@ CREATE INDEX queue_unserved ON workflow_execution_queue (definition_id) WHERE er
 CREATE INDEX queue_suspects ON workflow_execution_queue (suspicion) WHERE suspicion > 1;
 CREATE INDEX queue_stuck ON workflow_execution_queue (stuck_at) WHERE stuck_at IS NOT NULL;
 CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
+
+-- The runnable items of each lane in the order of the lane. An assignment leaves its entry: the entries of one set lie on as many pages as
+-- it has lanes, so that to delete them at once would be most of the bytes of a drain. The books delete them (forget_assigned), many of a
+-- lane at a time. So an entry counts only with its row: every reader uses runnable_items.
+CREATE TABLE queue_runnable (
+    lane_id        INTEGER NOT NULL,
+    rank           INTEGER NOT NULL,
+    number         INTEGER NOT NULL,
+    PRIMARY KEY (lane_id, rank, number)
+) WITHOUT ROWID;
+CREATE TRIGGER queue_enqueued AFTER INSERT ON workflow_execution_queue WHEN NEW.phase = 0
+BEGIN
+    INSERT OR IGNORE INTO queue_runnable (lane_id, rank, number) VALUES (NEW.lane_id, NEW.rank, NEW.number);
+END;
+-- The entry of an item that is put back may still be there.
+CREATE TRIGGER queue_returned AFTER UPDATE OF due_at, lane_id, rank ON workflow_execution_queue WHEN NEW.phase = 0
+BEGIN
+    INSERT OR IGNORE INTO queue_runnable (lane_id, rank, number) VALUES (NEW.lane_id, NEW.rank, NEW.number);
+END;
 
 -- The history: one row per ended execution. The columns step_* hold the step that ended together with the execution when it has
 -- no row in workflow_node_executions. A row is never rewritten, but for the move of its content to the archive and back.

@@ -57,6 +57,7 @@ static const struct {
 };
 
 static const char *const large_tables[] = {"workflow_execution_queue",
+                                           "queue_runnable",
                                            "workflow_executions",
                                            "workflow_node_executions",
                                            "workflow_execution_events",
