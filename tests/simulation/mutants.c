@@ -73,8 +73,9 @@ static bool put_back_the_claimed(struct simulation *simulation, sqlite3 *databas
                         "DROP TABLE IF EXISTS temp.stale; CREATE TEMP TABLE stale AS SELECT q.id, q.lane_id, q.node_id"
                         " FROM workflow_execution_queue q JOIN nodes n ON n.id = q.node_id WHERE q.phase = 2 LIMIT 1");
     if (!mutant_is_later(simulation) ||
-        !mutant_change(database, "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, due_at = NULL, node_id = 0"
-                                 " WHERE id IN (SELECT id FROM stale)")) {
+        !mutant_change(database,
+                       "UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, due_at = NULL, node_id = 0"
+                       " WHERE id IN (SELECT id FROM stale)")) {
         return false;
     }
     (void)mutant_change(database,

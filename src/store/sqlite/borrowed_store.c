@@ -59,8 +59,8 @@ static enum weir_status require_shared_locks(struct connection *connection, stru
     return status;
 }
 
-/* A trigger of the schema gives each runnable execution its place in its lane (queue_runnable). Without it no node would ever
- * start the execution. */
+/* A trigger of the schema gives each runnable execution its place in its lane (queue_runnable). Without it no node would
+ * ever start the execution. */
 static enum weir_status require_triggers(const struct connection *connection, struct weir_error *error)
 {
     int are_enabled = 1;

@@ -53,9 +53,9 @@ static enum weir_status run_check(struct connection *connection, enum sqlite_que
 static enum weir_status check_all(const struct store *store, struct connection *connection, json_t *problems,
                                   struct weir_error *error)
 {
-    static const enum sqlite_query checks[] = {QUERY_CHECK_BOOKS,   QUERY_CHECK_COUNTS,   QUERY_CHECK_LIMITS,
-                                               QUERY_CHECK_BOTH,    QUERY_CHECK_FENCES,   QUERY_CHECK_REFERENCES,
-                                               QUERY_CHECK_ORPHANS, QUERY_CHECK_PLACES,   QUERY_CHECK_SIGNALS,
+    static const enum sqlite_query checks[] = {QUERY_CHECK_BOOKS,    QUERY_CHECK_COUNTS,  QUERY_CHECK_LIMITS,
+                                               QUERY_CHECK_BOTH,     QUERY_CHECK_FENCES,  QUERY_CHECK_REFERENCES,
+                                               QUERY_CHECK_ORPHANS,  QUERY_CHECK_PLACES,  QUERY_CHECK_SIGNALS,
                                                QUERY_CHECK_CHILDREN, QUERY_CHECK_ARCHIVE, QUERY_CHECK_INTEGRITY};
     struct check_progress progress = {.store = store, .total = sizeof checks / sizeof checks[0], .error = error};
     enum weir_status status = WEIR_OK;

@@ -160,9 +160,9 @@ CREATE INDEX queue_suspects ON workflow_execution_queue (suspicion) WHERE suspic
 CREATE INDEX queue_stuck ON workflow_execution_queue (stuck_at) WHERE stuck_at IS NOT NULL;
 CREATE UNIQUE INDEX queue_retried ON workflow_execution_queue (retry_of) WHERE retry_of IS NOT NULL;
 
--- The runnable items of each lane in the order of the lane. An assignment leaves its entry: the entries of one set lie on as many pages as
--- it has lanes, so that to delete them at once would be most of the bytes of a drain. The books delete them (forget_assigned), many of a
--- lane at a time. So an entry counts only with its row: every reader uses runnable_items.
+-- The runnable items of each lane in the order of the lane. An assignment leaves its entry. The entries of one set lie on as many pages
+-- as it has lanes, so deleting them at once would be most of the bytes of a drain. The books delete them (forget_assigned), many of a
+-- lane at a time. An entry counts only with its row: readers use the view runnable_items.
 CREATE TABLE queue_runnable (
     lane_id        INTEGER NOT NULL,
     rank           INTEGER NOT NULL,
@@ -173,7 +173,8 @@ CREATE TRIGGER queue_enqueued AFTER INSERT ON workflow_execution_queue WHEN NEW.
 BEGIN
     INSERT OR IGNORE INTO queue_runnable (lane_id, rank, number) VALUES (NEW.lane_id, NEW.rank, NEW.number);
 END;
--- The entry of an item that is put back may still be there.
+-- The entry of an item that is put back may still be there. Each statement that makes an item runnable names due_at. An assignment does
+-- not, and so runs no trigger.
 CREATE TRIGGER queue_returned AFTER UPDATE OF due_at, lane_id, rank ON workflow_execution_queue WHEN NEW.phase = 0
 BEGIN
     INSERT OR IGNORE INTO queue_runnable (lane_id, rank, number) VALUES (NEW.lane_id, NEW.rank, NEW.number);

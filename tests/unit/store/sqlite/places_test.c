@@ -1,5 +1,5 @@
-/* The places of runnable items in their lanes on SQLite (table queue_runnable): an assignment leaves its entry, and the books delete
- * it. The order of a lane itself is tested for every driver in tests/conformance. */
+/* The places of runnable items in their lanes on SQLite (table queue_runnable): an assignment leaves its entry, and the
+ * books delete it. The order of a lane itself is tested for every driver in tests/conformance. */
 #include "conformance/scene.h"
 #include "store/sqlite/facts.h"
 
@@ -37,8 +37,8 @@ static size_t read_lane(struct rounds *rounds, struct assignment *assignments)
     struct lane_read read = {.lane_id = rounds->lane_id, .after_rank = INT64_MIN, .most = PLACES_MOST};
     run_round(rounds, (struct schedule_call){.reads = &read, .read_count = 1});
     for (size_t i = 0; i < read.count; i++) {
-        assignments[i] = (struct assignment){
-            .rank = read.heads[i].rank, .lane_id = rounds->lane_id, .node_id = rounds->scene->node};
+        assignments[i] =
+            (struct assignment){.rank = read.heads[i].rank, .lane_id = rounds->lane_id, .node_id = rounds->scene->node};
         memcpy(assignments[i].id, read.heads[i].id, SCHEDULER_ID_BYTES);
     }
     return read.count;
@@ -109,9 +109,9 @@ static void an_item_that_is_put_back_has_its_place_whenever_the_books_are_publis
         assert_int_equal(count_entries(scene), 2);
         publish_books(&rounds);
         assert_int_equal(read_lane(&rounds, heads), 2);
-        assert_int_equal(facts_read_id(heads[0].id),
-                         scene_number(scene, "SELECT number FROM workflow_execution_queue WHERE id = '%s'",
-                                      claimed.items[0].id));
+        assert_int_equal(
+            facts_read_id(heads[0].id),
+            scene_number(scene, "SELECT number FROM workflow_execution_queue WHERE id = '%s'", claimed.items[0].id));
     }
 }
 
