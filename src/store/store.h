@@ -765,11 +765,6 @@ WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, 
 enum { LIVING_IDS_MOST = 16384 };
 WEIR_MUST_CHECK enum weir_status store_find_living(struct store *store, const char *const *ids, size_t count,
                                                    bool *ret_is_living, struct weir_error *error);
-/* Whether the execution belongs to one of these workspaces, in the queue or in the history. A whole id in any case. One of
- * another workspace takes as long as a missing one. */
-WEIR_MUST_CHECK enum weir_status store_find_in_workspaces(struct store *store, const char *id,
-                                                          const char *const *workspaces, size_t count, bool *ret_is_there,
-                                                          struct weir_error *error);
 /* Kept counters, never COUNT(*). A JSON object:
  *
  *     {"pending", "slots_used", "completed", "failed", "cancelled", "oldest_pending_age_us",

@@ -92,4 +92,10 @@ WEIR_MUST_CHECK enum weir_status store_tokens_read(struct store *store, struct a
 WEIR_MUST_CHECK enum weir_status store_tokens_used(struct store *store, const int64_t *ids, size_t count,
                                                    struct weir_error *error);
 
+/* Whether the execution belongs to one of these workspaces, in the queue or in the history. A whole id in any case. One of
+ * another workspace takes as long as a missing one. */
+WEIR_MUST_CHECK enum weir_status store_find_in_workspaces(struct store *store, const char *id,
+                                                          const char *const *workspaces, size_t count, bool *ret_is_there,
+                                                          struct weir_error *error);
+
 #endif

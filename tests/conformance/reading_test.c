@@ -748,38 +748,6 @@ static void the_living_of_many_executions_are_found_at_once(void **state)
     assert_int_equal(store_find_living(scene->store, part, 2, is_living, &scene->error), WEIR_INVALID_ARGUMENT);
 }
 
-static void an_execution_is_found_in_its_own_workspace_alone(void **state)
-{
-    struct scene *scene = *state;
-    static const char *const own[] = {"free-co", "pro-co"};
-    static const char *const others[] = {"big-co", "nothing-co"};
-    const char *id = scene_enqueue(scene, "pro-co");
-    char capitals[UUID_TEXT_MAX];
-    bool is_there = false;
-    for (int i = 0; i < UUID_TEXT_MAX; i++) {
-        capitals[i] = (char)(id[i] >= 'a' && id[i] <= 'f' ? id[i] - 'a' + 'A' : id[i]);
-    }
-    for (int round = 0; round < 2; round++) { /* in the queue, and in the history */
-        scene_ok(scene, store_find_in_workspaces(scene->store, capitals, own, 2, &is_there, &scene->error));
-        assert_true(is_there);
-        scene_ok(scene, store_find_in_workspaces(scene->store, id, others, 2, &is_there, &scene->error));
-        assert_false(is_there);
-        scene_ok(scene, store_find_in_workspaces(scene->store, id, own, 1, &is_there, &scene->error));
-        assert_false(is_there);
-        scene_ok(scene, store_find_in_workspaces(scene->store, id, own, 0, &is_there, &scene->error));
-        assert_false(is_there);
-        if (round == 0) {
-            struct claimed_item item = scene_claim_one(scene);
-            assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
-        }
-    }
-    const char *missing = "01a215fd-f18a-7002-b43c-a0d8f870aebd";
-    scene_ok(scene, store_find_in_workspaces(scene->store, missing, own, 2, &is_there, &scene->error));
-    assert_false(is_there);
-    assert_int_equal(store_find_in_workspaces(scene->store, "01a215", own, 2, &is_there, &scene->error),
-                     WEIR_INVALID_ARGUMENT);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -807,7 +775,6 @@ int main(void)
         SCENE_TEST(status_knows_how_far_the_books_lag),
         SCENE_TEST(an_item_without_its_workspace_or_definition_is_found),
         SCENE_TEST(the_living_of_many_executions_are_found_at_once),
-        SCENE_TEST(an_execution_is_found_in_its_own_workspace_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Tokens of the HTTP API: their creation, revocation, set and last use, and their record. */
+/* Tokens of the HTTP API: their creation, revocation, set and last use, their record, and the executions of their
+ * workspaces. */
 #include "conformance/scene.h"
 #include "store/driver.h"
 
@@ -345,9 +346,42 @@ static void a_store_has_a_most_of_tokens(void **state)
     (void)create(scene, &more);
 }
 
+static void an_execution_is_found_in_its_own_workspace_alone(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const own[] = {"free-co", "pro-co"};
+    static const char *const others[] = {"big-co", "nothing-co"};
+    const char *id = scene_enqueue(scene, "pro-co");
+    char capitals[UUID_TEXT_MAX];
+    bool is_there = false;
+    for (int i = 0; i < UUID_TEXT_MAX; i++) {
+        capitals[i] = (char)(id[i] >= 'a' && id[i] <= 'f' ? id[i] - 'a' + 'A' : id[i]);
+    }
+    for (int round = 0; round < 2; round++) { /* in the queue, and in the history */
+        scene_ok(scene, store_find_in_workspaces(scene->store, capitals, own, 2, &is_there, &scene->error));
+        assert_true(is_there);
+        scene_ok(scene, store_find_in_workspaces(scene->store, id, others, 2, &is_there, &scene->error));
+        assert_false(is_there);
+        scene_ok(scene, store_find_in_workspaces(scene->store, id, own, 1, &is_there, &scene->error));
+        assert_false(is_there);
+        scene_ok(scene, store_find_in_workspaces(scene->store, id, own, 0, &is_there, &scene->error));
+        assert_false(is_there);
+        if (round == 0) {
+            struct claimed_item item = scene_claim_one(scene);
+            assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+        }
+    }
+    const char *missing = "01a215fd-f18a-7002-b43c-a0d8f870aebd";
+    scene_ok(scene, store_find_in_workspaces(scene->store, missing, own, 2, &is_there, &scene->error));
+    assert_false(is_there);
+    assert_int_equal(store_find_in_workspaces(scene->store, "01a215", own, 2, &is_there, &scene->error),
+                     WEIR_INVALID_ARGUMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCENE_TEST(an_execution_is_found_in_its_own_workspace_alone),
         SCENE_TEST(a_store_begins_without_tokens),
         SCENE_TEST(a_token_is_read_as_it_was_made),
         SCENE_TEST(the_same_request_again_is_the_same_token),
