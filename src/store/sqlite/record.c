@@ -374,8 +374,10 @@ static enum weir_status add_park_events(struct write *write, int64_t node_id, co
     char until[TIME_TEXT_MAX];
     time_format(due_us, until);
     const char *detail = due_us == TIME_NEVER ? NULL : until;
-    return connection_run(write->connection, error, NULL, QUERY_ADD_PARK_EVENTS, "tiiitt", record->id, record->fence,
-                          write->now_us, node_id, wait_kind_name(record->waiting_for), detail);
+    enum weir_status status = event_history_add_claim(write, record->id, record->fence, error);
+    return status == WEIR_OK ? event_history_add(write->connection, record->id, write->now_us, "park", node_id,
+                                                 record->fence, NULL, wait_kind_name(record->waiting_for), detail, error)
+                             : status;
 }
 
 /* A signal that the engine had not got when it reported the park ends the wait at once. */

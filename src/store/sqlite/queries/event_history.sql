@@ -15,23 +15,6 @@ FROM workflow_execution_queue q, (SELECT coalesce(max(seq), 0) AS seq FROM workf
 WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'DISPATCHED' AND q.node_id <> 0 AND q.dispatched_at IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);
 
--- The same two events, and the park that ends the claim, before its row is changed. One statement, because each execution that waits runs
--- it. The number of an event that is left out stays free.
--- ?1 id, ?2 fence of that claim, ?3 now, ?4 the node that records the park, ?5 what the item waits for, ?6 until when
--- name: add_park_events
-INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence, reason, detail)
-SELECT q.id, (SELECT coalesce(max(seq), 0) FROM workflow_execution_events WHERE execution_id = ?1) + t.stage,
-       CASE t.stage WHEN 1 THEN q.claimed_at WHEN 2 THEN q.dispatched_at ELSE ?3 END, t.event,
-       CASE t.stage WHEN 3 THEN ?4 ELSE q.node_id END, q.fence, CASE t.stage WHEN 3 THEN ?5 END, CASE t.stage WHEN 3 THEN ?6 END
-FROM workflow_execution_queue q,
-     (SELECT 1 AS stage, 'claim' AS event UNION ALL SELECT 2, 'dispatch' UNION ALL SELECT 3, 'park') t
-WHERE q.id = ?1 AND q.fence = ?2
-  AND CASE t.stage WHEN 1 THEN q.phase = 2 AND q.node_id <> 0 AND q.claimed_at IS NOT NULL
-                   WHEN 2 THEN q.status = 'DISPATCHED' AND q.node_id <> 0 AND q.dispatched_at IS NOT NULL
-                               AND NOT EXISTS (SELECT 1 FROM workflow_execution_events d
-                                               WHERE d.execution_id = ?1 AND d.event = 'dispatch' AND d.fence = ?2)
-                   ELSE true END;
-
 -- A dispatch that the row's stamp, which keeps the first one, does not show; once, though a set may bring an end twice. ?1 id, ?2 fence,
 -- ?3 when the engine reported it
 -- name: add_dispatch_event
