@@ -63,8 +63,7 @@ SELECT min(due_at) FROM workflow_execution_queue WHERE due_at IS NOT NULL;
 
 -- The first items of a lane behind (?2 rank, ?3 number), along the primary key of queue_runnable. ?4 limit
 -- name: lane_heads
-SELECT r.rank, r.number FROM queue_runnable r CROSS JOIN workflow_execution_queue q
-    ON q.number = r.number AND q.phase = 0 AND q.lane_id = r.lane_id AND q.rank = r.rank
+SELECT r.rank, r.number FROM runnable_items r
 WHERE r.lane_id = ?1 AND (r.rank, r.number) > (?2, ?3) ORDER BY r.rank, r.number LIMIT ?4;
 
 -- name: workspace_limits
