@@ -1,8 +1,8 @@
 -- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes. One statement writes the rows, one row of
 -- news, and the events of the claim that is over: `claim`, `dispatch` and `park`. A record may include the start of a CLAIMED item.
 -- Items with a cancel that was requested are left to record_ends(). What was refused before this start is past: neither its error nor its
--- counts are left. A step that waits for its next attempt by a record of an earlier fence
--- may have begun that attempt without a record. Then the interruptions since the last park go on counting (docs/design/waiting.md, 4).
+-- counts are left. A step that waits for its next attempt by a record of an earlier fence may have begun that attempt without a
+-- record. Then the interruptions since the last park go on counting (docs/design/waiting.md, 4).
 --   codes   what the items wait for: the names of wait_kind (queue/item.h)
 --   seen    the number of the last signal that the engine had got
 --   starts  microseconds since the engine reported a start that is not on record; NULL or -1 = the start is on record

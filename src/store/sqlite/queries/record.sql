@@ -49,8 +49,9 @@ SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions +
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
 -- ?3 due, 9223372036854775807 = only a signal ends the wait; ?4 what it waits for. An error of an earlier start is past, and the item is
--- no longer one that waits for a handler. A step that waits for its next attempt by a record of an earlier fence
--- may have begun that attempt without a record. Then the interruptions since the last park go on counting (docs/design/waiting.md, 4).
+-- no longer one that waits for a handler. A step that waits for its next attempt by a record of an
+-- earlier fence may have begun that attempt without a record. Then the interruptions since the last park go on counting
+-- (docs/design/waiting.md, 4).
 -- name: park_item
 UPDATE workflow_execution_queue
 SET status = 'WAITING', phase = 3, waiting_for = ?4, due_at = ?3, node_id = 0, target_id = 0, claimed_at = NULL, error_code = NULL,
