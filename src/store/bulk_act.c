@@ -55,10 +55,7 @@ enum weir_status execution_complete_id(struct store *store, const char *id, char
     INVARIANT(id != NULL && to != NULL);
     json_t *why = NULL;
     if (uuid_is_valid(id)) {
-        text_copy(to, UUID_TEXT_MAX, id);
-        for (char *at = to; *at != '\0'; at++) {
-            *at = (char)(*at >= 'A' && *at <= 'F' ? *at - 'A' + 'a' : *at);
-        }
+        uuid_write_small(id, to);
         return WEIR_OK;
     }
     enum weir_status status = store_why(store, id, &why, error);

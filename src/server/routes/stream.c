@@ -4,7 +4,6 @@
  * workspaces is that of the route: a token of some workspaces must name one of them, and the filter lets no other through.
  * The filter has the id that the token names, so it is closed to a later workspace of the same name.
  */
-#include <ctype.h>
 
 #include "base/error.h"
 #include "server/access.h"
@@ -19,14 +18,13 @@ static const char *read_id(struct http_request *request, const char *id, struct 
         error_hint(error, "give the whole id; without the argument all executions are followed");
         return NULL;
     }
-    char *copy = arena_copy_string(&request->arena, id);
-    for (char *at = copy; at != NULL && *at != '\0'; at++) {
-        *at = (char)tolower((unsigned char)*at);
-    }
-    if (copy == NULL) {
+    char *small = arena_allocate(&request->arena, UUID_TEXT_MAX);
+    if (small == NULL) {
         error_out_of_memory(error);
+        return NULL;
     }
-    return copy;
+    uuid_write_small(id, small);
+    return small;
 }
 
 /* *ret_argument: at fault, after an error. */

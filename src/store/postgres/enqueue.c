@@ -17,7 +17,6 @@
  *    present. If this answer is lost too, the outcome stays unknown, and the hint names an id to look for.
  *
  * This file never reports a request as enqueued before it is on disk. It runs in the thread of the caller. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,13 +101,12 @@ static void make_request_ids(struct enqueue *enqueue)
         if (result->status != WEIR_OK) {
             continue;
         }
-        if (given == NULL && uuids != NULL) {
+        if (given != NULL) {
+            uuid_write_small(given, id);
+        } else if (uuids != NULL) {
             uuid_make_from(uuids, now_us, id);
-        } else if (given == NULL) {
+        } else {
             uuid_make(now_us, id);
-        }
-        for (size_t c = 0; given != NULL && c < UUID_TEXT_MAX; c++) {
-            id[c] = (char)tolower((unsigned char)given[c]);
         }
     }
 }

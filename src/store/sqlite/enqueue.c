@@ -17,7 +17,6 @@
  */
 #include "store/sqlite/enqueue.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -589,8 +588,8 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
         return keep_refusal(result, status, &own, error);
     }
     char given_id[UUID_TEXT_MAX] = "";
-    for (size_t i = 0; request->id != NULL && i < UUID_TEXT_LENGTH; i++) {
-        given_id[i] = (char)tolower((unsigned char)request->id[i]); /* one spelling, or it would not be found again */
+    if (request->id != NULL) {
+        uuid_write_small(request->id, given_id); /* one spelling, or it would not be found again */
     }
     struct keyed keyed = {.is_known = false};
     status = answer_known(context, request, given_id, workspace_id, &keyed, result, error);
