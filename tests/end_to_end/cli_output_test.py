@@ -199,7 +199,8 @@ def a_node_that_holds_nothing_any_more_is_drained(weir):
     row, = weir.items('node', 'list')
     assert row['state'] == 'drained' and row['drained_at'] and row['holds'] == row['running'] == 0, row
     table = weir.good('node', 'list').out
-    assert re.search(r'drained [\d.]+(ms|s) ago', table) and str(row['pid']) in table and row['weir_version'] in table, table
+    assert re.search(r'drained [\d.]+(ms|s) ago', table), table
+    assert str(row['pid']) in table and row['weir_version'] in table, table
     narrow = weir.terminal('node', 'list', env={'COLUMNS': '100'}).out
     assert 'PID' not in narrow and 'PID' in weir.terminal('node', 'list', env={'COLUMNS': '200'}).out, narrow
     weir.good('node', 'resume', name, '-q')
