@@ -31,7 +31,7 @@ class Program:
         return [part for part in parts if part]
 
     def seconds(self, chosen):
-        return self.beginning + sum(self.tests[test][0] for test in chosen)
+        return self.beginning + sum(self.tests.get(test, (SECONDS_PART,))[0] for test in chosen)
 
 
 def read_trace(path, took, points):
@@ -43,6 +43,21 @@ def read_trace(path, took, points):
             before = tests.get(name, (0, []))
             tests[name] = (before[0] + int(micros) / 1e6, sorted({*before[1], *map(int, reached)}))
     return tests or {'': (took, points)}
+
+
+def unknown(tests):
+    """A program before its first run."""
+    return Program('', True, 0, {test: (SECONDS_PART, []) for test in tests})
+
+
+def read_likely(path):
+    """{mutant: [(program, its tests)]} of a file with lines "ID PROGRAM TEST,TEST", and a program may be all there is."""
+    likely = {}
+    with open(path, encoding='utf-8') as file:
+        for line in file:
+            id, name, *tests = line.split()
+            likely.setdefault(id, []).append((name, tests[0].split(',') if tests else ['']))
+    return likely
 
 
 def self_test():

@@ -18,6 +18,8 @@ dropped: leaks are what the sanitizers find.
              [--again]                those that survived before, without explanation
              [--fresh]                all, with no verdict of the folder or of the list
              [--keep]                 try none; add the verdicts of the folder to tests/mutants/decided.txt
+             [--first FILE]           before all others, the likely killers of FILE: lines "ID PROGRAM TEST,TEST"
+             [--only-first]           these alone
              [--list]                 print what would be tried
              [--id ID]                this one alone, with the output of the test that kills it
   mutants.py --self-test
@@ -444,6 +446,7 @@ class Judge:
             self.runs = {name: mutant_programs.Program(*row) for name, row in json.loads(read(self.runs_path)).items()}
         self.recorded, self.recording = set(), threading.Lock()
         self.alone = {}  # {(program, tests): whether they pass without a mutant}
+        self.explained = verdicts.explained_ids()
         # Of mutants without a verdict the programs that they have met, with the digest of the program's file.
         self.passed_path = os.path.join(copy.folder, 'passed.json')
         self.passed = json.loads(read(self.passed_path)) if os.path.isfile(self.passed_path) else {}
@@ -452,8 +455,7 @@ class Judge:
         names = [name for name in self.tests if needs_postgres(name) == is_postgres and name not in self.recorded]
         self.recorded.update(names)
         if names:
-            targets = {target for name in names for target in self.tests[name]['targets']}
-            self.copy.run(['ninja', '-C', self.copy.build, '--quiet', *sorted(targets)])
+            self.build(names)
             with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
                 list(pool.map(self.record_one, names))
 
@@ -536,7 +538,7 @@ class Judge:
     def judge(self, mutant, seconds_most, jobs):
         """(verdict, the test that killed it or why it is none, its output); None when the seconds were not enough, but
         after the last round those have survived, too: more tests could only kill more."""
-        is_last = seconds_most == SECONDS_EACH[-1]
+        is_last = seconds_most == SECONDS_EACH[-1] or mutant.id in self.explained
         if mutant.id not in self.tree.numbers:
             verdict = self.tree.left_out[mutant.id]
             return verdict, 'it compiles only alone' if verdict == 'left out' else 'it does not compile', ''
@@ -562,7 +564,7 @@ class Judge:
             if killer is None:
                 return None
             if killer:
-                if mutant.file.endswith('.sql') and re.search(r'syntax error', output):
+                if self.is_no_sql(mutant, output):
                     return 'no mutant', 'it is no SQL', output
                 self.kills[mutant.file, name] += 1
                 return 'killed', killer, output
@@ -574,6 +576,24 @@ class Judge:
             return None
         passed, reaching = (sum(len(key) - 1 for key in keys) for keys in (met, costs))
         return 'survived', f'{passed} of {reaching} tests that reach it', ''
+
+    def judge_first(self, mutant, likely):
+        """The same with the likely killers alone, [(program, its tests)]; they need no record of all programs."""
+        for name, tests in likely if mutant.id in self.tree.numbers else ():
+            if name not in self.runs:
+                self.runs[name] = mutant_programs.unknown(tests)
+            killer, output = self.meet(mutant, name, tests)
+            if killer:
+                return ('no mutant', 'it is no SQL', output) if self.is_no_sql(mutant, output) else ('killed', killer, output)
+        return None
+
+    @staticmethod
+    def is_no_sql(mutant, output):
+        return mutant.file.endswith('.sql') and 'syntax error' in output
+
+    def build(self, names):
+        targets = {target for name in names for target in self.tests[name]['targets']}
+        self.copy.run(['ninja', '-C', self.copy.build, '--quiet', *sorted(targets)])
 
     def meet(self, mutant, name, chosen):
         """(the test that fails or '', its output) of a program. A failure counts when it comes again, and when it does not
@@ -664,16 +684,23 @@ def judge_all(options, drawn, wanted, results, path):
                 judge.kills[mutant.file, results[mutant.id]['by'].split(' ')[0]] += 1
         left = [mutant for mutant in wanted if mutant.id not in results]
 
-        def judge_one(mutant, seconds_most):
+        def judge_one(mutant, seconds_most, likely=None):
             if until and time.monotonic() > until or mutant.id in results:
                 return
-            found = judge.judge(mutant, seconds_most, options.jobs)
+            found = judge.judge_first(mutant, likely) if likely else judge.judge(mutant, seconds_most, options.jobs)
             if found:
                 with judge.lock:
                     results[mutant.id] = {'id': mutant.id, 'verdict': found[0], 'by': found[1], 'commit': commit}
                     keep(options, mutant, results[mutant.id], path, found[2])
 
-        for seconds_most, is_postgres in itertools.product(SECONDS_EACH, STORES):
+        likely = mutant_programs.read_likely(options.first) if options.first else {}
+        first = [mutant for mutant in left if mutant.id in likely]
+        if first:
+            judge.build({name for mutant in first for name, _ in likely[mutant.id]})
+            with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+                for done in [pool.submit(judge_one, mutant, 0, likely[mutant.id]) for mutant in first]:
+                    done.result()
+        for seconds_most, is_postgres in itertools.product(() if options.only_first else SECONDS_EACH, STORES):
             those = [mutant for mutant in left if needs_postgres(mutant.file) == is_postgres and mutant.id not in results]
             if those and not (until and time.monotonic() > until):
                 judge.record(is_postgres, options.jobs)
@@ -764,6 +791,8 @@ def main():
     parser.add_argument('--minutes', type=float)
     parser.add_argument('--jobs', type=int, default=2)
     parser.add_argument('--folder', default=os.path.join(ROOT, 'build-mutants'))
+    parser.add_argument('--first')
+    parser.add_argument('--only-first', action='store_true')
     parser.add_argument('--list', action='store_true')
     parser.add_argument('--again', action='store_true')
     parser.add_argument('--fresh', action='store_true')
