@@ -282,6 +282,17 @@ static void a_count_that_no_rows_can_have_is_refused(void **state)
     assert_int_equal(held(f), 0);
 }
 
+static void a_lane_that_no_row_can_have_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    const int64_t lanes[] = {lane_id_of(0, 1), lane_id_of(GROUP, 0), -lane(1)};
+    for (size_t i = 0; i < sizeof lanes / sizeof lanes[0]; i++) {
+        struct schedule_fact fact = {.kind = FACT_RUNNABLE, .lane_id = lanes[i], .rank = 1};
+        assert_int_equal(scheduler_learn(f->scheduler, &fact), WEIR_STORE_CORRUPT);
+    }
+    assert_int_equal(take(f, 10), 0);
+}
+
 static void an_answer_out_of_order_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -709,6 +720,7 @@ int main(void)
         rule(held_slots_count_before_the_limits_are_known),
         rule(a_count_below_zero_is_refused),
         rule(a_count_that_no_rows_can_have_is_refused),
+        rule(a_lane_that_no_row_can_have_is_refused),
         rule(an_answer_out_of_order_is_refused),
         rule(limits_are_read_again_after_a_change_of_any),
         rule(nothing_of_a_paused_workspace_is_assigned),
