@@ -608,7 +608,8 @@ class Judge:
             return '', ''
         failed = re.findall(r'^not ok \d+ - (.*)$', output, re.M)
         ended = len(re.findall(r'^ok \d+', output, re.M))
-        last = [one for one in failed if one in chosen] or chosen[ended:ended + 1]
+        is_name = '' in chosen and bool(re.fullmatch(r'[a-z]\w+', ' '.join(failed[:1])))
+        last = [one for one in failed if one in chosen or is_name] or chosen[ended:ended + 1]
         is_late = LATE in output  # the machine may have been that busy, or have stood still
         for again in (chosen,) if is_late else (last, chosen):
             if again and not call(again)[0]:

@@ -153,6 +153,39 @@ static void a_failing_archive_stops_no_other_duty(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+static const struct store_driver *real_driver;
+static int moves;
+
+static enum weir_status count_moves(struct store *store, const struct archive_order *order, const char *actor, struct archive_result *result,
+                                    struct weir_error *error)
+{
+    moves++;
+    return real_driver->archive(store, order, result, error);
+}
+
+/* No execution ended before the clock of the store began. */
+static void an_age_beyond_the_clock_of_the_store_asks_for_no_move(void **state)
+{
+    struct bench *bench = *state;
+    real_driver = bench->store->driver;
+    struct store_driver counting = *real_driver;
+    counting.archive = count_moves;
+    bench->store->driver = &counting;
+    moves = 0;
+    bench->settings.archive_after_us = 2 * START_WALL_US;
+    start_node(bench);
+    pass(bench, 3 * MINUTE);
+    assert_int_equal(moves, 0);
+    assert_int_equal(bench->counts[EVENT_STORE_FAILED], 0);
+    bench->settings.archive_after_us = 3600 * SECOND;
+    node_tune(bench->node, &bench->settings);
+    pass(bench, 24 * 3600 * SECOND);
+    assert_true(moves > 0);
+    node_close(bench->node);
+    bench->node = NULL;
+    bench->store->driver = real_driver;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)

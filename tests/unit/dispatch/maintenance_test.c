@@ -3,6 +3,8 @@
 #include <sqlite3.h>
 
 #include "base/error.h"
+#include "dispatch/child_duty.h"
+#include "dispatch/node_internal.h"
 #include "support/claiming.h"
 #include "unit/dispatch/bench.h"
 
@@ -14,6 +16,9 @@ static struct store_driver lossy_driver;
 static int lost_items;
 static int64_t set_forward_us; /* the store's clock */
 static int hook_looks;
+static int advances;
+static int advances_with_more; /* the first ones leave work over */
+static enum weir_status status_of_advance;
 
 /* The first items of an inbox are lost on their way to the node. */
 static enum weir_status lossy_inbox(struct store *store, int64_t node_id, struct inbox_position *position, size_t limit,
@@ -61,6 +66,14 @@ static enum weir_status count_hook_looks(struct store *store, struct arena *aren
 {
     hook_looks++;
     return real_driver->read_hook_events(store, arena, events, error);
+}
+
+static enum weir_status count_advances(struct store *store, struct children_advance *advance, struct weir_error *error)
+{
+    (void)store;
+    advances++;
+    *advance = (struct children_advance){.again = advances <= advances_with_more, .exist = true};
+    return status_of_advance == WEIR_OK ? WEIR_OK : error_set(error, status_of_advance, "by the test");
 }
 
 static int open_lossy(void **state)
@@ -348,6 +361,34 @@ static void each_hook_that_is_refused_is_reported(void **state)
 
 int main(void)
 {
+/* A store with very much to do for children gets eight calls, and one that fails gets one. Then the other duties come. */
+static void children_leave_time_to_the_other_duties(void **state)
+{
+    struct bench *bench = *state;
+    struct weir_error error = {.status = WEIR_OK};
+    lost_items = 1; /* all items arrive */
+    start_node(bench);
+    pass(bench, SECOND);
+    lossy_driver.advance_children = count_advances;
+    advances_with_more = 100;
+    status_of_advance = WEIR_OK;
+    advances = 0;
+    child_duty_news(bench->node);
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
+    assert_int_equal(advances, 8);
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
+    assert_int_equal(advances, 16);
+    status_of_advance = WEIR_STORE_UNREACHABLE;
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_STORE_UNREACHABLE);
+    assert_int_equal(advances, 17);
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK); /* not before a second */
+    status_of_advance = WEIR_OK;
+    advances_with_more = 0;
+    bench->now_us += 2 * SECOND;
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
+    assert_int_equal(advances, 18);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
     const struct CMUnitTest tests[] = {
         TEST(a_claim_that_is_older_than_the_timeout_is_handed_over),
@@ -359,6 +400,7 @@ int main(void)
         TEST(the_first_purge_leaves_time_for_the_settlement_of_enqueues),
         TEST(by_default_the_ended_stay_for_two_weeks),
         TEST(changes_that_are_older_than_the_stream_keeps_are_removed),
+        TEST(children_leave_time_to_the_other_duties),
         TEST(superfluous_events_are_dropped_in_one_step),
         TEST(each_hook_that_is_refused_is_reported),
         TEST(an_end_starts_its_hook_within_two_seconds_and_an_idle_node_does_not_look),

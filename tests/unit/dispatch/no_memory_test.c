@@ -1,5 +1,7 @@
 /* A node that finds no memory for what it has claimed. */
+#include "dispatch/hook_duty.h"
 #include "dispatch/in_flight.h"
+#include "dispatch/node_internal.h"
 #include "unit/dispatch/bench.h"
 
 void *__real_calloc(size_t count, size_t size);
@@ -173,6 +175,68 @@ static void an_item_that_could_not_be_given_back_ends_with_the_lease(void **stat
     assert_int_equal(runs_begun(bench, id), 1);
 }
 
+/* Each allocation fails once. */
+static void a_node_opens_whole_or_not_at_all(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    int failures = 0;
+    for (bool failed = true; failed; failures += failed) {
+        left = failures;
+        enum weir_status status =
+            node_open(bench->store, bench->engine, &bench->events, &bench->settings, &bench->node, NULL);
+        failed = left < 0;
+        left = -1;
+        assert_int_equal(status, failed ? WEIR_OUT_OF_MEMORY : WEIR_OK);
+    }
+    assert_true(failures > 4);
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
+static size_t executions_of(struct bench *bench, const char *workspace)
+{
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.workspace = workspace}};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    size_t count = json_array_size(json_object_get(page, "items"));
+    json_decref(page);
+    return count;
+}
+
+static void an_event_of_a_hook_waits_for_memory(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    struct hook_request hook = {.name = "next",
+                                .on = {ITEM_CANCELLED},
+                                .on_count = 1,
+                                .workspace = "solo",
+                                .start_workspace = "many",
+                                .start_workflow = "plain"};
+    start_node(bench);
+    pass(bench, SECOND);
+    assert_int_equal(store_hook_set(bench->store, &hook, NULL, NULL), WEIR_OK);
+    enqueue_at(bench, "solo", "plain", START_WALL_US + 10 * MINUTE, id);
+    struct execution_filter one = {.id = id};
+    struct bulk_result cancelled = {0};
+    assert_int_equal(store_bulk(bench->store, BULK_CANCEL, &one, "", 1, &cancelled, NULL), WEIR_OK);
+    int failures = 0;
+    for (bool failed = true; failed; failures += failed) {
+        assert_int_equal(executions_of(bench, "many"), 0);
+        bench->node->maintenance.next_hooks_us = 0;
+        bench->node->maintenance.hook_events_wait = true;
+        left = failures;
+        enum weir_status status = hook_duty_step(bench->node, bench->now_us, NULL);
+        failed = left < 0;
+        left = -1;
+        assert_int_equal(status, failed ? WEIR_OUT_OF_MEMORY : WEIR_OK);
+    }
+    assert_true(failures >= 5);
+    assert_int_equal(executions_of(bench, "many"), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
 
 int main(void)
@@ -182,6 +246,8 @@ int main(void)
         TEST(a_refused_give_back_is_repeated),
         TEST(what_may_run_keeps_its_slot),
         TEST(an_item_that_could_not_be_given_back_ends_with_the_lease),
+        TEST(a_node_opens_whole_or_not_at_all),
+        TEST(an_event_of_a_hook_waits_for_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

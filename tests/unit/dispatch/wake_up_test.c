@@ -220,6 +220,30 @@ static void a_node_that_gets_too_few_threads_runs_none(void **state)
     assert_int_equal(threads(), before + LOOP_COUNT);
 }
 
+static int descriptors(void)
+{
+    int count = 0;
+    DIR *open_ones = opendir("/proc/self/fd");
+    assert_non_null(open_ones);
+    while (readdir(open_ones) != NULL) {
+        count++;
+    }
+    (void)closedir(open_ones);
+    return count;
+}
+
+/* A program may open and close nodes as often as it likes. */
+static void a_closed_node_leaves_no_descriptor(void **state)
+{
+    struct bench *bench = *state;
+    int before = descriptors();
+    start_node(bench);
+    assert_true(descriptors() > before);
+    node_close(bench->node);
+    bench->node = NULL;
+    assert_int_equal(descriptors(), before);
+}
+
 /* --- each loop called as its thread would call it: at its time, or woken --- */
 
 struct loops {
@@ -309,6 +333,7 @@ int main(void)
         TEST(wakes_are_counted_whatever_their_order),
         TEST(a_loop_whose_store_could_not_be_watched_asks_for_the_watch_while_it_sleeps),
         TEST(a_node_that_gets_too_few_threads_runs_none),
+        TEST(a_closed_node_leaves_no_descriptor),
         TEST(a_freed_slot_wakes_the_dispatcher_at_that_instant),
         TEST(room_in_the_engine_wakes_the_dispatcher_at_that_instant),
     };
