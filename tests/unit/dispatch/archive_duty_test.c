@@ -156,11 +156,11 @@ static void a_failing_archive_stops_no_other_duty(void **state)
 static const struct store_driver *real_driver;
 static int moves;
 
-static enum weir_status count_moves(struct store *store, const struct archive_order *order, const char *actor, struct archive_result *result,
-                                    struct weir_error *error)
+static enum weir_status count_moves(struct store *store, const struct archive_order *order, const char *below,
+                                    struct archive_result *result, struct weir_error *error)
 {
     moves++;
-    return real_driver->archive(store, order, result, error);
+    return real_driver->archive(store, order, below, result, error);
 }
 
 /* No execution ended before the clock of the store began. */
