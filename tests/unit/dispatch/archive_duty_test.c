@@ -190,9 +190,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_bench, close_bench)
     const struct CMUnitTest tests[] = {
-        TEST(old_executions_are_archived_where_it_is_set), TEST(what_ran_for_long_is_archived_within_a_day),
-        TEST(the_retention_removes_archived_executions),   TEST(nothing_is_archived_by_default),
-        TEST(the_retention_reports_what_it_cannot_remove), TEST(a_failing_archive_stops_no_other_duty),
+        TEST(old_executions_are_archived_where_it_is_set),
+        TEST(what_ran_for_long_is_archived_within_a_day),
+        TEST(the_retention_removes_archived_executions),
+        TEST(nothing_is_archived_by_default),
+        TEST(the_retention_reports_what_it_cannot_remove),
+        TEST(a_failing_archive_stops_no_other_duty),
+        TEST(an_age_beyond_the_clock_of_the_store_asks_for_no_move),
     };
 #undef TEST
     return cmocka_run_group_tests_name("archive_duty", tests, NULL, NULL);
