@@ -359,37 +359,37 @@ static void each_hook_that_is_refused_is_reported(void **state)
     assert_int_equal(bench->counts[EVENT_HOOK_REFUSED], 2);
 }
 
+/* A store with very much to do for children gets eight calls, and one that fails gets one. Then the other duties come. */
+static void children_leave_time_to_the_other_duties(void **state)
+{
+    struct bench *bench = *state;
+    struct weir_error error = {.status = WEIR_OK};
+    lost_items = 1; /* all items arrive */
+    lossy_driver.advance_children = count_advances;
+    advances_with_more = 0;
+    status_of_advance = WEIR_OK;
+    start_node(bench);
+    pass(bench, SECOND);
+    advances_with_more = 100;
+    advances = 0;
+    child_duty_news(bench->node);
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
+    assert_int_equal(advances, 8);
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
+    assert_int_equal(advances, 16);
+    status_of_advance = WEIR_STORE_UNREACHABLE;
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_STORE_UNREACHABLE);
+    assert_int_equal(advances, 17);
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK); /* not before a second */
+    status_of_advance = WEIR_OK;
+    advances_with_more = 0;
+    bench->now_us += 2 * SECOND;
+    assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
+    assert_int_equal(advances, 18);
+}
+
 int main(void)
 {
-    /* A store with very much to do for children gets eight calls, and one that fails gets one. Then the other duties come.
-     */
-    static void children_leave_time_to_the_other_duties(void **state)
-    {
-        struct bench *bench = *state;
-        struct weir_error error = {.status = WEIR_OK};
-        lost_items = 1; /* all items arrive */
-        start_node(bench);
-        pass(bench, SECOND);
-        lossy_driver.advance_children = count_advances;
-        advances_with_more = 100;
-        status_of_advance = WEIR_OK;
-        advances = 0;
-        child_duty_news(bench->node);
-        assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
-        assert_int_equal(advances, 8);
-        assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
-        assert_int_equal(advances, 16);
-        status_of_advance = WEIR_STORE_UNREACHABLE;
-        assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_STORE_UNREACHABLE);
-        assert_int_equal(advances, 17);
-        assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK); /* not before a second */
-        status_of_advance = WEIR_OK;
-        advances_with_more = 0;
-        bench->now_us += 2 * SECOND;
-        assert_int_equal(child_duty_step(bench->node, bench->now_us, &error), WEIR_OK);
-        assert_int_equal(advances, 18);
-    }
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
     const struct CMUnitTest tests[] = {
         TEST(a_claim_that_is_older_than_the_timeout_is_handed_over),
