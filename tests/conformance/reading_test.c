@@ -568,6 +568,10 @@ static void status_knows_age_pauses_nodes_and_pressure(void **state)
     assert_int_equal(json_array_size(workspaces), 1);
     assert_string_equal(json_text_at(json_array_get(workspaces, 0), "name"), "free-co");
     json_decref(status);
+    scene_pass(scene, SCENE_LEASE_US + 1); /* its node is silent */
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    assert_int_equal(json_number_at(status, "nodes"), 0);
+    json_decref(status);
 }
 
 static json_int_t number_of(const json_t *status, const char *workspace, const char *field)

@@ -145,6 +145,24 @@ static void what_is_put_back_has_no_target(void **state)
     assert_int_equal(target_of(scene, id), 0);
 }
 
+static int64_t dead_node; /* its process has ended */
+
+static bool is_dead(const struct node_neighbour *node)
+{
+    return node->id == dead_node;
+}
+
+/* It is dead before its lease ends. */
+static void lose_node(struct scene *scene, int64_t node, int64_t finder)
+{
+    struct recover_options options = {
+        .node_id = finder, .group = "default", .boot_id = "boot", .is_gone = is_dead, .limit = 10};
+    struct recover_result result = {0};
+    dead_node = node;
+    scene_recover(scene, &options, &result);
+    assert_int_equal(result.nodes, 1);
+}
+
 static void an_item_that_no_node_can_ask_for_says_where_it_was_started(void **state)
 {
     struct scene *scene = *state;
@@ -165,6 +183,7 @@ static void an_item_that_no_node_can_ask_for_says_where_it_was_started(void **st
     int64_t unknown = add_node(scene, "unknown", NULL);
     assert_string_equal(scene_reason_of(scene, id), "handed_over"); /* it may turn out to have this one */
     scene_ok(scene, store_node_target(scene->store, unknown, &sales, &scene->error));
+    lose_node(scene, add_node(scene, "dead", &billing), unknown);
     assert_string_equal(scene_reason_of(scene, id), "no_node_for_engine");
     why = why_of(scene, id);
     assert_string_equal(json_text_at(why, "pending_reason"), "no_node_for_engine");

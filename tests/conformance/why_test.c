@@ -146,6 +146,26 @@ static void pauses_nodes_and_engines_are_reasons(void **state)
     assert_why(scene, id, "ready");
 }
 
+/* Each group has engines of its own, and only its live nodes speak for them. */
+static void an_engine_that_is_away_is_that_of_the_group(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct node_beat own = {.engine_reachable = false, .engine_error = "a: the own one"};
+    struct node_beat other = {.engine_reachable = false, .engine_error = "b: of the group payments"};
+    struct node_beat stopped = {.engine_reachable = false, .engine_error = "c: of a node that has stopped"};
+    int64_t payments = scene_add_node(scene, "payer", "payments");
+    int64_t second = scene_add_node(scene, "second", "default");
+    scene_ok(scene, store_node_beat(scene->store, second, &stopped, &scene->error));
+    scene_ok(scene, store_node_stop(scene->store, second, true, &scene->error));
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &own, &scene->error));
+    scene_ok(scene, store_node_beat(scene->store, payments, &other, &scene->error));
+    assert_why(scene, id, "engine_unreachable");
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "engine_error"), own.engine_error);
+    json_decref(answer);
+}
+
 static void beat_with(struct scene *scene, bool reachable)
 {
     struct node_beat beat = {.engine_reachable = reachable, .engine_error = "127.0.0.1:7233 refuses connections"};
@@ -633,6 +653,7 @@ int main(void)
         SCENE_TEST(one_that_backs_off_knows_its_refused_starts_and_its_time),
         SCENE_TEST(pauses_nodes_and_engines_are_reasons),
         SCENE_TEST(an_engine_that_is_away_is_told_with_since_when_to_what_waits_and_what_runs),
+        SCENE_TEST(an_engine_that_is_away_is_that_of_the_group),
         SCENE_TEST(an_engine_that_sees_ends_late_is_told_with_since_when),
         SCENE_TEST(nodes_that_are_told_to_claim_nothing_do_not_serve_their_group),
         SCENE_TEST(nodes_that_stand_aside_do_not_serve_their_group),

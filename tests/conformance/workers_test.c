@@ -68,6 +68,10 @@ static int64_t wait_of(struct scene *scene, const char *id)
 static void an_item_without_a_node_for_its_handlers_says_so(void **state)
 {
     struct scene *scene = *state;
+    struct published published;
+    scene_ok(scene,
+             store_publish(scene->store, "earlier", NULL, "{\"name\":\"earlier\",\"steps\":{\"a\":{\"handler\":\"z\"}}}",
+                           NULL, &published, &scene->error));
     const char *id = enqueue_mail(scene);
     assert_reason(scene, id, "no_worker");
     put_back(scene, SECONDS(10));
