@@ -129,6 +129,21 @@ static void a_claim_that_is_older_than_the_timeout_is_handed_over(void **state)
     assert_starts_after(bench, id, LONG_US);
 }
 
+/* One node of the fleet looks for old claims at a time. */
+static void an_old_claim_waits_for_the_lock(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    struct lock_request lock = {.name = "recoverStaleQueueItems", .holder = "another node", .at_most_us = 10 * MINUTE};
+    start_node_that_loses_an_item(bench, LONG_US, SHORT_US, id);
+    assert_int_equal(store_lock(bench->store, &lock, NULL), WEIR_OK);
+    pass(bench, 2 * LONG_US);
+    assert_int_equal(runs_begun(bench, id), 0);
+    assert_int_equal(store_unlock(bench->store, &lock, NULL), WEIR_OK);
+    pass(bench, 10 * SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+}
+
 static void a_clock_that_is_set_forward_makes_no_claim_old(void **state)
 {
     struct bench *bench = *state;
@@ -393,6 +408,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lossy, close_bench)
     const struct CMUnitTest tests[] = {
         TEST(a_claim_that_is_older_than_the_timeout_is_handed_over),
+        TEST(an_old_claim_waits_for_the_lock),
         TEST(a_clock_that_is_set_forward_makes_no_claim_old),
         TEST(a_clock_that_runs_apart_slowly_counts),
         TEST(old_claims_are_searched_once_in_an_interval),
