@@ -579,13 +579,18 @@ class Judge:
 
     def judge_first(self, mutant, likely):
         """The same with the likely killers alone, [(program, its tests)]; they need no record of all programs."""
-        for name, tests in likely if mutant.id in self.tree.numbers else ():
+        if mutant.id not in self.tree.numbers:
+            return None
+        for name, tests in likely:
             if name not in self.runs:
                 self.runs[name] = mutant_programs.unknown(tests)
             killer, output = self.meet(mutant, name, tests)
+            if killer is None:
+                return None
             if killer:
                 return ('no mutant', 'it is no SQL', output) if self.is_no_sql(mutant, output) else ('killed', killer, output)
-        return None
+        count = sum(len(tests) for _, tests in likely if tests != [''])
+        return ('survived', f'{count} likely tests', '') if count > 0 and mutant.id in self.explained else None
 
     @staticmethod
     def is_no_sql(mutant, output):
