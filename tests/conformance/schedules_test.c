@@ -231,7 +231,7 @@ static void a_due_time_fires_once_whoever_advances_it(void **state)
     assert_string_equal(json_text_at(row, "last_execution_id"), id);
     assert_string_equal(json_text_at(row, "last_status"), "PENDING");
     char last[TIME_TEXT_MAX];
-    time_format(due.due_us, last);
+    time_format(advance.fires_us[0], last);
     assert_string_equal(json_text_at(row, "last_at"), last);
     json_decref(row);
 }

@@ -127,6 +127,19 @@ static void one_lane_never_holds_all_places(void **state)
     assert_ptr_equal(turn(&world, true), &world.third);
 }
 
+/* The only holder is no other one, so its place does not count as the spare one. */
+static void the_spare_place_is_kept_from_the_only_holder(void **state)
+{
+    (void)state;
+    struct world world = {.used = 0};
+    fair_queue_init(&world.queue, 2, 1);
+    add(&world, &world.noisy, 3);
+    assert_ptr_equal(turn(&world, true), &world.noisy);
+    assert_null(turn(&world, true));
+    add(&world, &world.quiet, 1);
+    assert_ptr_equal(turn(&world, true), &world.quiet);
+}
+
 static void a_single_place_is_never_spare(void **state)
 {
     (void)state;
@@ -147,6 +160,7 @@ int main(void)
         cmocka_unit_test(turns_follow_weights),
         cmocka_unit_test(the_order_within_a_lane_is_that_of_arrival),
         cmocka_unit_test(one_lane_never_holds_all_places),
+        cmocka_unit_test(the_spare_place_is_kept_from_the_only_holder),
         cmocka_unit_test(a_single_place_is_never_spare),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -558,6 +558,45 @@ static void a_node_gets_a_quarter_of_its_capacity_in_a_row(void **state)
     }
 }
 
+static void a_turn_of_a_node_ends_when_the_node_is_full(void **state)
+{
+    struct fixture *f = *state;
+    learn_node(f, NODE, GROUP, 8);
+    learn(f, (struct schedule_fact){.kind = FACT_HELD, .node_id = NODE, .node_held = 7});
+    learn_node(f, NODE + 1, GROUP, 1);
+    enqueue(f, lane(1), 3);
+    read_all(f);
+    assert_int_equal(assign(f, 3), 2); /* a quarter of the first one's capacity is two */
+    assert_int_equal(f->set[0].node_id, NODE);
+    assert_int_equal(f->set[1].node_id, NODE + 1);
+    settle(f, ASSIGNMENT_TAKEN);
+}
+
+/* The items that come one by one join those that were read before, in memory that has room for all of them. */
+static void heads_that_come_later_find_room_behind_the_others(void **state)
+{
+    struct fixture *f = *state;
+    enum { BEFORE = 200, MORE = 20 };
+    f->limits[1].slots_max = 1000;
+    enqueue(f, lane(1), BEFORE); /* reads grow with them */
+    for (size_t taken = 0; taken < BEFORE;) {
+        taken += take(f, 20);
+    }
+    enqueue(f, lane(1), 3);
+    for (int i = 3; i < MORE; i++) {
+        read_all(f);
+        enqueue(f, lane(1), 1);
+    }
+    read_all(f);
+    const struct lane *first = table_find(&f->scheduler->lanes, lane(1));
+    assert_true(first->first + first->count <= first->capacity);
+    assert_int_equal(assign(f, BEFORE), MORE);
+    for (int i = 0; i < MORE; i++) {
+        assert_int_equal(number_of(f->set[i].id), BEFORE + 1 + i);
+    }
+    settle(f, ASSIGNMENT_TAKEN);
+}
+
 static void a_node_that_does_not_accept_gets_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -736,6 +775,8 @@ int main(void)
         rule(an_end_on_the_own_node_is_room_for_the_next),
         rule(the_node_with_the_most_room_comes_next),
         rule(a_node_gets_a_quarter_of_its_capacity_in_a_row),
+        rule(a_turn_of_a_node_ends_when_the_node_is_full),
+        rule(heads_that_come_later_find_room_behind_the_others),
         rule(a_node_that_does_not_accept_gets_nothing),
         rule(a_node_that_is_not_listed_is_forgotten_with_its_last_item),
         rule(items_of_any_lane_leave_their_node_and_keep_their_slots),
