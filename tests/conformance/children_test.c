@@ -519,17 +519,43 @@ static void one_call_reads_a_bounded_number_of_plans(void **state)
     assert_int_equal(pending(scene), PARENTS);
 }
 
-/* Two steps of one parent, with more children than one call cancels. */
-static void all_steps_of_a_parent_are_cancelled_in_parts(void **state)
+/* The work of a plan: its children, and its parts of 4 KiB. */
+static int work_of(int count)
+{
+    char *plan = plan_text(&(struct planned){.count = count, .wanted = -1, .max_parallel = 1});
+    int work = count + (int)(strlen(plan) / 4096);
+    free(plan);
+    return work;
+}
+
+static void a_call_reads_plans_until_the_bound_is_reached(void **state)
 {
     struct scene *scene = *state;
-    enum { COUNT = CHILD_SET_BATCH + 100 };
-    const struct planned planned = {.count = COUNT, .wanted = -1};
-    struct claimed_item parent = {.fence = 0};
-    (void)scene_enqueue(scene, "free-co");
-    parent = scene_claim_one(scene);
+    struct children_advance part = {.again = false};
+    int count = CHILD_PLAN_BATCH;
+    while (work_of(count) >= CHILD_PLAN_BATCH) {
+        count--;
+    }
+    assert_int_equal(work_of(count), CHILD_PLAN_BATCH - 1);
+    scene_cap(scene, "free-co", 2);
     for (int i = 0; i < 2; i++) {
-        char *plan = plan_text(&planned);
+        (void)scene_enqueue(scene, "free-co");
+        struct claimed_item item = scene_claim_one(scene);
+        const struct planned planned = {.count = count, .wanted = -1, .max_parallel = 1};
+        assert_int_equal(record_plan(scene, &item, &planned), WEIR_OK);
+    }
+    scene_ok(scene, store_advance_children(scene->store, &part, &scene->error));
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM children"), 2 * count);
+}
+
+/* Two steps of one parent, with more children than one call cancels. */
+/* A parent that runs, with this plan in the steps `go` and `on`. */
+static struct claimed_item begin_two(struct scene *scene, const struct planned *planned)
+{
+    (void)scene_enqueue(scene, "free-co");
+    struct claimed_item parent = scene_claim_one(scene);
+    for (int i = 0; i < 2; i++) {
+        char *plan = plan_text(planned);
         struct step_record step = wait_of(plan);
         text_copy(step.step, sizeof step.step, i == 0 ? "go" : "on");
         text_copy(step.signal, sizeof step.signal, i == 0 ? "children:go" : "children:on");
@@ -538,11 +564,55 @@ static void all_steps_of_a_parent_are_cancelled_in_parts(void **state)
         assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
         free(plan);
     }
-    assert_int_equal(advance(scene).started, 2 * COUNT);
-    assert_int_equal(scene_number(scene, "SELECT count(*) FROM children WHERE params IS NOT NULL"), 0);
-    assert_int_equal(scene_record(scene, RECORD_FAILED, &parent), WEIR_OK);
-    assert_int_equal(advance(scene).cancelled, 2 * COUNT);
-    assert_int_equal(pending(scene), 0);
+    return parent;
+}
+
+static void all_steps_of_a_parent_are_cancelled_in_parts(void **state)
+{
+    struct scene *scene = *state;
+    enum { COUNT = CHILD_SET_BATCH + 100 };
+    const struct planned planned = {.count = COUNT, .wanted = -1};
+    for (int is_purged = 0; is_purged < 2; is_purged++) {
+        struct claimed_item parent = begin_two(scene, &planned);
+        assert_int_equal(advance(scene).started, 2 * COUNT);
+        assert_int_equal(scene_number(scene, "SELECT count(*) FROM children WHERE params IS NOT NULL"), 0);
+        assert_int_equal(scene_record(scene, RECORD_FAILED, &parent), WEIR_OK);
+        if (is_purged) {
+            purge(scene, parent.id); /* before the duty knows of its end */
+        }
+        assert_int_equal(advance(scene).cancelled, 2 * COUNT);
+        assert_int_equal(pending(scene), 0);
+        assert_int_equal(scene_number(scene, "SELECT count(*) FROM child_steps WHERE parent_id = '%s'", parent.id),
+                         is_purged ? 0 : 2);
+    }
+}
+
+static void each_step_has_the_failure_of_its_own_children(void **state)
+{
+    struct scene *scene = *state;
+    scene_cap(scene, "free-co", 10);
+    struct claimed_item parent = begin_two(scene, &(struct planned){.count = 2, .wanted = -1});
+    assert_int_equal(advance(scene).started, 4);
+    struct claim_result children = scene_claim(scene, 10);
+    assert_int_equal(children.count, 4);
+    for (size_t i = 0; i < 4; i++) {
+        bool fails = scene_number(scene,
+                                  "SELECT count(*) FROM children WHERE child_id = '%s'"
+                                  " AND (step = 'go' AND position = 0 OR step = 'on' AND position = 1)",
+                                  children.items[i].id) == 1;
+        end_with(scene, &children.items[i], fails ? RECORD_FAILED : RECORD_COMPLETED, fails ? NULL : "{}");
+    }
+    (void)advance(scene);
+    static const char *const failures[] = {"step = 'go' AND c.position = 0", "step = 'on' AND c.position = 1"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(
+            scene_number(scene,
+                         "SELECT count(*) FROM children c JOIN signals s ON s.execution_id = c.parent_id"
+                         " AND s.name = CASE c.step WHEN 'go' THEN 'children:go' ELSE 'children:on' END"
+                         " WHERE c.parent_id = '%s' AND c.%s AND s.data LIKE '%%' || CAST(c.child_id AS text) || '%%'",
+                         parent.id, failures[i]),
+            1);
+    }
 }
 
 static void a_child_that_is_purged_before_the_wait_ends_is_shown_as_lost(void **state)
@@ -695,7 +765,9 @@ int main(void)
         SCENE_TEST(params_may_be_as_deep_as_an_input),
         SCENE_TEST(params_that_are_too_large_fail_the_wait),
         SCENE_TEST(one_call_reads_a_bounded_number_of_plans),
+        SCENE_TEST(a_call_reads_plans_until_the_bound_is_reached),
         SCENE_TEST(all_steps_of_a_parent_are_cancelled_in_parts),
+        SCENE_TEST(each_step_has_the_failure_of_its_own_children),
         SCENE_TEST(a_child_that_is_purged_before_the_wait_ends_is_shown_as_lost),
         SCENE_TEST(a_fault_of_one_step_stops_no_other),
     };

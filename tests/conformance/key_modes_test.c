@@ -336,6 +336,27 @@ static void a_refused_request_replaces_nothing(void **state)
     scene_check(scene);
 }
 
+/* A repeated id with another key is the same execution, and takes no key from it. */
+static void an_id_keeps_the_key_of_its_first_request(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {.workspace = "pro-co",
+                                      .workflow = "hello",
+                                      .id = "0198c2f1-0000-7000-8000-000000000001",
+                                      .idempotency_key = "first"};
+    assert_int_equal(scene_try(scene, &request).status, WEIR_OK);
+    struct enqueue_request other = request;
+    other.idempotency_key = "later";
+    (void)scene_try(scene, &other);
+    struct enqueue_request again = request;
+    again.id = NULL;
+    struct enqueue_result result = scene_try(scene, &again);
+    assert_int_equal(result.status, WEIR_OK);
+    assert_true(result.duplicate);
+    assert_string_equal(result.id, request.id);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions"), 1);
+}
+
 static void wrong_modes_are_refused(void **state)
 {
     struct scene *scene = *state;
@@ -376,6 +397,7 @@ int main(void)
         SCENE_TEST(a_set_handles_equal_keys_in_its_order),
         SCENE_TEST(a_repeated_request_with_its_id_replaces_nothing),
         SCENE_TEST(a_refused_request_replaces_nothing),
+        SCENE_TEST(an_id_keeps_the_key_of_its_first_request),
         SCENE_TEST(wrong_modes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
