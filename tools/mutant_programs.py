@@ -5,6 +5,7 @@ import os
 SECONDS_SHORT = 2  # of a test that goes with others
 SECONDS_PART = 10  # of tests that meet a mutant together, beside the beginning of their program
 SECONDS_LONG = 25  # more than this, and a test judges nothing
+SECONDS_WHOLE = 70  # of a program before its first run
 
 
 class Program:
@@ -47,7 +48,7 @@ def read_trace(path, took, points):
 
 def unknown(tests):
     """A program before its first run."""
-    return Program('', True, 0, {test: (SECONDS_PART, []) for test in tests})
+    return Program('', True, 0, {test: (SECONDS_PART if test else SECONDS_WHOLE, []) for test in tests})
 
 
 def read_likely(path):
