@@ -3,7 +3,6 @@
 #include "http_idle.h"
 
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "daemon.h"
@@ -11,17 +10,6 @@
 #include "http_load.h"
 
 enum { IDLE_CONNECTIONS = 10000, IDLE_CONNECTIONS_QUICK = 500, REQUEST_MAX = 256, IDLE_SECONDS = 3 };
-
-/* The server takes a quarter of its descriptors for clients, and inherits the limit of this process. */
-static size_t connections_possible(size_t wanted)
-{
-    struct rlimit limit;
-    BENCH_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    limit.rlim_cur = limit.rlim_max;
-    BENCH_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    size_t most = limit.rlim_cur / 5;
-    return wanted < most ? wanted : most;
-}
 
 static void ask_once(int fd, struct http_load_answer *answer)
 {
@@ -34,7 +22,7 @@ static void ask_once(int fd, struct http_load_answer *answer)
 
 void bench_http_idle(struct bench *bench)
 {
-    size_t count = connections_possible(bench->quick ? IDLE_CONNECTIONS_QUICK : IDLE_CONNECTIONS);
+    size_t count = http_load_connections_possible(bench->quick ? IDLE_CONNECTIONS_QUICK : IDLE_CONNECTIONS);
     struct daemon daemon;
     struct http_load_answer answer = {.bytes = malloc(HTTP_LOAD_ANSWER_MAX)};
     int *fds = calloc(count, sizeof *fds);

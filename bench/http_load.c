@@ -8,10 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { EVENTS_MAX = 256, WAIT_MS = 60000 };
+enum {
+    EVENTS_MAX = 256,
+    WAIT_MS = 60000,
+    DESCRIPTORS_OF_A_CLIENT = 5 /* the server takes a quarter for clients, and needs some others */
+};
 
 struct connection {
     int fd;
@@ -35,6 +40,22 @@ int http_load_free_port(void)
     BENCH_CHECK(getsockname(fd, (struct sockaddr *)&address, &length) == 0);
     (void)close(fd);
     return ntohs(address.sin_port);
+}
+
+size_t http_load_connections_possible(size_t wanted)
+{
+    struct rlimit limit;
+    BENCH_CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    size_t needed = wanted * DESCRIPTORS_OF_A_CLIENT;
+    struct rlimit raised = {.rlim_cur = needed, .rlim_max = limit.rlim_max > needed ? limit.rlim_max : needed};
+    if (limit.rlim_cur < needed && setrlimit(RLIMIT_NOFILE, &raised) == 0) { /* root may pass the hard limit */
+        limit = raised;
+    } else if (limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        BENCH_CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    }
+    size_t most = limit.rlim_cur / DESCRIPTORS_OF_A_CLIENT;
+    return wanted < most ? wanted : most;
 }
 
 size_t http_load_request(const char *method, const char *path, const char *body, char *to, size_t size)

@@ -39,6 +39,9 @@ struct http_load_result http_load_run(const struct http_load *load);
 size_t http_load_request(const char *method, const char *path, const char *body, char *to, size_t size);
 /* A connection to 127.0.0.1; waits until the port is served. */
 int http_load_connect(int port);
+/* As many of `wanted` connections as a node takes that this process starts afterwards. The server takes a quarter of its
+ * descriptors for clients, and inherits the limit of this process, which is raised as far as it may be. */
+size_t http_load_connections_possible(size_t wanted);
 /* A port of 127.0.0.1 that is free now. */
 int http_load_free_port(void);
 

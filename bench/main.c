@@ -13,6 +13,7 @@
 #include "assemble.h"
 #include "base/text.h"
 #include "bench.h"
+#include "http_hostile.h"
 #include "machine.h"
 #include "peers/handler.h"
 #include "peers/waiting.h"
@@ -38,6 +39,7 @@ static const struct group {
     {"waits-children", "a parent of ten thousand children beside as many enqueues", bench_waits_children},
     {"http", "enqueues over HTTP beside those in one process", bench_http},
     {"http-reads", "/metrics, one execution and its reason over HTTP, on a large store", bench_http_reads},
+    {"http-hostile", "ordinary requests beside connections that are slow, silent or many", bench_http_hostile},
     {"beanstalkd", "pushes to beanstalkd beside enqueues over HTTP", bench_beanstalkd},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres-lifecycles", "the same on a PostgreSQL server of its own", bench_postgres_lifecycles},

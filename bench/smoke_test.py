@@ -80,6 +80,10 @@ FIGURES = {
     "http-reads": [
         "http, /metrics, 10k workspaces: p50", "http, /metrics, 10k workspaces: p99",
         "http, GET of one execution at 1M rows: p99", "http, why of one execution at 1M rows: p99"],
+    "http-hostile": [
+        "http, %s beside %s: p99" % (what, kind)
+        for kind in ("slow heads", "slow bodies", "slow readers", "1,000 half-open", "10,000 idle")
+        for what in ("enqueue", "GET")],
     "beanstalkd": [
         "beanstalkd, put, 64 connections, -f0", "weir beside it: enqueue over HTTP, 64 connections"],
     "grpc": [

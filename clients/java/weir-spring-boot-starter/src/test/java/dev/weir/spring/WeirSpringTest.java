@@ -3,7 +3,6 @@ package dev.weir.spring;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.weir.client.EnqueueRequest;
@@ -22,10 +21,7 @@ import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -34,7 +30,6 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.context.ConfigurableApplicationContext;
@@ -58,8 +53,6 @@ class WeirSpringTest {
     node = WeirNode.startOn(database, "one");
     node.apply("ship", Map.of("handler", "ship", "retry", Map.of("attempts", 3, "backoff", "1ms")));
     node.apply("hold", Map.of("handler", "hold"));
-    node.apply(
-        "send", Map.of("handler", "send", "retry", Map.of("attempts", 50, "backoff", "1ms")));
   }
 
   @AfterAll
@@ -106,7 +99,6 @@ class WeirSpringTest {
       jdbc.execute("CREATE TABLE IF NOT EXISTS orders (name text PRIMARY KEY)");
       jdbc.execute(
           "CREATE TABLE IF NOT EXISTS shipped (key text PRIMARY KEY, attempt integer, at text)");
-      jdbc.execute("CREATE TABLE IF NOT EXISTS sent (execution text PRIMARY KEY)");
       return "made";
     }
   }
@@ -132,16 +124,6 @@ class WeirSpringTest {
     public void placeAndFail(String name) {
       place(name, false);
       throw new IllegalStateException("the order is refused");
-    }
-
-    @Transactional
-    public String send(String name, boolean fails) {
-      jdbc.update("INSERT INTO orders VALUES (?)", name);
-      String id = enqueue.enqueue(EnqueueRequest.of("acme", "send").withIdempotencyKey(name)).id();
-      if (fails) {
-        throw new IllegalStateException("the order is refused");
-      }
-      return id;
     }
 
     @Transactional
@@ -190,13 +172,6 @@ class WeirSpringTest {
         throw new IllegalStateException("no van");
       }
       return Map.of("parcel", parcel.name());
-    }
-
-    @WeirHandler("send")
-    @Transactional
-    public void send(Task task) {
-      // The report of a run may be lost with its node, and then the step runs again.
-      jdbc.update("INSERT INTO sent VALUES (?) ON CONFLICT DO NOTHING", task.executionId());
     }
 
     @WeirHandler("hold")
@@ -251,45 +226,6 @@ class WeirSpringTest {
     assertThrows(IllegalStateException.class, () -> orders.placeAndFail("lamp"));
     assertEquals(0, count("SELECT count(*) FROM orders WHERE name = 'lamp'"));
     assertEquals(0, count("SELECT count(*) FROM weir.executions WHERE idempotency_key = 'lamp'"));
-  }
-
-  @Test
-  @Timeout(value = 1, unit = TimeUnit.DAYS) // the limit below instead of that of a common test
-  void committedWorkIsDoneWhileTheNodeIsKilled() {
-    int kills = Integer.parseInt(System.getenv().getOrDefault("WEIR_TEST_KILLS", "3"));
-    Duration limit = Programs.MOST.plus(Duration.ofSeconds(45).multipliedBy(kills));
-    assertTimeoutPreemptively(limit, () -> killAndCheck(kills));
-  }
-
-  private void killAndCheck(int kills) {
-    Orders orders = application.getBean(Orders.class);
-    Set<String> ids = ConcurrentHashMap.newKeySet();
-    for (int kill = 0; kill < kills; kill++) {
-      String name = "kill-" + kill + "-";
-      CompletableFuture<Void> placed =
-          CompletableFuture.runAsync(
-              () -> {
-                for (int i = 0; i < 4; i++) {
-                  assertTrue(ids.add(orders.send(name + i, false)));
-                }
-                assertThrows(IllegalStateException.class, () -> orders.send(name + "no", true));
-              });
-      node.kill();
-      node.serve();
-      placed.join();
-    }
-    for (String id : ids) {
-      assertEquals(ExecutionStatus.COMPLETED, await(id).status(), id);
-    }
-    List<String> sent =
-        application
-            .getBean(JdbcTemplate.class)
-            .queryForList("SELECT execution FROM sent", String.class);
-    assertEquals(ids, Set.copyOf(sent));
-    assertEquals(ids.size(), count("SELECT count(*) FROM orders WHERE name LIKE 'kill-%'"));
-    assertEquals(
-        ids.size(),
-        count("SELECT count(*) FROM weir.executions WHERE idempotency_key LIKE 'kill-%'"));
   }
 
   @Test
