@@ -3,7 +3,7 @@
  *     ordinary requests alone -> open the hostile connections -> the same requests -> close them
  *
  * The figure of a kind is the p99 beside it, its floor the p99 alone, each the median of the rounds. A thread plays the
- * hostile clients: each does its one small thing a second, and comes back when the server has cut it. The queue is paused,
+ * hostile clients: a slow one sends or reads a few bytes a second, and each comes back when the server has cut it. The queue is paused,
  * so that enqueues are measured and not the executions. */
 #include "http_hostile.h"
 
@@ -26,7 +26,8 @@ enum {
     REQUESTS = 4000,
     PAGE_ROWS = 1000,
     REQUEST_MAX = 512,
-    SLICES = 20, /* of a second: a part of the connections acts in each */
+    SLICES_PER_SECOND = 20, /* a part of the connections acts in each */
+    SECONDS_SILENT = 10,    /* between two looks at a connection that does nothing */
     RECEIVE_BYTES = 1024,
     SETTLE_REQUESTS = 50
 };
@@ -89,7 +90,7 @@ static int open_hostile(const struct hostile *hostile, struct http_load_answer *
     return fd;
 }
 
-/* Whether the connection is still open. */
+/* A look costs the processor of this machine, too, so that silent clients have few of them. Whether it is still open. */
 static bool act(const struct kind *kind, int fd)
 {
     char bytes[RECEIVE_BYTES];
@@ -103,15 +104,17 @@ static bool act(const struct kind *kind, int fd)
 static void *play(void *context)
 {
     struct hostile *hostile = context;
-    for (size_t slice = 0; !atomic_load(&hostile->is_over); slice = (slice + 1) % SLICES) {
-        for (size_t i = slice; i < hostile->count; i += SLICES) {
+    bool is_silent = hostile->kind->drip == NULL && !hostile->kind->reads;
+    size_t slices = (size_t)SLICES_PER_SECOND * (is_silent ? SECONDS_SILENT : 1);
+    for (size_t slice = 0; !atomic_load(&hostile->is_over); slice = (slice + 1) % slices) {
+        for (size_t i = slice; i < hostile->count; i += slices) {
             if (!act(hostile->kind, hostile->fds[i])) {
                 (void)close(hostile->fds[i]);
                 hostile->fds[i] = open_hostile(hostile, NULL);
                 hostile->returned++;
             }
         }
-        bench_pause(1.0 / SLICES);
+        bench_pause(1.0 / SLICES_PER_SECOND);
     }
     return NULL;
 }

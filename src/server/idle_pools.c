@@ -89,18 +89,23 @@ static bool has_zeros_alone(const char *page, size_t size)
     return page[0] == 0 && memcmp(page, page + 1, size - 1) == 0;
 }
 
-/* Only whole pages within the pool: the rest of a page may belong to another thread. */
+/* Only whole pages within the pool: the rest of a page may belong to another thread. Neighbours go back in one call, since
+ * each one interrupts the processors of the other threads. */
 static void return_zero_pages(const char *start, size_t size)
 {
     INVARIANT(start != NULL);
     size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = ((uintptr_t)start + page_size - 1) & ~(uintptr_t)(page_size - 1);
     uintptr_t end = ((uintptr_t)start + size) & ~(uintptr_t)(page_size - 1);
-    for (uintptr_t at = first; at < end; at += page_size) {
-        char *page = (char *)at;
-        if (has_zeros_alone(page, page_size)) {
-            (void)madvise(page, page_size, MADV_DONTNEED);
+    uintptr_t begin = first; /* of the pages with zeros before `at` */
+    for (uintptr_t at = first; at <= end; at += page_size) {
+        if (at < end && has_zeros_alone((const char *)at, page_size)) {
+            continue;
         }
+        if (at > begin) {
+            (void)madvise((void *)begin, at - begin, MADV_DONTNEED);
+        }
+        begin = at + page_size;
     }
 }
 
@@ -108,7 +113,9 @@ static void return_zero_pages(const char *start, size_t size)
 void idle_pools_return(struct idle_pools *pools, int64_t now_us)
 {
     INVARIANT(pools != NULL);
-    while (pools->first != NULL && now_us - pools->first->idle.since_us >= IDLE_POOL_US) {
+    for (int i = 0; i < IDLE_POOLS_AT_ONCE && pools->first != NULL &&
+                    now_us - pools->first->idle.since_us >= IDLE_POOL_US;
+         i++) {
         struct connection_entry *entry = pools->first;
         idle_remove(entry);
         return_zero_pages(entry->idle.start, pools->pool_bytes);

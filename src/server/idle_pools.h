@@ -39,6 +39,8 @@ struct idle_pool {
 /* So long a connection is idle before its pages are given back: then a client with one request after the other pays
  * nothing. */
 #define IDLE_POOL_US (2 * (int64_t)1000000)
+/* So many give their pages back at once, because the requests of others wait meanwhile. The next request goes on. */
+enum { IDLE_POOLS_AT_ONCE = 64 };
 
 /* A request begins: the connection is idle no more. */
 void idle_pools_begin(struct connection_entry *entry);
@@ -46,7 +48,8 @@ void idle_pools_begin(struct connection_entry *entry);
 void idle_pools_count(struct connection_entry *entry, const char *start, size_t head_bytes, size_t body_bytes);
 /* Its answer was sent. */
 void idle_pools_end(struct idle_pools *pools, struct connection_entry *entry, int64_t now_us);
-/* Gives back pages of all that have been idle for long enough. Any event of the listener is an occasion. */
+/* Gives back pages of those that have been idle for long enough, of IDLE_POOLS_AT_ONCE at most. Any event of the listener
+ * is an occasion. */
 void idle_pools_return(struct idle_pools *pools, int64_t now_us);
 
 #endif

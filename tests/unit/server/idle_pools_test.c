@@ -121,6 +121,32 @@ static void pages_with_zeros_go_back_and_keep_their_contents(void **state)
     assert_int_equal(munmap(memory, (size_t)PAGES * PAGE), 0);
 }
 
+/* Ten thousand connections may become idle together. The requests of others wait for what is done at once. */
+static void many_idle_connections_give_their_pages_back_in_parts(void **state)
+{
+    enum { COUNT = 2 * IDLE_POOLS_AT_ONCE + 1 };
+    static struct connection_entry entries[COUNT];
+    char *pool_of[COUNT];
+    struct idle_pools pools = {.pool_bytes = (size_t)PAGES * PAGE};
+    size_t returned = 0;
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        pool_of[i] = make_pool();
+        entries[i] = (struct connection_entry){.idle.start = pool_of[i]};
+        idle_pools_end(&pools, &entries[i], 0);
+    }
+    for (size_t call = 1; call <= 3; call++) {
+        idle_pools_return(&pools, IDLE_POOL_US);
+        for (returned = 0; returned < COUNT && count_resident(pool_of[returned]) == 1; returned++) {
+        }
+        assert_int_equal(returned, call < 3 ? call * IDLE_POOLS_AT_ONCE : COUNT);
+    }
+    assert_null(pools.first);
+    for (size_t i = 0; i < COUNT; i++) {
+        assert_int_equal(munmap(pool_of[i], (size_t)PAGES * PAGE), 0);
+    }
+}
+
 static void a_connection_that_goes_on_keeps_its_pages(void **state)
 {
     char *memory = make_pool();
@@ -147,6 +173,7 @@ int main(void)
         cmocka_unit_test(a_pool_begins_where_a_request_begins_without_bytes_before_it),
         cmocka_unit_test(a_socket_that_is_none_of_tcp_has_no_pool),
         cmocka_unit_test(pages_with_zeros_go_back_and_keep_their_contents),
+        cmocka_unit_test(many_idle_connections_give_their_pages_back_in_parts),
         cmocka_unit_test(a_connection_that_goes_on_keeps_its_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@ import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -163,15 +164,21 @@ class WeirSpringFaultsTest {
     }
   }
 
+  /**
+   * The places of applications with a run under way. A node may leave the workers of another idle.
+   */
+  private List<Integer> busyPlaces() {
+    List<String> busy =
+        jdbc.queryForList("SELECT process FROM runs WHERE ended IS NULL", String.class);
+    return IntStream.range(0, PROCESSES).filter(i -> busy.contains(names.get(i))).boxed().toList();
+  }
+
   /** Kills an application in the middle of a run. */
-  private void killProcess(int place) throws InterruptedException {
-    String name = names.get(place);
-    Programs.await(
-        () -> "a run of " + name + ": " + state(),
-        () ->
-            count("SELECT count(*) FROM runs WHERE ended IS NULL AND process = '" + name + "'")
-                > 0);
-    kills.put(name, System.nanoTime());
+  private void killProcess(Random random) throws InterruptedException {
+    List<Integer> busy = new ArrayList<>();
+    Programs.await(() -> "a run: " + state(), () -> busy.addAll(busyPlaces()));
+    int place = busy.get(random.nextInt(busy.size()));
+    kills.put(names.get(place), System.nanoTime());
     processes.get(place).destroyForcibly().waitFor();
     startProcess(place);
   }
@@ -189,7 +196,7 @@ class WeirSpringFaultsTest {
       long wanted = records() + random.nextInt(RECORDS_PER_KILL);
       Programs.await(() -> "records: " + state(), () -> records() >= wanted);
       if (kill % 2 == 0) {
-        killProcess(random.nextInt(PROCESSES));
+        killProcess(random);
       } else {
         WeirNode node = nodes.get(random.nextInt(nodes.size()));
         node.kill();
