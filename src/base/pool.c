@@ -3,10 +3,12 @@
  *   class -> [chunk 64 KiB | object | object | free | free | never used ...] <-> [chunk] <-> ...    chunks with room
  *
  *   1. An object comes from the first chunk with room: a freed one, else the first that was never used. A freed object is
- *      zeroed when it is taken again; a new one is zero already.
+ *      zeroed when it is taken again; a new one is zero already, unless the chunk was a spare.
  *   2. A chunk without room leaves the list, and returns to its head with the first object that is freed.
  *   3. Chunks are aligned to their size, so the address of an object leads to its chunk.
- *   4. An empty chunk is unmapped, unless it is the only one with room. A steady load therefore maps nothing.
+ *   4. An empty chunk becomes a spare, unless it is the only one with room. Beyond POOL_SPARES_MAX it is unmapped. A load
+ * in bursts of several chunks therefore maps nothing: to map a chunk and touch its pages costs as much as many objects.
+ *   5. With the last object all spares are unmapped, so that an idle process keeps one chunk of each size at most.
  *
  * One lock protects all chunks, and fork() holds it, so that the child finds it free. With a sanitizer every object comes
  * from malloc(), where the sanitizer sees a use after the end. Nothing here may call back into weir.
@@ -44,7 +46,8 @@ struct chunk {
     struct chunk *before;
     struct free_object *freed;
     uint32_t live;
-    uint32_t used; /* objects from the start of the chunk that were handed out at least once */
+    uint32_t used;    /* objects from the start of the chunk that were handed out at least once */
+    bool was_a_spare; /* its memory is not zero */
 };
 
 /* Objects begin behind it, aligned as malloc() aligns. */
@@ -52,6 +55,9 @@ enum { HEAD_BYTES = (sizeof(struct chunk) + POOL_STEP_BYTES - 1) / POOL_STEP_BYT
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct chunk *with_room[CLASSES + 1];
+static struct chunk *spares; /* by `next` */
+static uint32_t spare_count;
+static size_t live_objects; /* in all chunks */
 static size_t mapped_bytes;
 
 static void pool_lock_for_fork(void)
@@ -107,6 +113,48 @@ static struct chunk *pool_map_chunk(void)
     return (struct chunk *)(void *)aligned;
 }
 
+static void pool_unmap_chunk(struct chunk *chunk)
+{
+    mapped_bytes -= POOL_CHUNK_BYTES;
+    (void)munmap(chunk, POOL_CHUNK_BYTES);
+}
+
+/* --- spares --- */
+
+/* A spare, else a new chunk; NULL when memory is short. */
+static struct chunk *pool_new_chunk(void)
+{
+    struct chunk *chunk = spares;
+    if (chunk == NULL) {
+        return pool_map_chunk();
+    }
+    spares = chunk->next;
+    spare_count--;
+    *chunk = (struct chunk){.was_a_spare = true};
+    return chunk;
+}
+
+static void pool_spare_chunk(struct chunk *chunk)
+{
+    if (spare_count == POOL_SPARES_MAX) {
+        pool_unmap_chunk(chunk);
+        return;
+    }
+    chunk->next = spares;
+    spares = chunk;
+    spare_count++;
+}
+
+static void pool_unmap_spares(void)
+{
+    while (spares != NULL) {
+        struct chunk *chunk = spares;
+        spares = chunk->next;
+        pool_unmap_chunk(chunk);
+    }
+    spare_count = 0;
+}
+
 /* --- objects --- */
 
 static size_t pool_class_of(size_t bytes)
@@ -145,21 +193,25 @@ static void *pool_take(size_t class)
 {
     struct chunk *chunk = with_room[class];
     if (chunk == NULL) {
-        chunk = pool_map_chunk();
+        chunk = pool_new_chunk();
         if (chunk == NULL) {
             return NULL;
         }
         pool_list_add(class, chunk);
     }
     void *object = chunk->freed;
+    bool is_zero = object == NULL && !chunk->was_a_spare;
     if (object != NULL) {
         chunk->freed = chunk->freed->next;
-        memset(object, 0, class * POOL_STEP_BYTES);
     } else {
         object = (char *)chunk + HEAD_BYTES + chunk->used * class * POOL_STEP_BYTES;
         chunk->used++;
     }
+    if (!is_zero) {
+        memset(object, 0, class * POOL_STEP_BYTES);
+    }
     chunk->live++;
+    live_objects++;
     if (chunk->live == pool_capacity_of(class)) {
         pool_list_remove(class, chunk);
     }
@@ -197,11 +249,13 @@ void pool_free(void *object, size_t bytes)
     freed->next = chunk->freed;
     chunk->freed = freed;
     chunk->live--;
-    bool is_spare = chunk->live == 0 && (chunk->next != NULL || chunk->before != NULL);
-    if (is_spare) {
+    live_objects--;
+    if (chunk->live == 0 && (chunk->next != NULL || chunk->before != NULL)) {
         pool_list_remove(class, chunk);
-        mapped_bytes -= POOL_CHUNK_BYTES;
-        (void)munmap(chunk, POOL_CHUNK_BYTES);
+        pool_spare_chunk(chunk);
+    }
+    if (live_objects == 0) {
+        pool_unmap_spares();
     }
     (void)pthread_mutex_unlock(&lock);
 }

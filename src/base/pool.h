@@ -1,7 +1,8 @@
 /* Small objects that come and go in bursts: a thousand executions begin at once, and end.
  *
  * malloc() keeps the memory of such a burst for the process, because each thread frees into the middle of its own heap. A
- * pool has chunks of pages for each size. A chunk in which nothing is left goes back to the system at once, but for one.
+ * pool has chunks of pages for each size. A chunk in which nothing is left becomes a spare, for any size. Spares are few,
+ * and go back to the system when the pool has no object left, as in a node without work.
  *
  * Owner: the whole process has one pool. Threads: any. A child of fork() may use it.
  */
@@ -12,6 +13,7 @@
 
 enum {
     POOL_CHUNK_BYTES = 64 * 1024,
+    POOL_SPARES_MAX = 8,          /* empty chunks that are kept while there are objects */
     POOL_STEP_BYTES = 64,         /* sizes are rounded up to a multiple of it */
     POOL_OBJECT_BYTES_MAX = 2048, /* larger ones come from malloc() */
 };

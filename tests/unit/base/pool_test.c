@@ -72,6 +72,47 @@ static void the_memory_of_a_burst_goes_back_to_the_system(void **state)
     assert_true(pool_mapped_bytes() <= before + POOL_CHUNK_BYTES);
 }
 
+/* Allocates a burst, whose objects must be zero, fills it and frees it. */
+static void repeat_burst(void **objects, size_t count, size_t bytes)
+{
+    static const unsigned char zeros[OBJECT];
+    for (size_t i = 0; i < count; i++) {
+        objects[i] = pool_allocate(bytes);
+        assert_non_null(objects[i]);
+        assert_memory_equal(objects[i], zeros, bytes);
+        memset(objects[i], 0xff, bytes);
+    }
+    for (size_t i = 0; i < count; i++) {
+        pool_free(objects[i], bytes);
+    }
+}
+
+/* A burst of eight chunks, again and again, also of another size, beside an object that stays. */
+static void a_repeated_burst_maps_nothing_and_the_last_object_ends_the_spares(void **state)
+{
+    (void)state;
+    static void *objects[BURST];
+    if (!has_chunks()) {
+        return;
+    }
+    const size_t burst = (size_t)POOL_SPARES_MAX * (POOL_CHUNK_BYTES / OBJECT - 6);
+    void *stays = pool_allocate(OBJECT);
+    size_t before = pool_mapped_bytes();
+    repeat_burst(objects, burst, OBJECT);
+    size_t kept = pool_mapped_bytes();
+    assert_true(kept > before);
+    for (int round = 0; round < 10; round++) {
+        repeat_burst(objects, burst, OBJECT);
+        assert_int_equal(pool_mapped_bytes(), kept);
+    }
+    repeat_burst(objects, burst, OBJECT / 2);
+    assert_true(pool_mapped_bytes() <= kept + POOL_CHUNK_BYTES); /* the one that a size keeps */
+    repeat_burst(objects, BURST, OBJECT);
+    assert_true(pool_mapped_bytes() <= before + (POOL_SPARES_MAX + 1) * (size_t)POOL_CHUNK_BYTES);
+    pool_free(stays, OBJECT);
+    assert_true(pool_mapped_bytes() <= before + POOL_CHUNK_BYTES);
+}
+
 static void a_single_object_maps_nothing_each_time(void **state)
 {
     (void)state;
@@ -165,6 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_are_zeroed_aligned_and_apart),
         cmocka_unit_test(the_memory_of_a_burst_goes_back_to_the_system),
+        cmocka_unit_test(a_repeated_burst_maps_nothing_and_the_last_object_ends_the_spares),
         cmocka_unit_test(a_single_object_maps_nothing_each_time),
         cmocka_unit_test(threads_free_the_objects_of_each_other),
         cmocka_unit_test(a_child_of_fork_has_a_pool_of_its_own),
