@@ -90,6 +90,8 @@ void bench_claim(struct bench *bench);
 void bench_latency(struct bench *bench);
 void bench_neighbour(struct bench *bench);
 void bench_neighbour_steps(struct bench *bench);
+void bench_neighbour_calls(struct bench *bench);
+void bench_neighbour_programs(struct bench *bench);
 void bench_idle(struct bench *bench);
 void bench_memory(struct bench *bench);
 /* Left out, with a message, where beanstalkd is not installed. */

@@ -1,10 +1,8 @@
-/* Figure 7: one workspace has a large backlog; how long do the single executions of a hundred small ones wait? And inside
- * of a node: one workspace runs executions of many parallel steps; how long do the steps of another one wait? */
+/* Figure 7: one workspace has a large backlog; how long do the single executions of a hundred small ones wait? */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/text.h"
 #include "fixture.h"
 #include "starts.h"
 
@@ -60,63 +58,5 @@ void bench_neighbour(struct bench *bench)
                  delay(starts, 0, count, 0.99), GOAL_NONE, 0);
     bench_note(bench, "the neighbour's backlog, meanwhile drained from", (double)left_before, "items");
     bench_note(bench, "the neighbour's backlog, meanwhile drained to", (double)left_after, "items");
-    store_close(store);
-}
-
-/* --- inside of a node --- */
-
-enum { QUIET = 0, WIDE = 500, PARALLEL_STEPS = 200 };
-
-static void publish_wide(struct store *store)
-{
-    struct text source = {.max = 65536};
-    struct weir_error fault;
-    BENCH_OK(text_add_string(&source, "name: wide\nsteps:\n"), &fault);
-    for (int i = 0; i < PARALLEL_STEPS; i++) {
-        BENCH_OK(text_format(&source, "  s%d:\n    handler: noop\n", i), &fault);
-    }
-    fixture_publish(store, "wide", source.data);
-    text_close(&source);
-}
-
-/* One execution of one step after the other; in between the quiet workspace has nothing to do. */
-static void ask_quietly(struct starts *starts, struct store *store, struct node *node, size_t first, size_t count)
-{
-    for (size_t i = first; i < first + count; i++) {
-        starts_enqueue(starts, store, fixture_workspace(QUIET), i);
-        node_wake(node);
-        starts_await(starts, i);
-        bench_pause(STARTS_PAUSE_SECONDS);
-    }
-}
-
-void bench_neighbour_steps(struct bench *bench)
-{
-    static const char left[] = "SELECT coalesce(sum(c.runnable + c.held), 0) "
-                               "FROM lane_counters c JOIN workspaces w ON w.id = c.workspace_id WHERE w.name = 'w00500'";
-    size_t count = bench->quick ? 20 : 500;
-    struct fixture_node node = {0};
-    struct starts *starts = starts_make();
-    struct store *store = fixture_store(bench, "neighbour_steps");
-    publish_wide(store);
-    fixture_workspaces(store, QUIET, 1, "pro");
-    fixture_workspaces(store, WIDE, 1, "pro");
-    fixture_engine(&node, starts_handler, starts);
-    fixture_start(&node, store);
-    ask_quietly(starts, store, node.node, 0, count);
-    fixture_fill_with(store, "wide", WIDE, 1, bench->quick ? 20 : 3000);
-    size_t handled = atomic_load(&starts->handled);
-    ask_quietly(starts, store, node.node, count, count);
-    handled = atomic_load(&starts->handled) - handled - count;
-    int64_t left_after = fixture_count(store, left);
-    bench_note(bench, "quiet workspace alone: step start p50", delay(starts, 0, count, 0.5), "ms");
-    bench_note(bench, "quiet workspace alone: step start p99", delay(starts, 0, count, 0.99), "ms");
-    bench_report(bench, "beside 200 parallel steps: step start p50", delay(starts, count, count, 0.5), "ms",
-                 delay(starts, 0, count, 0.5), GOAL_NONE, 0);
-    bench_report(bench, "beside 200 parallel steps: step start p99", delay(starts, count, count, 0.99), "ms",
-                 delay(starts, 0, count, 0.99), RATIO_AT_MOST, 2);
-    bench_note(bench, "steps of the neighbour meanwhile", (double)handled, "steps");
-    bench_note(bench, "executions of the neighbour left afterwards", (double)left_after, "items");
-    fixture_stop(&node);
     store_close(store);
 }

@@ -34,6 +34,10 @@ def waits_figures(prefix):
     return {group: [prefix + name for name in names] for group, names in figures.items()}
 
 
+FUNCTION_PARTS = ("to the start", "enqueue", "assignment", "start", "record of the end")
+NEIGHBOURS = (("steps", "200 parallel functions", FUNCTION_PARTS), ("calls", "10,000 waiting calls", FUNCTION_PARTS),
+              ("programs", "200 parallel programs",
+               ("to the end", "enqueue", "assignment", "start", "program", "record of the end")))
 # What each group reports, in its order.
 FIGURES = {
     "lifecycle": [
@@ -52,10 +56,9 @@ FIGURES = {
         "small workspaces, quiet node: start p50", "small workspaces, quiet node: start p99",
         "small workspaces, noisy neighbour: start p50", "small workspaces, noisy neighbour: start p99",
         "the neighbour's backlog, meanwhile drained from", "the neighbour's backlog, meanwhile drained to"],
-    "neighbour-steps": [
-        *("quiet workspace alone: step start %s" % share for share in ("p50", "p99")),
-        *("beside 200 parallel steps: step start %s" % share for share in ("p50", "p99")),
-        "steps of the neighbour meanwhile", "executions of the neighbour left afterwards"],
+    **{"neighbour-" + group: [
+        *("%s, %s %s" % (noise, part, share) for part in parts + ("a sync", "a spawn") for share in ("p50", "p99")),
+        "%s, their rate" % noise, "%s, executions left" % noise] for group, noise, parts in NEIGHBOURS},
     "idle": [
         "idle node: CPU share of one core", "idle node: writes beside its leases",
         "idle node: commits (floor: its leases)"],
@@ -149,7 +152,7 @@ FIGURES = {
 }
 MAY_BE_ZERO = {
     "idle node: CPU share of one core", "idle node: writes beside its leases", "idle node: commits (floor: its leases)",
-    "the neighbour's backlog, meanwhile drained to", "executions of the neighbour left afterwards",
+    "the neighbour's backlog, meanwhile drained to", *("%s, executions left" % noise for _, noise, _ in NEIGHBOURS),
     "weir: size when stripped", "http, task, hop: p50 more than a handler in C",
     "pg HOT share of updates: queue", "pg HOT share of updates: books", "pg deadlocks of 1, 2, 4, 8 nodes",
     "pg idle node: other writes", "temporal service: lone, more than the plain client, p50"}
