@@ -354,6 +354,7 @@ static void set_tenant_weight(const struct execution *execution)
     struct tenant *tenant = execution->tenant;
     if (execution->weight != tenant->processes.weight) {
         tenant->processes.weight = execution->weight;
+        tenant->spawns.weight = execution->weight;
         tenant->evaluations.weight = execution->weight;
         handler_pool_set_weight(&execution->runner->handlers, &tenant->calls, execution->weight);
         http_client_set_weight(&execution->runner->requests, &tenant->requests, execution->weight);

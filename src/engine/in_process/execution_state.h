@@ -35,7 +35,7 @@ enum step_phase {
     PHASE_EVALUATING,
     PHASE_AWAITING_PLACE, /* exec: nothing is on record of this attempt until there is a place for its process */
     PHASE_RECORDING_START,
-    PHASE_QUEUED, /* exec: on record; the end of the turn starts its process */
+    PHASE_QUEUED, /* exec: on record; its process starts when few others are starting */
     PHASE_RUNNING,
     PHASE_RECORDING_WAIT,
     PHASE_SLEEPING,
@@ -113,15 +113,9 @@ struct step_run {
     struct weir_call *call;
     weir_recorded_function *on_recorded; /* of the last call, until its end is on record or dropped */
     void *recorded_context;
-    bool is_starting;             /* it counts among the starts under way of its workspace */
-    struct fair_entry turn;       /* AWAITING_PLACE */
-    struct step_run *next_queued; /* QUEUED */
-};
-
-/* First in, first out. */
-struct step_run_queue {
-    struct step_run *first;
-    struct step_run *last;
+    bool is_starting;       /* it counts among the starts under way of its workspace */
+    bool is_spawning;       /* it holds a place among the processes that do not run their program yet */
+    struct fair_entry turn; /* AWAITING_PLACE, QUEUED */
 };
 
 struct execution {

@@ -4,8 +4,9 @@
  *   2. Brand and limits, before the program can run.
  *   3. Read the command file. argv, environment and directory point into its private mapping; nothing is copied.
  *   4. File descriptors 0, 1, 2. The rest closes at exec, so that the socket for a failure lives until then.
- *   5. Directory, then the guard. The guard is last, because its filter also applies to this child.
- *   6. execvp() with the step's own PATH. If it returns, the child reports the errno and exits.
+ *   5. Report that the program is about to begin.
+ *   6. Directory, then the guard. The guard is last, because its filter also applies to this child.
+ *   7. execvp() with the step's own PATH. If it returns, the child reports the errno and exits.
  *
  * The child runs between fork and exec of a process whose parent may have had threads: no malloc, no stdio, no locks.
  */
@@ -28,13 +29,19 @@
 #include "engine/in_process/keeper_mark.h"
 #include "engine/in_process/keeper_protocol.h"
 
-/* Sends the reason to the node itself: the keeper only sees an exit status. */
+/* Sends a report to the node itself. Waits while the socket is full; without a node it is lost. */
+static void send_child_report(int socket, const struct keeper_report *report)
+{
+    while (send(socket, report, sizeof *report, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    }
+}
+
+/* Sends the reason: the keeper only sees an exit status. */
 _Noreturn static void report_failed_start(int socket, uint64_t ticket, enum keeper_stage stage, int native)
 {
     struct keeper_report report = {
         .kind = KEEPER_EXEC_FAILED, .ticket = ticket, .pid = getpid(), .stage = stage, .value = native};
-    while (send(socket, &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) {
-    }
+    send_child_report(socket, &report);
     _exit(127);
 }
 
@@ -154,6 +161,10 @@ _Noreturn void keeper_child_run_step(pid_t keeper_pid, const struct keeper_guard
     if (close_range(3, ~0U, CLOSE_RANGE_CLOEXEC) != 0) {
         report_failed_start(report, ticket, KEEPER_STAGE_SETUP, errno);
     }
+    /* The node starts the next process after this. So where many processes want the processor, it starts fewer. From here
+     * on a file system that does not answer may hold this child up, and must not hold up others. */
+    struct keeper_report begins = {.kind = KEEPER_BEGINS, .ticket = ticket, .pid = getpid()};
+    send_child_report(report, &begins);
     if (*plan.cwd != '\0' && chdir(plan.cwd) != 0) {
         report_failed_start(report, ticket, KEEPER_STAGE_CWD, errno);
     }

@@ -1,8 +1,9 @@
 /* The messages between node and keeper, and the layout of a command file.
  *
  * Messages have one fixed layout per direction. File descriptors travel beside a request (SCM_RIGHTS), and the keeper
- * closes its copies. No request but KEEPER_LEASE has an answer; reports come when something has happened. A child that
- * cannot exec sends its own EXEC_FAILED, before the keeper's ENDED.
+ * closes its copies. No request but KEEPER_LEASE has an answer; reports come when something has happened. A child sends
+ * BEGINS itself, when all but its directory and its exec is done. If it cannot exec, it sends its own EXEC_FAILED, before
+ * the keeper's ENDED.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_PROTOCOL_H
 #define WEIR_ENGINE_IN_PROCESS_KEEPER_PROTOCOL_H
@@ -39,6 +40,7 @@ struct keeper_request {
 enum keeper_report_kind {
     KEEPER_READY = 1,   /* the first one: the keeper leads its own session and receives requests */
     KEEPER_STARTED,     /* pid; exec may still fail */
+    KEEPER_BEGINS,      /* pid; the child sent by the child itself before its exec, maybe before STARTED */
     KEEPER_EXEC_FAILED, /* value: errno of chdir() (stage 1), execve() (2), setup (3); sent by the child itself */
     KEEPER_ENDED,       /* value: wait status; every process of the step is gone */
     KEEPER_REFUSED,     /* value: errno; nothing was started (table full, fork failed, no lease) */

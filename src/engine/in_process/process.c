@@ -352,8 +352,11 @@ static void take_keeper_report(void *owner, const struct keeper_report *report)
     switch (report->kind) {
     case KEEPER_STARTED:
         process->pid = report->pid;
-        if (process->started != NULL) {
-            process->started(process);
+        break;
+    case KEEPER_BEGINS:
+        process->pid = report->pid;
+        if (process->begins != NULL) {
+            process->begins(process);
         }
         break;
     case KEEPER_EXEC_FAILED:

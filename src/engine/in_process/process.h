@@ -51,7 +51,7 @@ struct process {
     uint64_t ticket;
     pid_t pid; /* 0: not known yet */
     void *owner;
-    void (*started)(struct process *process); /* NULL, or called when the keeper has forked it */
+    void (*begins)(struct process *process); /* NULL, or called when the child is about to exec */
     void (*ended)(struct process *process);
     /* NULL, or called with each piece of output that is read, in its order. */
     void (*wrote)(struct process *process, enum log_stream stream, const char *bytes, size_t length);

@@ -58,10 +58,10 @@ struct runner {
     _Atomic int64_t lease_end_us;
     atomic_bool has_new_lease;
     struct fair_queue
-        process_places;           /* exec steps in AWAITING_PLACE; a step holds a place from RECORDING_START to RUNNING */
-    struct step_run_queue queued; /* exec steps in QUEUED */
-    size_t reserved;              /* places of exec steps whose process is about to start */
-    size_t timers_reserved;       /* for the admitted executions */
+        process_places;             /* exec steps in AWAITING_PLACE; a step holds a place from RECORDING_START to RUNNING */
+    struct fair_queue spawn_places; /* exec steps in QUEUED; a step holds a place until its program begins */
+    size_t reserved;                /* places of exec steps whose process is about to start */
+    size_t timers_reserved;         /* for the admitted executions */
     pthread_t thread;
     bool has_thread;
     atomic_bool closing;

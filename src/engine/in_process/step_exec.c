@@ -1,9 +1,9 @@
 /* Steps that run a program. step_run.c describes the life of an attempt; this file is its part between the prepared command
  * and the end of the process.
  *
- * Two queues: process_places is fair between workspaces and holds the steps without a place; `queued` is first in, first
- * out and holds the steps whose start is durable. A place is counted from the report of the start, so the sum of running
- * and reserved processes never passes the limit.
+ * Two queues, both fair between workspaces: process_places holds the steps without a place, spawn_places those whose start
+ * is durable. A place is counted from the report of the start, so the sum of running and reserved processes never passes
+ * the limit. A spawn place is counted from the request to the keeper until the child is about to exec.
  *
  * The end of a process has one of four meanings: it exited, it could not start, the lease of the node was over, or its
  * keeper died. Only an exit, and a start that failed for the program's own reason, count as an attempt of the step. A
@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/failpoint.h"
@@ -38,49 +39,35 @@ enum { REASON_BYTES = 160 };
 
 /* --- the queues --- */
 
-static void unlink_queued_step(struct step_run *run, struct step_run_queue *queue)
+size_t step_exec_spawns_most(void)
 {
-    struct step_run **link = &queue->first;
-    struct step_run *before = NULL;
-    while (*link != NULL && *link != run) {
-        before = *link;
-        link = &before->next_queued;
-    }
-    if (*link != NULL) {
-        *link = run->next_queued;
-        queue->last = queue->last == run ? before : queue->last;
-    }
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    return (size_t)(processors > 0 ? processors : 1) * STEP_SPAWNS_OF_PROCESSOR + STEP_SPAWNS_SPARE;
 }
 
 void step_exec_queue(struct step_run *run)
 {
     INVARIANT(run->phase == PHASE_RECORDING_START);
-    struct step_run_queue *queue = &run->execution->runner->queued;
-    run->next_queued = NULL;
-    if (queue->last != NULL) {
-        queue->last->next_queued = run;
-    } else {
-        queue->first = run;
-    }
-    queue->last = run;
+    struct runner *runner = run->execution->runner;
     step_run_set_phase(run, PHASE_QUEUED);
+    fair_queue_add(&runner->spawn_places, &run->execution->tenant->spawns, &run->turn);
 }
 
 void step_exec_leave_queue(struct step_run *run)
 {
     INVARIANT(run->phase == PHASE_AWAITING_PLACE || run->phase == PHASE_QUEUED);
     struct runner *runner = run->execution->runner;
-    if (!fair_queue_remove(&runner->process_places, &run->turn)) {
-        unlink_queued_step(run, &runner->queued);
-    }
+    bool has_waited =
+        fair_queue_remove(run->phase == PHASE_QUEUED ? &runner->spawn_places : &runner->process_places, &run->turn);
+    INVARIANT(has_waited);
 }
 
 /* --- starting --- */
 
 static void step_process_ended(struct process *process);
 
-/* The keeper has forked the process. */
-static void step_process_started(struct process *process)
+/* The child is about to exec. */
+static void step_process_begins(struct process *process)
 {
     step_run_note_started(process->owner);
 }
@@ -188,20 +175,26 @@ static void start_step_process(struct step_run *run)
     run->result_path = run->inputs->result_path;
     run->inputs->result_path = NULL;
     step_run_drop_inputs(run);
-    run->process->started = step_process_started;
+    run->process->begins = step_process_begins;
+    run->is_spawning = true;
+    fair_queue_hold(&runner->spawn_places, &run->execution->tenant->spawns);
     if (step->timeout_us > 0) {
         step_run_set_timer(run, time_add(loop_now(&runner->loop), step->timeout_us));
     }
 }
 
+/* The step whose turn is next, or NULL. */
+static struct step_run *step_of_next_turn(const struct fair_queue *queue)
+{
+    struct fair_entry *turn = fair_queue_next(queue);
+    return turn == NULL ? NULL : (struct step_run *)(void *)((char *)turn - offsetof(struct step_run, turn));
+}
+
 /* The step that gets the next free place, or NULL. */
 static struct step_run *find_next_step(const struct runner *runner)
 {
-    if (!process_table_has_capacity(&runner->processes, runner->reserved)) {
-        return NULL;
-    }
-    struct fair_entry *turn = fair_queue_next(&runner->process_places);
-    return turn == NULL ? NULL : (struct step_run *)(void *)((char *)turn - offsetof(struct step_run, turn));
+    return process_table_has_capacity(&runner->processes, runner->reserved) ? step_of_next_turn(&runner->process_places)
+                                                                            : NULL;
 }
 
 /* The step enters the fair queue even if a place is free: another workspace may be due first. */
@@ -220,16 +213,15 @@ void step_exec_begin(struct step_run *run)
 void step_exec_start_queued(struct runner *runner)
 {
     INVARIANT(runner != NULL);
-    while (runner->queued.first != NULL && process_table_has_capacity(&runner->processes, 0)) {
-        struct step_run *run = runner->queued.first;
+    struct step_run *run;
+    while (process_table_has_capacity(&runner->processes, 0) && (run = step_of_next_turn(&runner->spawn_places)) != NULL) {
         struct execution *execution = run->execution;
-        unlink_queued_step(run, &runner->queued);
+        fair_queue_take(&runner->spawn_places, &run->turn);
         start_step_process(run);
         if (run->phase != PHASE_RUNNING) {
             execution_settle(execution);
         }
     }
-    struct step_run *run;
     while ((run = find_next_step(runner)) != NULL) {
         fair_queue_take(&runner->process_places, &run->turn);
         step_run_report_start(run);

@@ -1,7 +1,7 @@
 /* Steps that run a program: their places, the start of their processes, the meaning of a process's end.
  *
  * An attempt is on record as running before its process starts. So it waits for a place first (PHASE_AWAITING_PLACE), then
- * for the store (RECORDING_START), then for the end of the loop's turn (QUEUED).
+ * for the store (RECORDING_START), then until few other processes are starting (QUEUED).
  *
  * Threads: the loop's.
  */
@@ -13,13 +13,20 @@
 /* The least time between the loss of the node's lease and the next attempt of a step that it killed. */
 #define STEP_AFTER_LEASE_LOSS_US (1 * MICROSECONDS_PER_SECOND)
 
-/* The store and the keeper process starts in the order in which they get them. So only this many starts of a workspace are
- * on the way at a time. Its further starts wait in the fair queue, where other workspaces can still overtake them. */
+/* The store records starts in the order in which it gets them. So only this many starts of a workspace are on the way at a
+ * time. Its further starts wait in the fair queue, where other workspaces can still overtake them. */
 enum { STEP_STARTS_MOST = 32 };
+
+/* The keeper forks in the order of its requests, and the processes that it has forked share the processors. So only this
+ * many of the node are at a time on the way from the request to the exec, for each processor. On a busy machine each takes
+ * longer, so fewer start in a second. */
+enum { STEP_SPAWNS_OF_PROCESSOR = 2, STEP_SPAWNS_SPARE = 1 };
 
 /* Its command is prepared: reports the attempt if there is a place for it, else waits for one. */
 void step_exec_begin(struct step_run *run);
-/* Its attempt is on record: the end of the turn starts it. */
+/* How many processes may be on the way to their exec at a time, those for workspaces without any included. */
+size_t step_exec_spawns_most(void);
+/* Its attempt is on record: its process starts when it is its turn. */
 void step_exec_queue(struct step_run *run);
 /* It waits for a place or for its turn, and will not be started. */
 void step_exec_leave_queue(struct step_run *run);

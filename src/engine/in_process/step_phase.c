@@ -7,6 +7,7 @@
  *     done        DONE                                          all steps: the execution is complete
  *     reserved    exec: RECORDING_START, QUEUED                 places that are not free although no process runs
  *     a place     exec: RECORDING_START, QUEUED, RUNNING        the workspace's share (fair_queue.h)
+ *     starting    exec: a place, until the program begins       the bound of one workspace
  *
  * So a path that leaves a phase early cannot forget a counter. The loop's thread runs it.
  */
@@ -41,10 +42,15 @@ bool step_run_has_place(const struct step_run *run)
 
 void step_run_note_started(struct step_run *run)
 {
-    INVARIANT(!run->is_starting || run->execution->tenant->processes.starting > 0);
+    struct tenant *tenant = run->execution->tenant;
+    INVARIANT(!run->is_starting || tenant->processes.starting > 0);
     if (run->is_starting) {
         run->is_starting = false;
-        run->execution->tenant->processes.starting--;
+        tenant->processes.starting--;
+    }
+    if (run->is_spawning) {
+        run->is_spawning = false;
+        fair_queue_release(&run->execution->runner->spawn_places, &tenant->spawns);
     }
 }
 

@@ -1,6 +1,6 @@
 /* The life of one step, from its first attempt to its end. One exec attempt:
  *
- *                    jq answers        place free         durable         end of turn         process ends
+ *                    jq answers        place free         durable         few starting        process ends
  *   IDLE -> EVALUATING ----> AWAITING_PLACE --> RECORDING_START --> QUEUED ---------> RUNNING ------+
  *                                                                                                   |
  *                       DONE <--durable-- RECORDING_END <-------- success, or no attempt left ------+
@@ -11,7 +11,7 @@
  *      a cancel needs no record of it.
  *   3. Report RUNNING with the attempt's number, and wait for the durable record. It precedes the process, so the next node
  *      finds each process that may have run as an attempt on record, and gives the next one a higher number.
- *   4. Start the process at the end of the loop's turn, in the order of the records.
+ *   4. Start the process at the end of a turn of the loop, when few others are starting. Workspaces take turns.
  *   5. The keeper reports the end only after every process of the step is gone. So two attempts never overlap.
  *   6. Report the end, and wait for its durable record (step_report.c). Only then do the steps begin that need this one.
  *
@@ -441,7 +441,9 @@ void step_run_close(struct step_run *run)
     INVARIANT(run != NULL);
     step_run_note_recorded(run, false);
     step_run_clear_timer(run);
-    (void)fair_queue_remove(&run->execution->runner->process_places, &run->turn);
+    if (run->turn.lane != NULL) {
+        step_exec_leave_queue(run);
+    }
     if (step_run_has_place(run)) {
         step_run_set_phase(run, PHASE_IDLE);
     }

@@ -1,9 +1,10 @@
 /* The workspaces of the node, counted by their executions.
  *
- * The three lanes of a workspace are its shares in the processes, the evaluators and the handler threads. They live as long
- * as the workspace has an execution, because a step or a call that holds a place belongs to one. So tenant_release() checks
- * that the last execution left no place behind: a lost place would lower the capacity of the node for ever.
- * The table has a fixed number of buckets, because a node has few workspaces at a time. Only the loop's thread uses it.
+ * The lanes of a workspace are its shares in the processes, their starts, the evaluators, the handler threads and the
+ * requests. They live as long as the workspace has an execution, because a step or a call that holds a place belongs to
+ * one. So tenant_release() checks that the last execution left no place behind: a lost place would lower the capacity of
+ * the node for ever. The table has a fixed number of buckets, because a node has few workspaces at a time. Only the loop's
+ * thread uses it.
  */
 #include "engine/in_process/tenant.h"
 
@@ -46,7 +47,9 @@ void tenant_release(struct tenant_table *table, struct tenant *tenant)
     if (tenant == NULL || --tenant->executions > 0) {
         return;
     }
-    INVARIANT(tenant->processes.held + tenant->evaluations.held + tenant->calls.held + tenant->requests.held == 0);
+    INVARIANT(tenant->processes.held + tenant->spawns.held + tenant->evaluations.held + tenant->calls.held +
+                  tenant->requests.held ==
+              0);
     struct tenant **link = find_tenant_bucket(table, tenant->name);
     while (*link != tenant) {
         INVARIANT(*link != NULL);

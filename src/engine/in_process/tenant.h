@@ -14,6 +14,7 @@ struct tenant {
     struct tenant *next; /* in its bucket */
     size_t executions;
     struct fair_lane processes;
+    struct fair_lane spawns;
     struct fair_lane evaluations;
     struct fair_lane calls;
     struct fair_lane requests;

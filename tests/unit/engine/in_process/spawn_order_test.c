@@ -1,0 +1,170 @@
+/* The order in which processes of recorded attempts start: workspaces take turns by weight, and few are on the way at once.
+ * The test drives the engine by steps and reads its memory in between, so no timing decides. */
+#include <poll.h>
+#include <signal.h>
+
+#include "base/text.h"
+#include "engine/in_process/execution.h"
+#include "engine/in_process/process.h"
+#include "engine/in_process/runner.h"
+#include "engine/in_process/step_exec.h"
+#include "support/engine_fixture.h"
+#include "support/test.h"
+
+enum { NOISY = 1, QUIET = 2, STEPS = 40, ORDER_MOST = 2 * STEPS };
+
+static struct engine_fixture fixture;
+
+static int open_fixture(void **state)
+{
+    struct in_process_options options = {.allow_exec = true, .max_parallel_steps = 200};
+    (void)state;
+    engine_fixture_open_stepped(&fixture, &options);
+    fixture.recorder.is_manual = true;
+    return 0;
+}
+
+static int close_fixture(void **state)
+{
+    (void)state;
+    engine_fixture_close(&fixture);
+    return 0;
+}
+
+static void start(int number, const char *workspace, int weight, int steps)
+{
+    struct text text = {.max = 1000000};
+    assert_int_equal(text_add_string(&text, "{\"name\":\"t\",\"steps\":{"), WEIR_OK);
+    for (int i = 0; i < steps; i++) {
+        assert_int_equal(text_format(&text, "%s\"s%d\":{\"exec\":[\"true\"]}", i > 0 ? "," : "", i), WEIR_OK);
+    }
+    assert_int_equal(text_add_string(&text, "}}"), WEIR_OK);
+    struct engine_start started = engine_fixture_start_of(number, text.data, "{}");
+    started.workspace = workspace;
+    started.weight = weight;
+    engine_fixture_start_with(&fixture, &started);
+    text_close(&text);
+}
+
+static void take_steps(int count)
+{
+    for (int i = 0; i < count; i++) {
+        (void)engine_step(fixture.engine);
+    }
+}
+
+/* The store has recorded all starts of this execution that are reported. */
+static void answer_starts(int number)
+{
+    size_t count = recorder_count(&fixture.recorder, REPORT_STEP, engine_fixture_id(number), NULL, STEP_RUNNING);
+    for (size_t i = 1; i <= count; i++) {
+        recorder_answer(&fixture.recorder,
+                        recorder_wait(&fixture.recorder, REPORT_STEP, engine_fixture_id(number), NULL, STEP_RUNNING, i),
+                        WEIR_OK);
+    }
+}
+
+static struct execution *execution_of(int number)
+{
+    return execution_table_find(&runner_of_engine(fixture.engine)->executions, engine_fixture_id(number));
+}
+
+static size_t spawning(int number)
+{
+    return execution_of(number)->tenant->spawns.held;
+}
+
+static void let_all_end(void)
+{
+    fixture.recorder.is_manual = false;
+    while (atomic_load(&fixture.recorder.ended) < 2) {
+        struct pollfd polled = {.fd = engine_fd(fixture.engine), .events = POLLIN};
+        (void)engine_step(fixture.engine);
+        (void)poll(&polled, 1, 10);
+    }
+    take_steps(3);
+    assert_int_equal(runner_of_engine(fixture.engine)->spawn_places.held, 0);
+}
+
+/* The keeper stands still, so no process gets to its exec. */
+static void a_start_behind_many_recorded_ones_of_another_workspace_goes_next(void **state)
+{
+    (void)state;
+    start(NOISY, "noisy", 1, STEPS);
+    start(QUIET, "quiet", 1, 1);
+    take_steps(5);
+    pid_t keeper = (pid_t)engine_keeper_pid(fixture.engine);
+    assert_int_equal(kill(keeper, SIGSTOP), 0);
+    answer_starts(NOISY);
+    take_steps(3);
+    assert_int_equal(spawning(NOISY), step_exec_spawns_most() - STEP_SPAWNS_SPARE);
+    answer_starts(QUIET);
+    take_steps(3);
+    assert_int_equal(spawning(QUIET), 1);
+    assert_int_equal(execution_of(QUIET)->steps[0].phase, PHASE_RUNNING);
+    assert_int_equal(spawning(NOISY), step_exec_spawns_most() - STEP_SPAWNS_SPARE);
+    assert_int_equal(kill(keeper, SIGCONT), 0);
+    let_all_end();
+}
+
+/* Adds the executions of the processes that have started since the last call, in the order of their starts. */
+static size_t note_order(uint64_t *last, int *order, size_t count)
+{
+    uint64_t next = 0;
+    do {
+        int owner = 0;
+        next = UINT64_MAX;
+        for (int number = NOISY; number <= QUIET; number++) {
+            const struct execution *execution = execution_of(number);
+            for (size_t i = 0; execution != NULL && i < execution->step_count; i++) {
+                const struct process *process = execution->steps[i].process;
+                if (process != NULL && process->ticket > *last && process->ticket < next) {
+                    next = process->ticket;
+                    owner = number;
+                }
+            }
+        }
+        if (owner != 0) {
+            assert_true(count < ORDER_MOST);
+            order[count++] = owner;
+            *last = next;
+        }
+    } while (next != UINT64_MAX);
+    return count;
+}
+
+static void recorded_starts_follow_the_weights(void **state)
+{
+    (void)state;
+    int order[ORDER_MOST] = {0};
+    uint64_t last = 0;
+    size_t count = 0;
+    start(NOISY, "noisy", 1, STEP_STARTS_MOST);
+    start(QUIET, "quiet", 3, STEP_STARTS_MOST);
+    take_steps(5);
+    answer_starts(NOISY);
+    answer_starts(QUIET);
+    fixture.recorder.is_manual = false;
+    while (count < 2 * STEP_STARTS_MOST) {
+        struct pollfd polled = {.fd = engine_fd(fixture.engine), .events = POLLIN};
+        (void)engine_step(fixture.engine);
+        count = note_order(&last, order, count);
+        (void)poll(&polled, 1, 10);
+    }
+    size_t of_quiet = 0;
+    for (size_t i = 0; i < STEP_STARTS_MOST; i++) {
+        of_quiet += order[i] == QUIET;
+    }
+    assert_in_range(of_quiet, STEP_STARTS_MOST * 3 / 4 - 2, STEP_STARTS_MOST * 3 / 4 + 2);
+    let_all_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_start_behind_many_recorded_ones_of_another_workspace_goes_next, open_fixture,
+                                        close_fixture),
+        cmocka_unit_test_setup_teardown(recorded_starts_follow_the_weights, open_fixture, close_fixture),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
