@@ -659,7 +659,8 @@ enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_reques
 {
     INVARIANT(store != NULL && (count == 0 || (requests != NULL && results != NULL)));
     struct write write;
-    enum weir_status status = write_open(store, &write, error);
+    enum weir_status status =
+        count <= WRITE_SHORT_MOST ? write_open_short(store, &write, error) : write_open(store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }

@@ -1,7 +1,8 @@
 /* Record: writes the reports of engines. A set is one transaction, and each record has its own outcome.
  *
- *   1. Begin one write transaction for the whole set, because a commit costs a sync of the disk and a record costs
- *      almost nothing.
+ *   1. Begin one write transaction for the whole set, because a commit costs a sync of the disk. A record costs little, but
+ *      a set of many is long. So while an enqueue or a small round waits for the writer, the transaction ends after
+ *      RECORDS_BEFORE_YIELD records, and another one writes the rest behind that call.
  *   2. Refuse a record with an output that is too long. Its outcome says so; the other records go on.
  *   3. Collect ends that follow each other (ends.h). Many ends are moved to the history by one INSERT and one DELETE.
  *   4. Before any other kind of record, move the collected ends, so that the set takes effect in its order.
@@ -13,7 +14,8 @@
  *   7. Before a claim ends, write its times as events, because the row keeps only the last claim.
  *   8. Note each change in the news, and insert the news before the commit. So the scheduler sees the change exactly
  *      when it is durable.
- *   9. Commit. Until then no outcome is reported, and a failure of the store undoes the whole set.
+ *   9. Commit. Until then no outcome is reported, and a failure of the store undoes the transaction. If a part of the set
+ *      is on record then, the outcome of the rest is WEIR_STORE_BUSY.
  *
  * It never writes to a row with another fence and never rewrites an ended execution. Runs in the thread of the handle: the
  * record thread of a node, its dispatch thread for items that it gives back, or a program that reports an end.
@@ -29,6 +31,9 @@
 #include "store/sqlite/signals.h"
 #include "store/sqlite/states.h"
 #include "store/sqlite/stream.h"
+
+/* A transaction that has written so many records ends early for a short call that waits. */
+enum { RECORDS_BEFORE_YIELD = 32 };
 
 /* A set while it is recorded. */
 struct recording {
@@ -553,18 +558,54 @@ static enum weir_status record_one(struct recording *recording, struct record *r
     }
 }
 
-/* Writes the records of a set in their order. */
-static enum weir_status record_all(struct recording *recording, struct record *records, size_t count,
-                                   struct weir_error *error)
+/* A short call waits, and the transaction is long enough to be worth its commit. */
+static bool has_to_yield(const struct recording *recording, size_t done)
 {
+    struct sqlite_file *file = recording->write.store->file;
+    return done >= RECORDS_BEFORE_YIELD && file != NULL && write_is_awaited(file);
+}
+
+/* Writes records of a set in their order, all of them or a first part. */
+static enum weir_status record_first(struct recording *recording, struct record *records, size_t count, size_t *ret_done,
+                                     struct weir_error *error)
+{
+    size_t done = 0;
     enum weir_status status = ends_open(&recording->ends, count, error);
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = record_one(recording, &records[i], error);
+    while (done < count && status == WEIR_OK && !has_to_yield(recording, done)) {
+        status = record_one(recording, &records[done++], error);
     }
     if (status == WEIR_OK) {
         status = flush_ends(recording, error);
     }
     ends_close(&recording->ends);
+    *ret_done = done;
+    return status;
+}
+
+/* One transaction. The summary grows by what it has recorded. */
+static enum weir_status record_part(struct store *store, struct recording *recording, struct record *records, size_t count,
+                                    struct record_summary *summary, size_t *ret_done, struct weir_error *error)
+{
+    enum weir_status status = write_open(store, &recording->write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    recording->write.repeated = 0;
+    recording->poisoned = 0;
+    status = record_first(recording, records, count, ret_done, error);
+    if (status != WEIR_OK) {
+        write_undo(&recording->write);
+        return status;
+    }
+    status = write_finish(&recording->write, error);
+    if (status == WEIR_OK) {
+        for (size_t i = 0; i < *ret_done; i++) {
+            summary->changed += records[i].status == WEIR_OK;
+        }
+        summary->changed -= recording->write.repeated;
+        summary->slots_freed += (size_t)recording->write.news.slots_freed;
+        summary->poisoned += recording->poisoned;
+    }
     return status;
 }
 
@@ -574,26 +615,20 @@ enum weir_status sqlite_record(struct store *store, int64_t node_id, struct reco
     INVARIANT(count > 0 && count <= RECORD_BATCH_MOST && records != NULL && ret_summary != NULL);
     struct recording recording = {.node_id = node_id};
     struct record_summary summary = {0};
-    enum weir_status status = write_open(store, &recording.write, error);
-    if (status != WEIR_OK) {
+    enum weir_status status = WEIR_OK;
+    size_t done = 0;
+    while (done < count && status == WEIR_OK) {
+        size_t part = 0;
+        status = record_part(store, &recording, records + done, count - done, &summary, &part, error);
+        done += status == WEIR_OK ? part : 0;
+    }
+    if (done == 0) {
         return status;
     }
-    recording.write.repeated = 0;
-    status = record_all(&recording, records, count, error);
-    if (status != WEIR_OK) {
-        write_undo(&recording.write);
-        return status;
+    for (size_t i = done; i < count; i++) {
+        records[i].status = WEIR_STORE_BUSY; /* the caller repeats them, and then the failure is that of a whole set */
     }
-    status = write_finish(&recording.write, error);
-    if (status == WEIR_OK) {
-        for (size_t i = 0; i < count; i++) {
-            summary.changed += records[i].status == WEIR_OK;
-        }
-        summary.changed -= recording.write.repeated;
-        summary.slots_freed = (size_t)recording.write.news.slots_freed;
-        summary.work_waits = summary.slots_freed > 0;
-        summary.poisoned = recording.poisoned;
-        *ret_summary = summary;
-    }
-    return status;
+    summary.work_waits = summary.slots_freed > 0;
+    *ret_summary = summary;
+    return WEIR_OK;
 }

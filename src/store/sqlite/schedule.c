@@ -544,7 +544,9 @@ static enum weir_status run_as_read(struct round *round, bool *ret_must_write, s
 static enum weir_status run_as_write(struct round *round, struct weir_error *error)
 {
     struct write write;
-    enum weir_status status = write_open(&round->store->store, &write, error);
+    bool is_short = round->call->assignment_count <= WRITE_SHORT_MOST;
+    enum weir_status status =
+        is_short ? write_open_short(&round->store->store, &write, error) : write_open(&round->store->store, &write, error);
     if (status != WEIR_OK) {
         return status;
     }

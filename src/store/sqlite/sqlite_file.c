@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,6 +41,7 @@ struct sqlite_file {
     ino_t inode;
     int references;
     struct fifo_mutex writer_lock;
+    atomic_int short_calls; /* that wait for writer_lock */
     struct connection writer;
     struct file_identity identity; /* guarded by writer_lock */
     bool in_transaction;
@@ -291,6 +293,18 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
     file->writer.deadline_boot_us = end_us;
     *ret_connection = &file->writer;
     return WEIR_OK;
+}
+
+void write_announce(struct sqlite_file *file, bool waits)
+{
+    int before = atomic_fetch_add(&file->short_calls, waits ? 1 : -1);
+    INVARIANT(before >= (waits ? 0 : 1));
+}
+
+bool write_is_awaited(struct sqlite_file *file)
+{
+    INVARIANT(file != NULL);
+    return atomic_load_explicit(&file->short_calls, memory_order_relaxed) > 0;
 }
 
 enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,

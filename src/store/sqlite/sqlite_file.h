@@ -32,6 +32,9 @@ enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, stru
  * disk did not confirm it, and a crash may bring it back. */
 enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error);
 void write_cancel(struct sqlite_file *file);
+/* A short call begins (true) or ends to wait for the writer. A long transaction commits early while one waits. */
+void write_announce(struct sqlite_file *file, bool waits);
+bool write_is_awaited(struct sqlite_file *file);
 /* Takes the writer without a transaction (migrations, checks). write_cancel() gives it back. */
 enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
                                struct weir_error *error);

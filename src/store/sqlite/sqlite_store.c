@@ -220,6 +220,20 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
     return status;
 }
 
+enum weir_status write_open_short(struct store *store, struct write *write, struct weir_error *error)
+{
+    INVARIANT(store != NULL && write != NULL);
+    struct sqlite_file *file = sqlite_of(store)->file; /* NULL: the caller's own connection */
+    if (file != NULL) {
+        write_announce(file, true);
+    }
+    enum weir_status status = write_open(store, write, error);
+    if (file != NULL) {
+        write_announce(file, false);
+    }
+    return status;
+}
+
 enum weir_status write_finish(struct write *write, struct weir_error *error)
 {
     INVARIANT(write->connection != NULL);
