@@ -380,6 +380,7 @@ static struct twins make_twins(struct scene *scene, int kind, int64_t other_node
             scene_enqueue_request(scene, &(struct enqueue_request){.workspace = which == 0 ? "free-co" : "pro-co",
                                                                    .workflow = which == 0 ? "other" : "hello",
                                                                    .group = which == 0 ? "batch" : "default",
+                                                                   .labels = "{\"twin\":\"yes\"}",
                                                                    .idempotency_key = keys[kind][which]});
         if (kind != TWIN_LIVING) {
             run_twin(scene, kind, which, which == 0 ? other_node : scene->node, &twins);
@@ -390,6 +391,13 @@ static struct twins make_twins(struct scene *scene, int kind, int64_t other_node
         "workflow_execution_queue SET error_code = 'no_money', error = 'the bank said no'",
         "workflow_executions SET error_code = 'no_money', error = 'the bank said no'",
         "workflow_execution_queue SET stuck_at = claimed_at, stuck_fence = fence"};
+    static const char *const others[] = {"workflow_execution_queue SET error = 'nothing'",
+                                         "workflow_executions SET error = 'nothing'"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        char sql[256];
+        (void)snprintf(sql, sizeof sql, "UPDATE %s WHERE id = '%s'", others[i], twins.ids[1]);
+        json_decref(scene_rows(scene, sql));
+    }
     for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++) {
         char sql[256];
         (void)snprintf(sql, sizeof sql, "UPDATE %s WHERE id = '%s'", changes[i], twins.ids[0]);
@@ -412,13 +420,17 @@ static struct twins make_twins(struct scene *scene, int kind, int64_t other_node
 
 /* Newest first by a list, oldest first by an act that changes nothing: both find this one of the twins, and no other. */
 static void assert_finds(struct scene *scene, struct execution_filter filter, unsigned states, const char *parent,
-                         const char *id)
+                         bool has_label, const char *id)
 {
     struct list_options options = {.kind = LIST_EXECUTIONS, .limit = 10, .count = true};
     struct bulk_result result = {0};
     json_t *page = NULL;
     filter.states = states;
     filter.parent = parent;
+    if (has_label) {
+        filter.labels[0] = (struct label_condition){.name = "twin", .value = "yes"};
+        filter.label_count = 1;
+    }
     options.filter = filter;
     scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
     assert_int_equal(json_array_size(json_object_get(page, "items")), 1);
@@ -430,7 +442,7 @@ static void assert_finds(struct scene *scene, struct execution_filter filter, un
 }
 
 static void assert_each_condition(struct scene *scene, int kind, const struct twins *twins, unsigned states,
-                                  const char *parent)
+                                  const char *parent, bool has_label)
 {
     bool has_ended = kind == TWIN_FAILED || kind == TWIN_COMPLETED;
     const struct {
@@ -464,8 +476,26 @@ static void assert_each_condition(struct scene *scene, int kind, const struct tw
     };
     for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
         if (!conditions[i].is_left_out) {
-            assert_finds(scene, conditions[i].filter, states, parent, twins->ids[conditions[i].found]);
+            assert_finds(scene, conditions[i].filter, states, parent, has_label, twins->ids[conditions[i].found]);
         }
+    }
+}
+
+static void an_act_follows_one_value_of_a_label(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const labels[] = {"{\"size\":\"a\"}", "{\"size\":\"b\"}", "{\"size\":\"c\"}"};
+    const char *ids[3];
+    for (size_t i = 0; i < 3; i++) {
+        ids[i] = scene_enqueue_request(
+            scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .labels = labels[i]});
+    }
+    struct execution_filter filter = {.labels = {{.name = "size", .value = "b"}}, .label_count = 1};
+    struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.matched, 1);
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(scene_status_of(scene, ids[i]), i == 1 ? "CANCELLED" : "PENDING");
     }
 }
 
@@ -495,10 +525,11 @@ static void each_condition_holds_in_each_walk(void **state)
             " %d, '%s')",
             parent, 2 * kind + 1, twins.ids[0], parent, 2 * kind + 2, twins.ids[1]);
         json_decref(scene_rows(scene, sql));
-        assert_each_condition(scene, kind, &twins, states[kind], NULL);
-        assert_each_condition(scene, kind, &twins, states[kind], parent);
+        assert_each_condition(scene, kind, &twins, states[kind], NULL, false);
+        assert_each_condition(scene, kind, &twins, states[kind], parent, false);
+        assert_each_condition(scene, kind, &twins, states[kind], NULL, true);
         if (kind == TWIN_HELD) { /* no item waits yet, so these are the same */
-            assert_each_condition(scene, kind, &twins, states[kind] | 1U << ITEM_PENDING, NULL);
+            assert_each_condition(scene, kind, &twins, states[kind] | 1U << ITEM_PENDING, NULL, false);
         }
     }
     json_decref(scene_rows(scene, "DELETE FROM children"));
@@ -593,6 +624,7 @@ int main(void)
         SCENE_TEST(wrong_labels_are_refused),
         SCENE_TEST(lists_by_node_version_duration_and_error),
         SCENE_TEST(a_parent_and_a_label_are_both_conditions),
+        SCENE_TEST(an_act_follows_one_value_of_a_label),
         SCENE_TEST(each_condition_holds_in_each_walk),
         SCENE_TEST(a_broadcast_reaches_each_execution_once),
         SCENE_TEST(a_broadcast_needs_a_name_and_a_key),
