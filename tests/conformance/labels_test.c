@@ -490,8 +490,11 @@ static void an_act_follows_one_value_of_a_label(void **state)
         ids[i] = scene_enqueue_request(
             scene, &(struct enqueue_request){.workspace = "pro-co", .workflow = "hello", .labels = labels[i]});
     }
-    struct execution_filter filter = {.labels = {{.name = "size", .value = "b"}}, .label_count = 1};
+    struct execution_filter filter = {.id = ids[0], .labels = {{.name = "size", .value = "b"}}, .label_count = 1};
     struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    assert_int_equal(result.matched, 0); /* its value is a smaller one */
+    filter.id = NULL;
     scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
     assert_int_equal(result.matched, 1);
     for (size_t i = 0; i < 3; i++) {
