@@ -261,6 +261,26 @@ static void an_item_that_was_put_back_is_not_assigned_for_the_first_time(void **
 }
 
 /* A takeover comes with the steps that are on record, and with a cancel that was asked for. */
+static void an_item_of_a_dead_node_says_so(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    const char *id = scene_enqueue(scene, "free-co");
+    struct claimed_item old = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &old), WEIR_OK);
+    scene_pass(scene, SCENE_LEASE_US + 1);
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    struct recover_options options = {.node_id = other, .group = "default", .limit = 10};
+    struct recover_result result = {0};
+    scene_recover(scene, &options, &result);
+    assert_int_equal(result.handed_over, 1);
+    seat_take(&seat, scene, other);
+    assert_int_equal(seat_hand_over(&seat, id, other), ASSIGNMENT_TAKEN);
+    struct inbox inbox = whole_inbox(scene, other);
+    assert_int_equal(inbox.claimed.count, 1);
+    assert_true(inbox.claimed.items[0].lost_a_node);
+}
+
 static void a_handed_over_item_comes_with_its_steps(void **state)
 {
     struct scene *scene = *state;
@@ -279,6 +299,7 @@ static void a_handed_over_item_comes_with_its_steps(void **state)
     assert_int_equal(inbox.claimed.handed_over, 1);
     const struct claimed_item *item = &inbox.claimed.items[0];
     assert_true(item->handed_over);
+    assert_false(item->lost_a_node); /* which gave it back */
     assert_true(item->fence > old.fence);
     assert_int_equal(item->running_for_us, SECONDS(2));
     assert_int_equal(item->step_count, 1);
@@ -315,6 +336,7 @@ int main(void)
         SCENE_TEST(an_inbox_read_with_limit_zero_returns_requests_and_role),
         SCENE_TEST(ended_and_released_items_leave_the_inbox),
         SCENE_TEST(an_item_that_was_put_back_is_not_assigned_for_the_first_time),
+        SCENE_TEST(an_item_of_a_dead_node_says_so),
         SCENE_TEST(a_handed_over_item_comes_with_its_steps),
         SCENE_TEST(an_inbox_without_memory_keeps_its_position),
     };

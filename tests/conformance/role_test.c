@@ -167,6 +167,21 @@ static void a_node_that_leaves_frees_the_role_at_once(void **state)
     assert_int_equal(second.epoch, first.epoch + 1);
 }
 
+/* Its node may have the role again by then. */
+static void a_late_leave_frees_no_later_epoch(void **state)
+{
+    struct scene *scene = *state;
+    struct role_state first;
+    struct role_state second;
+    free_role(scene);
+    scene_ok(scene, take(scene, scene->node, LONG_US, &first));
+    leave(scene, scene->node, first.epoch);
+    scene_ok(scene, take(scene, scene->node, LONG_US, &second));
+    leave(scene, scene->node, first.epoch);
+    assert_int_equal(look(scene).node_id, scene->node);
+    assert_int_equal(renew(scene, scene->node, second.epoch), WEIR_OK);
+}
+
 static void the_role_of_a_dead_or_stopped_node_is_free(void **state)
 {
     struct scene *scene = *state;
@@ -332,6 +347,7 @@ int main(void)
         SCENE_TEST(a_renewal_extends_the_lease_of_its_epoch_alone),
         SCENE_TEST(a_lease_that_is_over_frees_the_role),
         SCENE_TEST(a_node_that_leaves_frees_the_role_at_once),
+        SCENE_TEST(a_late_leave_frees_no_later_epoch),
         SCENE_TEST(the_role_of_a_dead_or_stopped_node_is_free),
         SCENE_TEST(the_role_of_a_node_without_processes_is_taken_before_its_lease_ends),
         SCENE_TEST(a_dead_stopped_or_unknown_node_takes_no_role),

@@ -138,6 +138,9 @@ static void an_item_for_a_node_that_accepts_nothing_stays_pending(void **state)
     int64_t nodes[] = {stopped, paused, dead, 987654};
     for (size_t i = 0; i < sizeof nodes / sizeof nodes[0]; i++) {
         assert_int_equal(seat_assign(&seat, id, nodes[i]), ASSIGNMENT_NO_NODE);
+        struct assignment one = assignment_of(scene, id, nodes[i]);
+        (void)seat_round(&seat, (struct schedule_call){.assignments = &one, .assignment_count = 1, .skip_locked = true});
+        assert_int_not_equal(one.outcome, ASSIGNMENT_TAKEN);
         assert_string_equal(scene_status_of(scene, id), "PENDING");
     }
     assert_int_equal(seat_assign(&seat, id, scene->node), ASSIGNMENT_TAKEN);

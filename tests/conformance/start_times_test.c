@@ -181,6 +181,60 @@ static void the_dispatch_after_a_handover_has_its_own_time(void **state)
     }
 }
 
+/* Alone and in a set. */
+static void a_request_without_a_time_may_start_at_once(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "pro-co");
+    scene_enqueue_many(scene, "pro-co", 2);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_queue WHERE run_at = created_at"), 3);
+}
+
+/* It would be a start after a start. */
+static void a_refused_record_leaves_no_event(void **state)
+{
+    static const enum record_kind kinds[] = {RECORD_RETRY, RECORD_DEFERRED, RECORD_PUT_BACK};
+    struct scene *scene = *state;
+    struct claimed_item item = claimed_after_a_second(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        assert_int_equal(scene_record(scene, kinds[i], &item), WEIR_ILLEGAL_STATE);
+    }
+    scene_assert_events(scene, item.id, "enqueue claim dispatch");
+}
+
+static void an_exit_code_of_zero_is_on_record(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claimed_after_a_second(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    struct step_record step = {.step = "one", .state = STEP_COMPLETED, .attempt = 1, .exit_code = 0};
+    struct record record = scene_record_of(RECORD_STEP, &item);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_node_executions WHERE exit_code = 0"), 1);
+}
+
+/* Its execution was taken over, and is cancelled before another node has it. */
+static void a_step_that_waited_at_its_end_ran_on_no_node(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = claimed_after_a_second(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    struct step_record step = {
+        .step = "one", .state = STEP_WAITING, .attempt = 2, .exit_code = -1, .due_in_us = SECONDS(60)};
+    struct record record = scene_record_of(RECORD_STEP, &item);
+    record.step = &step;
+    assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &item), WEIR_OK);
+    struct execution_filter filter = {.id = item.id};
+    struct bulk_result result = {0};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &result, &scene->error));
+    assert_string_equal(scene_status_of(scene, item.id), "CANCELLED");
+    assert_int_equal(scene_number(scene, "SELECT node_id FROM workflow_node_executions"), 0);
+    assert_int_equal(scene_number(scene, "SELECT start_node_id FROM workflow_node_executions"), scene->node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +245,10 @@ int main(void)
         SCENE_TEST(a_start_is_not_after_a_step_that_is_on_record),
         SCENE_TEST(a_start_and_an_end_in_one_set_keep_the_time_of_the_start),
         SCENE_TEST(the_dispatch_after_a_handover_has_its_own_time),
+        SCENE_TEST(a_request_without_a_time_may_start_at_once),
+        SCENE_TEST(a_refused_record_leaves_no_event),
+        SCENE_TEST(an_exit_code_of_zero_is_on_record),
+        SCENE_TEST(a_step_that_waited_at_its_end_ran_on_no_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

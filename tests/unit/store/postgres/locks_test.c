@@ -81,6 +81,8 @@ static void columns_and_keys_that_are_missing_are_named(void **state)
     (void)state;
     assert_refused("ALTER TABLE weir.shedlock DROP COLUMN locked_by", "no column locked_by");
     assert_refused("ALTER TABLE weir.shedlock ALTER COLUMN locked_by TYPE bytea USING ''", "locked_by");
+    assert_refused("ALTER TABLE weir.shedlock DROP COLUMN locked_by, ALTER COLUMN locked_at TYPE timestamptz",
+                   "no column locked_by");
     assert_refused("ALTER TABLE weir.shedlock DROP CONSTRAINT shedlock_pkey", "no primary key");
 }
 

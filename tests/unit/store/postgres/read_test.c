@@ -177,7 +177,7 @@ static void the_check_finds_each_row_that_was_broken_on_purpose(void **state)
         {"UPDATE weir.workspaces SET slots_max = 9", "slots_max is 9, its plan and its own limit give 1"},
         {"UPDATE weir.plans SET weight = 9", "its plan and its own limit give"},
         {"UPDATE weir.news SET runnable = '{2}'", "runnable is 2 of 1"},
-        {"DELETE FROM weir.news", "runnable is 0 of 1"},
+        {"DELETE FROM weir.news", "runnable is 0 of 1, waiting is 0 of 0"},
         {"UPDATE weir.workflow_execution_queue SET phase = 1, due_at = 1", "waiting is 0 of 1"},
         {"INSERT INTO weir.books (lane_id, workspace_id, group_id, held) VALUES (weir.lane_id(1, 1, 0), 1, 1, 1)",
          "held is 1 of 0"},
