@@ -151,3 +151,18 @@ def calls_of(texts):
             waiting.extend(more)
         reached[name] = seen
     return reached
+
+
+def self_test(mutants_of, blank_c, files):
+    """`files`: the texts of the stores' sources."""
+    text = 'int f(int a)\n{\n    int b = a < 3 ? a + g(1, a) : 2;\n    h(b + 1);\n    return a == b;\n}\n'
+    pairs = list(enumerate(mutants_of('src/queue/x.c', text), 1))
+    switched = with_switches(text, blank_c(text), pairs)
+    assert '(a <= 3) : (' in switched and '(a - g(1, a)) : (' in switched and 'return (mutant_is(' in switched, switched
+    assert re.search(r'if \(!mutant_is\(\d+\)\) \{ h\(\(mutant_is\(', switched), switched
+    assert switched.count('\n') == text.count('\n') and switched.count('mutant_is(') == len(pairs), switched
+    assert any('mutant_sql("postgres_functions", function->name' in with_texts(text) for text in files)
+    unasked = {found for text in files for found in re.findall(r'(?<!\w)\w+->sql\b', text)}
+    assert unasked <= {'function->sql', 'migration->sql'}, unasked  # else a mutant of SQL would change nothing
+    called = calls_of({'a': ':schema.b(1)', 'b': ':schema.c', 'c': ':schema.x c'})
+    assert called == {'a': {'a', 'b', 'c'}, 'b': {'b', 'c'}, 'c': {'c'}}

@@ -588,7 +588,8 @@ class Judge:
             if killer is None:
                 return None
             if killer:
-                return ('no mutant', 'it is no SQL', output) if self.is_no_sql(mutant, output) else ('killed', killer, output)
+                is_no_sql = self.is_no_sql(mutant, output)
+                return ('no mutant', 'it is no SQL', output) if is_no_sql else ('killed', killer, output)
         count = sum(len(tests) for _, tests in likely if tests != [''])
         return ('survived', f'{count} likely tests', '') if count > 0 and mutant.id in self.explained else None
 
@@ -759,26 +760,12 @@ def self_test():
     assert one.id == other.id and one.line != other.line
     found = all_mutants('')
     assert len(found) > 1000
-    test_schemata()
+    schemata.self_test(mutants_of, blank_c, [read(os.path.join(ROOT, file)) for file in files_of_tree()
+                                             if re.match(r'src/store/\w+/.*\.c$', file)])
     verdicts.self_test()
     mutant_programs.self_test()
     print('mutants.py: ok')
     return 0
-
-
-def test_schemata():
-    text = 'int f(int a)\n{\n    int b = a < 3 ? a + g(1, a) : 2;\n    h(b + 1);\n    return a == b;\n}\n'
-    pairs = list(enumerate(mutants_of('src/queue/x.c', text), 1))
-    switched = schemata.with_switches(text, blank_c(text), pairs)
-    assert '(a <= 3) : (' in switched and '(a - g(1, a)) : (' in switched and 'return (mutant_is(' in switched, switched
-    assert re.search(r'if \(!mutant_is\(\d+\)\) \{ h\(\(mutant_is\(', switched), switched
-    assert switched.count('\n') == text.count('\n') and switched.count('mutant_is(') == len(pairs), switched
-    files = [read(os.path.join(ROOT, file)) for file in files_of_tree() if re.match(r'src/store/\w+/.*\.c$', file)]
-    assert any('mutant_sql("postgres_functions", function->name' in schemata.with_texts(text) for text in files)
-    unasked = {found for text in files for found in re.findall(r'(?<!\w)\w+->sql\b', text)}
-    assert unasked <= {'function->sql', 'migration->sql'}, unasked  # else a mutant of SQL would change nothing
-    called = schemata.calls_of({'a': ':schema.b(1)', 'b': ':schema.c', 'c': ':schema.x c'})
-    assert called == {'a': {'a', 'b', 'c'}, 'b': {'b', 'c'}, 'c': {'c'}}
 
 
 def end_all(*_):
