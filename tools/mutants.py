@@ -18,8 +18,7 @@ dropped: leaks are what the sanitizers find.
              [--again]                those that survived before, without explanation
              [--fresh]                all, with no verdict of the folder or of the list
              [--keep]                 try none; add the verdicts of the folder to tests/mutants/decided.txt
-             [--first FILE]           before all others, the likely killers of FILE: lines "ID PROGRAM TEST,TEST"
-             [--only-first]           these alone
+             [--first FILE [--only-first]]  the likely killers of FILE, lines "ID PROGRAM TEST,TEST", before all others
              [--list]                 print what would be tried
              [--id ID]                this one alone, with the output of the test that kills it
   mutants.py --self-test
