@@ -25,6 +25,9 @@ from waiting import SHORT, wait_for
 
 MIB = 1024 * 1024
 BODY_SECONDS = 60  # HTTP_BODY_DEADLINE_US
+STORE_SECONDS = 5  # STORE_DEADLINE_US
+# A call that has no deadline does not end at all. A slow machine does not decide.
+SLOW_MACHINE_SECONDS = 15
 
 
 def _enqueue(connection, key, rest=b''):
@@ -180,25 +183,45 @@ def idle_connections_give_their_memory_back_and_go_on(weir):
     listener.stop()
 
 
-def _kill_among_enqueues(weir):
+def _enqueue_batch(connection, keys, rest=b''):
+    items = [{'workspace': 'acme', 'workflow': 'hello', 'idempotency_key': key} for key in keys]
+    body = json.dumps({'items': items}).encode()
+    connection.sendall(post(body, b'Content-Length: %d' % len(body), path='/v1/executions:batch'))
+    return read_answer(connection, data=rest)
+
+
+def _ids_of(answer, size):
+    """One for each key, and whether all were there before. A batch is one transaction: all were, or none."""
+    assert answer.status in (200, 202), answer
+    rows = [answer.json()] if size == 1 else answer.json()['items']
+    known = {row['duplicate'] for row in rows}
+    assert len(rows) == size and len(known) == 1 and all('id' in row for row in rows), answer
+    return [row['id'] for row in rows], known.pop()
+
+
+def _kill_among_enqueues(weir, size=1, least=400):
+    """`least` requests with `size` executions each are acknowledged when the node is killed."""
     listener = Listener(weir).ready()
     acknowledged, asked = {}, []
     half = threading.Event()
+
+    def send(connection, keys, rest=b''):
+        return _enqueue(connection, keys[0], rest) if size == 1 else _enqueue_batch(connection, keys, rest)
 
     def enqueue(worker):
         rest = b''
         try:
             with listener.connect() as connection:
                 for number in itertools.count():  # until the node is dead
-                    key = f'{worker} {number}'
-                    asked.append(key)
-                    answer = _enqueue(connection, key, rest)
+                    keys = tuple(f'{worker} {number} {item}' for item in range(size))
+                    asked.append(keys)
+                    answer = send(connection, keys, rest)
                     if answer is None:
                         return
                     rest = answer.rest
                     assert answer.status == 202, answer
-                    acknowledged[key] = answer.json()['id']
-                    if len(acknowledged) >= 400:
+                    acknowledged[keys] = _ids_of(answer, size)[0]
+                    if len(acknowledged) >= least:
                         half.set()
         except OSError:
             pass  # the node is dead
@@ -210,17 +233,16 @@ def _kill_among_enqueues(weir):
     listener.process.wait(SECONDS)
     for client in clients:
         client.join(SECONDS)
-    assert 400 <= len(acknowledged) <= len(asked) <= len(acknowledged) + len(clients), (len(acknowledged), len(asked))
+    assert least <= len(acknowledged) <= len(asked) <= len(acknowledged) + len(clients), (len(acknowledged), len(asked))
     listener = Listener(weir).ready()
-    ids = {}
+    ids = set()
     with listener.connect() as connection:
-        for key in asked:
-            answer = _enqueue(connection, key)
-            assert answer.status in (200, 202), answer
-            ids[key] = answer.json()['id']
-            assert key not in acknowledged or (answer.status, ids[key]) == (200, acknowledged[key]), (key, answer)
-    assert len(set(ids.values())) == len(asked)
-    assert listener.ask('/v1/executions?workspace=acme&limit=1&count').json()['count'] == len(asked)
+        for keys in asked:
+            found, was_there = _ids_of(send(connection, keys), size)
+            ids.update(found)
+            assert keys not in acknowledged or (was_there and found == acknowledged[keys]), (keys, found)
+    assert len(ids) == len(asked) * size
+    assert listener.ask('/v1/executions?workspace=acme&limit=1&count').json()['count'] == len(ids)
     listener.stop()
 
 
@@ -239,25 +261,57 @@ def what_a_killed_node_acknowledged_is_there_once_on_postgresql(weir):
         server.close()
 
 
+def what_a_killed_node_acknowledged_of_batches_is_there_once(weir):
+    """The node is killed in the middle of a thousand batches."""
+    weir.make_store()
+    _kill_among_enqueues(weir, size=5, least=1000)
+
+
+def what_a_killed_node_acknowledged_of_batches_is_there_once_on_postgresql(weir):
+    server = PostgresServer()
+    try:
+        weir.environment['WEIR_STORE'] = server.url()
+        weir.make_store()
+        _kill_among_enqueues(weir, size=5, least=1000)
+    finally:
+        server.close()
+
+
 def _await_enqueue(listener):
     """A client tries again, as the answers 503 ask for."""
     wait_for('the store', lambda: listener.ask(PATH, 'POST', body={'workflow': 'hello'}).status == 202, pause=SHORT)
 
 
+def _is_away(listener):
+    """Every route that needs the store is a 503 with a reason, within the deadline of a call of the store."""
+    for path, method, body in ((PATH, 'POST', {'workflow': 'hello'}), ('/v1/executions:batch', 'POST', {'items': [
+            {'workspace': 'acme', 'workflow': 'hello'}]}), ('/v1/executions', 'GET', None), ('/v1/pause', 'POST', None)):
+        began = time.monotonic()
+        answer = listener.ask(path, method, body=body)
+        assert problem(answer, 503, 'store_unreachable')['detail'], answer
+        assert answer.head['retry-after'] == '1', answer
+        assert time.monotonic() - began < STORE_SECONDS + SLOW_MACHINE_SECONDS, path
+    assert listener.ask('/livez').status == 200
+
+
 def a_store_that_is_away_is_a_503_and_comes_back(weir):
+    """Once its server has ended, and once it is frozen and answers nothing."""
     server = PostgresServer()
     try:
         weir.environment['WEIR_STORE'] = server.url()
         weir.make_store()
         listener = Listener(weir).ready()
         server.stop()
-        answer = listener.ask(PATH, 'POST', body={'workflow': 'hello'})
-        assert answer.status == 503 and answer.json()['code'] == 'store_unreachable', answer
-        assert answer.head['retry-after'] == '1', answer
+        _is_away(listener)
         server.start()
+        _await_enqueue(listener)
+        server.signal_all(signal.SIGSTOP)
+        _is_away(listener)
+        server.signal_all(signal.SIGCONT)
         _await_enqueue(listener)
         listener.stop()
     finally:
+        server.signal_all(signal.SIGCONT)
         server.close()
 
 

@@ -250,12 +250,16 @@ def _has_one_meaning_for_nginx(case):
 
 def nothing_is_smuggled_through_nginx(weir):
     listener, nginx = _behind_nginx(weir, patience='1s')  # each of the cases is cut at the end
-    cases = [case for case in malformed() if not _has_one_meaning_for_nginx(case)]
-    # The same with chunks that are right, and hold the request.
-    cases += [post(HEX + b'\r\n' + SMUGGLED + b'\r\n0\r\n\r\n', CHUNKED, *more)
+    chunks = HEX + b'\r\n' + SMUGGLED + b'\r\n0\r\n\r\n'
+    # For nginx some end with the head or with the first chunk, and what follows is a request. These have chunks that are
+    # right, and hold the request.
+    cases = [case.partition(b'\r\n\r\n')[0] + b'\r\n\r\n' + chunks if _has_one_meaning_for_nginx(case) else case
+             for case in malformed()]
+    cases += [post(chunks, CHUNKED, *more)
               for more in ((), (b'X: y',), (b'Trailer: X',), (b'TE: trailers',), (b'Content-Length: ' + N,))]
     cases += list(hidden())
-    assert len(cases) >= 100, len(cases)
+    cases = list(dict.fromkeys(cases))
+    assert len(cases) >= 200, len(cases)
     for door in (0, 1):
         connections = []
         for case in cases:
