@@ -102,6 +102,14 @@ double waits_node_mib(const struct waits *waits, const char *field)
     return daemon_status_mib(&process, field);
 }
 
+double waits_node_processor_us(const struct waits *waits)
+{
+    clockid_t clock;
+    struct timespec used;
+    BENCH_CHECK(clock_getcpuclockid(waits->node.pid, &clock) == 0 && clock_gettime(clock, &used) == 0);
+    return (double)used.tv_sec * 1e6 + (double)used.tv_nsec / 1e3;
+}
+
 /* --- counters --- */
 
 int64_t waits_completed(const struct waits *waits)

@@ -39,6 +39,8 @@ void waits_start_node(struct waits *waits);
 void waits_stop_node(struct waits *waits);
 /* A field of its /proc/PID/status in MiB, for example "VmRSS:". */
 double waits_node_mib(const struct waits *waits, const char *field);
+/* Microseconds of a core that it has used. */
+double waits_node_processor_us(const struct waits *waits);
 
 /* From the counters of the store, without a look at the rows of the queue. */
 int64_t waits_completed(const struct waits *waits);
