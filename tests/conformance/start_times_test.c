@@ -157,7 +157,25 @@ static void a_start_and_an_end_in_one_set_keep_the_time_of_the_start(void **stat
     assert_times(scene, &item, SECONDS(4), SECONDS(6), SECONDS(10));
 }
 
-/* Its row keeps the first dispatch, so that the second is an event row. */
+/* The time of the last start that the history lists. */
+static int64_t last_dispatch_of(struct scene *scene, const char *id)
+{
+    int64_t at_us = 0;
+    json_t *shown = NULL;
+    json_t *event;
+    size_t i;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    json_array_foreach(json_object_get(shown, "events"), i, event)
+    {
+        if (strcmp(json_text_at(event, "event"), "dispatch") == 0) {
+            scene_ok(scene, time_parse(json_text_at(event, "at"), 0, &at_us, &scene->error));
+        }
+    }
+    json_decref(shown);
+    return at_us;
+}
+
+/* Its row keeps the first dispatch, so that the second has a place of its own. */
 static void the_dispatch_after_a_handover_has_its_own_time(void **state)
 {
     struct scene *scene = *state;
@@ -173,8 +191,7 @@ static void the_dispatch_after_a_handover_has_its_own_time(void **state)
         record.dispatched_first = ends == 1;
         record.started_ago_us = SECONDS(6);
         assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
-        assert_int_equal(scene_number(scene, "SELECT max(at) FROM workflow_execution_events WHERE event = 'dispatch'"),
-                         claimed_us + SECONDS(3));
+        assert_int_equal(last_dispatch_of(scene, item.id), claimed_us + SECONDS(3));
         if (ends == 0) {
             assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &next), WEIR_OK);
         }

@@ -44,6 +44,10 @@ static const char *const preparations[] = {
     "r.starts_refused,"
     "  r.deferrals, r.handovers, r.cancel_at, r.waiting_for, CASE WHEN r.retry_of IS NULL THEN r.idempotency_key"
     "  ELSE 'retry of ' || r.retry_of END);"
+    /* The end of a wait that is on record in the row alone. */
+    " IF TG_OP = 'UPDATE' AND r.parked_fence IS NOT NULL AND r.woken_at IS NOT NULL AND OLD.woken_at IS NULL THEN"
+    "  INSERT INTO weir.simulation_changes (what, id, node_id, fence, extra)"
+    "  VALUES ('event+', r.id, 0, r.parked_fence, 'wake'); END IF;"
     " RETURN NULL; END $$",
     "CREATE TRIGGER s1 AFTER INSERT ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('+')",
     "CREATE TRIGGER s2 AFTER UPDATE ON workflow_execution_queue FOR EACH ROW EXECUTE FUNCTION note_queue('=')",

@@ -186,32 +186,30 @@ static void read_step_row(const PGresult *result, int row, struct arena *arena, 
     step->error = (char *)(uintptr_t)result_copy(result, row, 10, arena, ret_failed);
 }
 
-static struct claimed_item *find_claimed_item(struct claim_result *claim, const char *id)
+static int compare_claimed_items(const void *a, const void *b)
 {
-    for (size_t i = 0; i < claim->count; i++) {
-        if (strcmp(claim->items[i].id, id) == 0) {
-            return &claim->items[i];
-        }
-    }
-    return NULL;
+    const struct claimed_item *const *x = a;
+    const struct claimed_item *const *y = b;
+    return strcmp((*x)->id, (*y)->id);
 }
 
-/* Gives each item its steps. Rows are sorted by execution, so the steps of one item are neighbours. */
-static bool attach_steps(const PGresult *result, struct arena *arena, struct claim_result *claim)
+/* Gives each of the items its steps. Items and rows are in the order of the ids, so both are passed once. */
+static bool attach_steps(const PGresult *result, struct arena *arena, int64_t now_us, struct claimed_item *const *items,
+                         size_t item_count)
 {
     size_t count = (size_t)PQntuples(result);
     struct step_record *steps = arena_allocate(arena, (count + 1) * sizeof *steps);
-    struct claimed_item *item = NULL;
     bool failed = steps == NULL;
+    size_t at = 0;
     for (size_t i = 0; i < count && !failed; i++) {
         const char *id = result_text(result, (int)i, 0);
-        if (item == NULL || strcmp(item->id, id) != 0) {
-            item = find_claimed_item(claim, id);
-            INVARIANT(item != NULL);
-            item->steps = &steps[i];
+        while (at < item_count && strcmp(items[at]->id, id) != 0) {
+            at++; /* an item may have no step on record */
         }
-        read_step_row(result, (int)i, arena, claim->now_us, &steps[i], &failed);
-        item->step_count++;
+        INVARIANT(at < item_count);
+        items[at]->steps = items[at]->step_count == 0 ? &steps[i] : items[at]->steps;
+        read_step_row(result, (int)i, arena, now_us, &steps[i], &failed);
+        items[at]->step_count++;
     }
     return !failed;
 }
@@ -221,21 +219,26 @@ enum weir_status claimed_read_steps(struct link *link, struct arena *arena, stru
 {
     INVARIANT(claim != NULL && (claim->items != NULL || claim->count == 0));
     const char **ids = arena_allocate(arena, (claim->count + 1) * sizeof *ids);
+    struct claimed_item **items = arena_allocate(arena, (claim->count + 1) * sizeof *items);
     size_t count = 0;
     PGresult *result = NULL;
-    if (ids == NULL) {
+    if (ids == NULL || items == NULL) {
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < claim->count; i++) {
         if (claim->items[i].interruptions > 0) {
-            ids[count++] = claim->items[i].id;
+            items[count++] = &claim->items[i];
         }
     }
     if (count == 0) {
         return WEIR_OK;
     }
+    qsort(items, count, sizeof(struct claimed_item *), compare_claimed_items);
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = items[i]->id;
+    }
     enum weir_status status = link_read(link, error, &result, QUERY_READ_STEPS, "U", ids, count);
-    if (status == WEIR_OK && !attach_steps(result, arena, claim)) {
+    if (status == WEIR_OK && !attach_steps(result, arena, claim->now_us, items, count)) {
         status = error_out_of_memory(error);
     }
     PQclear(result);

@@ -23,7 +23,8 @@
 --             for each of places when it could run first, 0 = it was assigned before
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals. flag: cancel requested. trace: its trace context. data: params.
---             list2 has interruption_facts(). list3 {0}: it was assigned before. No counter grows with a record PUT_BACK, but it
+--             list2, of an item that was interrupted or has got signals: its interruptions at the last park, whether it is a suspect,
+--             when it was woken (0: never), whether it was handed over, the number of its last signal. list3 {0}: it was assigned before. No counter grows with a record PUT_BACK, but it
 --             leaves its code
 --   locked    place: the item could have been assigned, but another transaction has its row. With flag: its node does not live or is
 --             locked. With n1 = 1: it is behind such an item of its lane. An item that has no row at all has ended.
@@ -107,7 +108,11 @@ BEGIN
         SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
                q.run_at, q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
                CASE WHEN q.has_params THEN coalesce((SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id), '') END,
-               NULL::integer[], NULL::integer[], NULL::bigint[], :schema.interruption_facts(q),
+               NULL::integer[], NULL::integer[], NULL::bigint[],
+               CASE WHEN q.interruptions > 0 OR q.signals > 0
+                    THEN ARRAY[q.interruptions_at_park,
+                               CASE WHEN q.suspicion > 1 THEN :schema.is_suspect(q.id, q.suspicion, q.steps_ended)::integer ELSE 0 END,
+                               coalesce(q.woken_at, 0), (q.handovers > 0)::integer, q.signals] END,
                CASE WHEN q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL THEN ARRAY[0::bigint] END
         FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
     END IF;

@@ -20,10 +20,11 @@ BEGIN
         INSERT INTO :schema.workflow_executions
             (id, lane_id, definition_id, run_at, fence, node_id, created_at, claimed_at, dispatched_at, finished_at, workspace_id,
              starts_refused, deferrals, handovers, interruptions, priority, has_params, status, idempotency_key, traceparent, retry_of,
-             error_code, error)
+             error_code, error, woken_at, parked_fence)
         SELECT e.id, e.lane_id, e.definition_id, e.run_at, e.fence, e.node_id, e.created_at, e.claimed_at, e.dispatched_at, now_us,
                e.workspace_id, e.starts_refused, e.deferrals, e.handovers, e.interruptions, e.priority, e.has_params, end_state,
-               e.idempotency_key, e.traceparent, e.retry_of, coalesce(code, e.error_code), coalesce(message, e.error)
+               e.idempotency_key, e.traceparent, e.retry_of, coalesce(code, e.error_code), coalesce(message, e.error),
+               e.woken_at, e.parked_fence
         FROM ended e
     ), left_set AS (
         SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items

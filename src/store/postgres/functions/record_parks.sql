@@ -1,5 +1,6 @@
 -- PARKED: DISPATCHED items become WAITING until their delay is over, or until a signal comes. One statement writes the rows, one row of
--- news, and the events of the claim that is over: `claim`, `dispatch` and `park`. A record may include the start of a CLAIMED item.
+-- news, and one event for each item. It has the times of the claim that is over, because the row loses them. A record may include the start
+-- of a CLAIMED item.
 -- Items with a cancel that was requested are left to record_ends(). What was refused before this start is past: neither its error nor its
 -- counts are left. A step that waits for its next attempt by a record of an earlier fence may have begun that attempt without a
 -- record. Then the interruptions since the last park go on counting (docs/design/waiting.md, 4).
@@ -20,7 +21,7 @@ BEGIN
         SET status = 'WAITING', phase = 3, waiting_for = r.code, node_id = 0, target_id = 0, claimed_at = NULL,
             due_at = CASE WHEN r.delay < 0 THEN 9223372036854775807 ELSE now_us + r.delay END, signals_sent = q.signals,
             error_code = NULL, error = NULL, starts_refused = 0, deferrals = 0,
-            interruptions = q.interruptions + 1, stuck_at = NULL,
+            interruptions = q.interruptions + 1, stuck_at = NULL, woken_at = NULL, parked_fence = q.fence,
             interruptions_at_park = 1 + CASE
                 WHEN q.interruptions > q.interruptions_at_park AND EXISTS (
                     SELECT FROM :schema.workflow_node_executions s
@@ -36,19 +37,17 @@ BEGIN
         WHERE q.id = ANY (ids) AND o.id = ANY (ids) AND r.kind = 10 AND o.id = r.id AND q.id = r.id AND q.fence = r.fence
           AND (q.status = 'DISPATCHED' OR q.status = 'CLAIMED' AND r.start >= 0) AND q.cancel_at IS NULL
         RETURNING r.n, r.id, r.fence, r.code, q.lane_id, q.due_at, o.node_id, o.claimed_at, o.status = 'CLAIMED' AS is_start,
+                  CASE WHEN o.parked_fence IS NOT NULL THEN o.woken_at END AS woken_at,
+                  CASE WHEN o.woken_at IS NOT NULL THEN o.parked_fence END AS woken_fence,
                   CASE WHEN o.interruptions = 0 THEN q.dispatched_at
                        WHEN o.status = 'CLAIMED' THEN greatest(now_us - r.start, o.claimed_at) END AS dispatched_at,
                   q.signals > greatest(r.seen, 0) AS is_signalled
     ), event AS (
-        INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
-        SELECT p.id, t.at, t.event, t.node_id, p.fence, t.reason, t.detail
-        FROM parked p
-        CROSS JOIN LATERAL (
-            VALUES (1, 'claim', CASE WHEN p.node_id <> 0 THEN p.claimed_at END, p.node_id, NULL, NULL),
-                   (2, 'dispatch', CASE WHEN p.node_id <> 0 THEN p.dispatched_at END, p.node_id, NULL, NULL),
-                   (3, 'park', now_us, recorder, p.code, :schema.rfc3339(nullif(p.due_at, 9223372036854775807))))
-            t (stage, event, at, node_id, reason, detail)
-        WHERE t.at IS NOT NULL ORDER BY p.n, t.stage
+        INSERT INTO :schema.workflow_execution_events
+            (execution_id, at, event, node_id, fence, reason, detail, claimed_at, dispatched_at, woken_at, woken_fence)
+        SELECT p.id, now_us, 'park', p.node_id, p.fence, p.code, :schema.rfc3339(nullif(p.due_at, 9223372036854775807)), p.claimed_at,
+               p.dispatched_at, p.woken_at, p.woken_fence
+        FROM parked p ORDER BY p.n
     ), left_set AS (
         SELECT f.node_id, array_agg(f.fence) AS fences, array_agg(f.items) AS items
         FROM (SELECT p.node_id, p.fence, count(*)::integer AS items FROM parked p GROUP BY p.node_id, p.fence) f

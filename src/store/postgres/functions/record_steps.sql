@@ -1,7 +1,7 @@
 -- Writes steps into workflow_node_executions: those of the step arrays with a record that took effect, and those of `stored` ends, which
 -- have a row already. A final step is never rewritten. A start step that ends keeps its plan, if the duty of children has not read it, so
 -- that children that are left start all the same. A node that continues an attempt of another node has not started it. The rows of their
--- items are locked or deleted by this transaction.
+-- items are locked or deleted by this transaction: `ended` are the places of the deleted ones, and `end_claims` the times of their claims.
 -- Caller: record().
 CREATE OR REPLACE FUNCTION :schema.record_steps(recorder bigint, now_us bigint, done integer[], ids uuid[], fences bigint[],
                                                 step_records integer[], steps text[], step_states text[], step_attempts integer[],
@@ -11,7 +11,8 @@ CREATE OR REPLACE FUNCTION :schema.record_steps(recorder bigint, now_us bigint, 
                                                 end_attempts integer[],
                                                 end_failures integer[], end_exit_codes integer[], end_began_ago bigint[],
                                                 end_outputs bytea[], end_variables bytea[], end_codes text[], end_errors text[],
-                                                stored integer[], ended_ago bigint[]) RETURNS void
+                                                stored integer[], ended_ago bigint[], ended integer[], end_claims bigint[])
+RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
     INSERT INTO :schema.workflow_node_executions AS old
@@ -19,13 +20,14 @@ BEGIN
          variables, error_code, error, signal)
     SELECT ids[s.place], s.step, s.state, s.attempt, s.failures, CASE WHEN s.exit_code >= 0 THEN s.exit_code END,
            CASE WHEN s.due_in >= 0 THEN now_us + s.due_in END,
-           coalesce((SELECT CASE WHEN s.began_ago < 0 THEN q.dispatched_at
-                                 ELSE greatest(now_us - s.began_ago, q.claimed_at, q.dispatched_at) END
-                     FROM :schema.workflow_execution_queue q WHERE q.id = ids[s.place]), now_us - greatest(s.began_ago, 0)),
+           CASE WHEN e.place IS NOT NULL THEN now_us - greatest(s.began_ago, 0)
+                ELSE coalesce((SELECT CASE WHEN s.began_ago < 0 THEN q.dispatched_at
+                                           ELSE greatest(now_us - s.began_ago, q.claimed_at, q.dispatched_at) END
+                               FROM :schema.workflow_execution_queue q WHERE q.id = ids[s.place]), now_us - greatest(s.began_ago, 0)) END,
            CASE WHEN s.ends AND s.ended_ago > 0 THEN
                 greatest(now_us - s.ended_ago,
-                         coalesce((SELECT q.claimed_at FROM :schema.workflow_execution_queue q WHERE q.id = ids[s.place]),
-                                  (SELECT h.claimed_at FROM :schema.workflow_executions h WHERE h.id = ids[s.place])))
+                         CASE WHEN e.place IS NOT NULL THEN e.claimed_at
+                              ELSE (SELECT q.claimed_at FROM :schema.workflow_execution_queue q WHERE q.id = ids[s.place]) END)
                 WHEN s.ends THEN now_us END, recorder, fences[s.place], s.output, s.variables, s.code, s.error,
            s.signal
     FROM (SELECT * FROM unnest(step_records, steps, step_states, step_attempts, step_failures, exit_codes, began_ago, due_ins, step_ends,
@@ -38,6 +40,7 @@ BEGIN
                e (step, state, attempt, failures, exit_code, began_ago, output, variables, code, error, n)
           WHERE stored IS NOT NULL AND e.n = ANY (stored))
          s (place, step, state, attempt, failures, exit_code, began_ago, due_in, ends, output, variables, code, error, signal, ended_ago)
+    LEFT JOIN unnest(ended, end_claims) e (place, claimed_at) ON e.place = s.place
     WHERE (s.place IN (SELECT unnest(done))) IS TRUE -- in this form the planner uses a hash and no loop
     ON CONFLICT (execution_id, step) DO UPDATE
     SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,

@@ -28,7 +28,7 @@
 --   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
 --   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes with a new item in the news, when the call asks for
 --                nothing else: the item is assigned one round trip earlier
---   runnables, helds  see news_facts()                                pass         n1 lane, n2 pass
+--   runnables, helds  see news_facts(), the former of promote_due(), too  pass         n1 lane, n2 pass
 --   held         n1 lane, n2 node, n3 slots, n4 node_held
 --   handed_over  n1 lane, n2 suspicion, n3 suspected at, n5 target, id
 --   suspect      n1 lane, n2 suspicion, n3 claimed at, n4 node, n5 target, id
@@ -100,9 +100,10 @@ BEGIN
                      FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked) a;
     END IF;
     IF next_due <= now_us THEN -- step 5, to the heads of the news
-        RETURN QUERY SELECT 'runnable', NULL::int4, p.lane, p.least_rank, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
+        RETURN QUERY SELECT 'runnables', NULL::int4, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
                             NULL::int8, NULL::int8, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[],
-                            NULL::int8[], NULL::int8[], NULL::int8[], NULL::uuid[] FROM :schema.promote_due(now_us, limits[1]) p;
+                            p.lanes, p.least_ranks, NULL::int8[], NULL::uuid[]
+                     FROM :schema.promote_due(now_us, limits[1]) p WHERE p.lanes IS NOT NULL;
         next_due := :schema.due_again(now_us);
     END IF;
     IF cardinality(orphans) > 0 THEN

@@ -1,5 +1,6 @@
 -- Ends the wait of WAITING items of a set: they are PENDING and runnable, with their rank. The event has the fence of the claim that was
--- parked, which orders it between that claim and the next one. Locks: their rows, which the caller has locked.
+-- parked, which orders it between that claim and the next one. It is a row, because it may have an actor, and so that the row of the item has
+-- no parked_fence. Locks: their rows, which the caller has locked.
 -- Callers: send_signal(), record_signals(), wake_steps().
 CREATE OR REPLACE FUNCTION :schema.wake_items(now_us bigint, ids uuid[], actor text DEFAULT NULL, why text DEFAULT NULL)
 RETURNS void
@@ -8,7 +9,8 @@ SET plan_cache_mode = force_generic_plan SET jit = off SET enable_seqscan = off 
 BEGIN
     WITH woken AS (
         UPDATE :schema.workflow_execution_queue q
-        SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = now_us WHERE q.id = ANY (ids) AND q.phase = 3
+        SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = now_us, parked_fence = NULL
+        WHERE q.id = ANY (ids) AND q.phase = 3
         RETURNING q.lane_id, q.rank, q.id, q.fence
     ), event AS (
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, fence, actor, reason)

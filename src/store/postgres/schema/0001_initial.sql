@@ -174,7 +174,8 @@ CREATE TABLE :schema.workflow_execution_queue (
     stuck_fence    bigint,
     cancel_at      bigint,                      -- when its cancel was requested
     suspected_at   bigint,                      -- the last death under which a step of it ran
-    woken_at       bigint,                      -- the end of its last wait in WAITING
+    woken_at       bigint,                      -- the end of its last wait in WAITING; NULL while it waits there
+    parked_fence   bigint,                      -- of the last claim that was parked, if the end of this wait has no event of its own
     waiting_for    text    COLLATE "C",          -- of phase 3: the name of a wait_kind (queue/item.h)
     idempotency_key text   COLLATE "C",
     traceparent    text    COLLATE "C",          -- the W3C trace context of the request
@@ -218,7 +219,8 @@ ALTER TABLE :schema.claims ALTER COLUMN ids SET STORAGE EXTERNAL; -- compressing
 -- The history: one row per execution after its end. Rows are never updated, so pages are filled; only the move of its content to the
 -- archive changes a row once. The columns step_* are the step that
 -- ended together with the execution and has no row in workflow_node_executions; NULL without one. It ran under the row's node and
--- fence and ended at finished_at.
+-- fence and ended at finished_at. woken_at, parked_fence: as in the queue. restarted_at: the start under the last claim, if that is neither
+-- the first start nor an event.
 CREATE TABLE :schema.workflow_executions (
     id             uuid    NOT NULL PRIMARY KEY,
     lane_id        bigint  NOT NULL,
@@ -242,6 +244,9 @@ CREATE TABLE :schema.workflow_executions (
     step_attempt   integer,
     step_failures  integer,
     step_exit_code integer,
+    woken_at       bigint,
+    parked_fence   bigint,
+    restarted_at   bigint,
     idempotency_key text   COLLATE "C",
     traceparent    text    COLLATE "C",
     retry_of       uuid,
@@ -440,7 +445,8 @@ CREATE TABLE :schema.workflow_node_logs (
 CREATE INDEX logs_written ON :schema.workflow_node_logs (written_at);
 
 -- Events that cannot be derived from the times of a row: retry, defer, release, handover, recovery, cancel, an operator's act. seq
--- orders the events of all executions.
+-- orders the events of all executions. A park is one row with the times of the claim that it ended: of the claim, of its start unless that
+-- is another row, and of the wake before it with the fence of the claim that was parked then. The view all_events unfolds them.
 CREATE TABLE :schema.workflow_execution_events (
     execution_id   uuid    NOT NULL,
     seq            bigint  GENERATED ALWAYS AS IDENTITY,
@@ -451,6 +457,10 @@ CREATE TABLE :schema.workflow_execution_events (
     actor          text,
     reason         text,
     detail         text,
+    claimed_at     bigint,
+    dispatched_at  bigint,
+    woken_at       bigint,
+    woken_fence    bigint,
     PRIMARY KEY (execution_id, seq)
 );
 

@@ -21,11 +21,21 @@ FROM (
     UNION ALL
     SELECT q.id, q.dispatched_at, 'dispatch', q.node_id, q.fence, NULL, NULL, NULL, NULL, 2, 0 FROM :schema.workflow_execution_queue q
     WHERE q.dispatched_at IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_events t WHERE t.execution_id = q.id AND t.event = 'dispatch')
+      AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_events t
+                      WHERE t.execution_id = q.id AND (t.event = 'dispatch' OR t.dispatched_at IS NOT NULL))
     UNION ALL
     SELECT h.id, h.dispatched_at, 'dispatch', h.node_id, h.fence, NULL, NULL, NULL, NULL, 2, 0 FROM :schema.workflow_executions h
-    WHERE h.dispatched_at IS NOT NULL
+    WHERE h.dispatched_at IS NOT NULL AND h.restarted_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM :schema.all_events t WHERE t.execution_id = h.id AND t.event = 'dispatch')
+    UNION ALL
+    SELECT id, restarted_at, 'dispatch', node_id, fence, NULL, NULL, NULL, NULL, 2, 0 FROM :schema.workflow_executions
+    WHERE restarted_at IS NOT NULL
+    UNION ALL
+    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 0 FROM :schema.workflow_execution_queue
+    WHERE woken_at IS NOT NULL AND parked_fence IS NOT NULL
+    UNION ALL
+    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 0 FROM :schema.workflow_executions
+    WHERE woken_at IS NOT NULL AND parked_fence IS NOT NULL
     UNION ALL
     SELECT execution_id, started_at, 'step_start', node_id, fence, NULL, step, NULL, attempt, 3, 0 FROM :schema.all_attempts
     UNION ALL
