@@ -127,19 +127,43 @@ static void read_assigned_row(struct round *round, int row)
     const char *definitions = row_list(round, row, ROW_LIST1);
     const char *priorities = row_list(round, row, ROW_LIST2);
     const char *times = row_list(round, row, ROW_LIST3);
-    int64_t now_us = row_integer(round, row, ROW_N2);
     round->fence = row_integer(round, row, ROW_N1);
+    round->claimed_us = row_integer(round, row, ROW_N2);
     while (next_integer(&plain, &place)) {
         struct claimed_item *item = add_own_item(round, place);
         item->definition_id = integer_beside(&definitions);
         item->priority = (int)integer_beside(&priorities);
         item->created_at_us = integer_beside(&times);
         item->run_at_us = item->created_at_us;
-        item->claimed_at_us = now_us > item->created_at_us ? now_us : item->created_at_us;
+        item->claimed_at_us = time_later(round->claimed_us, item->created_at_us);
         round->call->assignments[place - 1].since_us = claimed_item_first_wait_us(item);
     }
     while (next_integer(&elsewhere, &place)) {
         mark_recorded(round, place)->since_us = integer_beside(&times);
+    }
+}
+
+/* Items of this node that have been parked, and differ in nothing else from a new item. This row lists the numbers of each
+ * in the order that assign_items() writes. */
+static void read_woken_row(struct round *round, int row)
+{
+    int64_t place = 0;
+    const char *numbers = row_list(round, row, ROW_LIST3);
+    while (next_integer(&numbers, &place)) {
+        struct claimed_item *item = add_own_item(round, place);
+        item->definition_id = integer_beside(&numbers);
+        item->priority = (int)integer_beside(&numbers);
+        item->created_at_us = integer_beside(&numbers);
+        item->run_at_us = integer_beside(&numbers);
+        int64_t dispatched_us = integer_beside(&numbers);
+        item->interruptions = (int)integer_beside(&numbers);
+        item->interruptions_at_park = (int)integer_beside(&numbers);
+        item->woken_at_us = integer_beside(&numbers);
+        item->signals_seen = integer_beside(&numbers);
+        item->claimed_at_us = time_later(round->claimed_us, item->created_at_us);
+        item->running_for_us = dispatched_us == 0 ? 0 : item->claimed_at_us - dispatched_us;
+        item->assigned_before = true;
+        round->call->assignments[place - 1].since_us = claimed_item_first_wait_us(item);
     }
 }
 
@@ -455,6 +479,7 @@ static const struct {
     {"suspects", read_suspects_row},
     {"suspects_end", read_suspects_end_row},
     {"assigned", read_assigned_row},
+    {"woken", read_woken_row},
     {"locked", read_locked_row},
     {"orphan", read_orphan_row},
     {"round", read_round_row},

@@ -43,6 +43,7 @@ struct round {
     struct schedule_head *heads; /* of all reads, one behind the other */
     size_t head_count;
     int64_t fence;            /* of all assignments of the round */
+    int64_t claimed_us;       /* the time of these assignments */
     struct claimed_item *own; /* at the place of its assignment; fence 0 = it was not taken for this node */
     size_t own_count;
     bool failed;      /* memory ran out */

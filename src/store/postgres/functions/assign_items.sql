@@ -3,6 +3,7 @@
 --   ids, nodes     item ids[i] goes to node nodes[i]
 --   handed[i]      the item is held without a node (after a handover or a give-back), and a node of its target takes it over
 --   skip_locked    leave out rows that another transaction has locked
+--   lists_woken    the caller reads `woken`
 --
 -- 1. lock_targets() locks the nodes FOR KEY SHARE by ascending id, and returns those that live and accept work. Recovery and the stop of a
 --    node lock its row FOR UPDATE, so no item goes to a node that is declared dead meanwhile. Items behind one of their lane whose node is
@@ -21,6 +22,9 @@
 --   assigned  n1 fence, n2 time of the claim. places: assigned to other nodes. plain: assigned to own_node, and new in every other respect;
 --             list1 definitions, list2 priorities and list3 creation times, in the order of plain. Behind the last one of these, list3 has
 --             for each of places when it could run first, 0 = it was assigned before
+--   woken     list3: ten numbers for each item of own_node that has been parked, and is new in every other respect: its place, definition,
+--             priority, creation time, when it could run first, dispatch, interruptions, interruptions at the last park, the end of its
+--             wait, the number of its last signal. 0 = none
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals. flag: cancel requested. trace: its trace context. data: params.
 --             list2, of an item that was interrupted or has got signals: its interruptions at the last park, whether it is a suspect,
@@ -29,7 +33,8 @@
 --   locked    place: the item could have been assigned, but another transaction has its row. With flag: its node does not live or is
 --             locked. With n1 = 1: it is behind such an item of its lane. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
-CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean)
+CREATE OR REPLACE FUNCTION :schema.assign_items(own_node bigint, ids uuid[], nodes bigint[], handed boolean[], skip_locked boolean,
+                                                lists_woken boolean)
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
                n9 bigint, flag boolean, trace text, data bytea, places integer[], plain integer[], list1 bigint[], list2 bigint[],
                list3 bigint[])
@@ -46,6 +51,7 @@ DECLARE
     kinds bigint[]; -- likewise; 1: their engine is of the kind `temporal`
     taken_lanes bigint[]; taken_handed integer[]; handed_fences bigint[];
     alive bigint[]; detailed integer[]; taken integer;
+    woken bigint[]; woken_places integer[];
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
     open_nodes := :schema.open_nodes(ids, nodes, handed, alive);
@@ -77,17 +83,24 @@ BEGIN
                   * greatest(q.run_at, q.created_at) AS since, a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority,
                   q.created_at, q.node_id = own_node AS is_own, q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
                   AND q.starts_refused + q.deferrals + q.interruptions = 0 AND NOT q.has_params AND q.run_at = q.created_at
-                  AND q.cancel_at IS NULL AND q.traceparent IS NULL AND q.signals = 0 AS is_plain
+                  AND q.cancel_at IS NULL AND q.traceparent IS NULL AND q.signals = 0 AS is_plain,
+                  lists_woken AND q.interruptions > 0 AND q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
+                  AND q.starts_refused + q.deferrals + q.handovers = 0 AND q.suspicion < 2 AND NOT q.has_params
+                  AND q.cancel_at IS NULL AND q.traceparent IS NULL AS is_woken,
+                  q.run_at, q.dispatched_at, q.interruptions, q.interruptions_at_park, q.woken_at, q.signals
     ), claim AS (
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         SELECT t.node_id, set_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t GROUP BY t.node_id
     )
     SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed), array_agg(t.place) FILTER (WHERE t.handed),
-           array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain),
+           array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain AND NOT t.is_woken),
+           array_agg(t.place) FILTER (WHERE t.is_woken),
+           array_agg(ARRAY[t.place, t.definition_id, t.priority, t.created_at, t.run_at, coalesce(t.dispatched_at, 0), t.interruptions,
+                           t.interruptions_at_park, coalesce(t.woken_at, 0), t.signals]) FILTER (WHERE t.is_woken),
            array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
            array_agg(t.priority::bigint) FILTER (WHERE t.is_plain),
            coalesce(array_agg(t.created_at) FILTER (WHERE t.is_plain), '{}') || array_agg(t.since) FILTER (WHERE NOT t.is_own)
-    INTO taken, taken_lanes, taken_handed, places, detailed, plain, list1, list2, list3
+    INTO taken, taken_lanes, taken_handed, places, detailed, woken_places, woken, plain, list1, list2, list3
     FROM taken t;
     IF taken_lanes IS NOT NULL THEN
         INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, held)
@@ -99,10 +112,15 @@ BEGIN
         SELECT now_us, 2, array_agg(f.fence), array_agg(f.items)
         FROM (SELECT handed_fences[p] AS fence, count(*)::integer AS items FROM unnest(taken_handed) p GROUP BY 1) f;
     END IF;
-    PERFORM :schema.write_stream(now_us, '{claim}', ARRAY(SELECT ids[p] FROM unnest(places || detailed || plain) p ORDER BY p))
+    PERFORM :schema.write_stream(now_us, '{claim}', ARRAY(SELECT ids[p] FROM unnest(places || detailed || woken_places || plain) p ORDER BY p))
     WHERE taken > 0 AND :schema.stream_is_read(now_us);
     tag := 'assigned'; n1 := set_fence; n2 := now_us;
     RETURN NEXT;
+    IF woken IS NOT NULL THEN
+        RETURN QUERY SELECT 'woken', NULL::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
+                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text, NULL::bytea, NULL::integer[],
+                            NULL::integer[], NULL::bigint[], NULL::bigint[], ARRAY(SELECT unnest(woken));
+    END IF;
     IF detailed IS NOT NULL THEN
         RETURN QUERY
         SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,

@@ -8,6 +8,7 @@
 --   needs                 bits of enum schedule_need
 --   orphans               lanes without a workspace
 --   limits                of items to promote, of orphans to end, of news to read
+--   lists_woken           the caller reads rows with the tag `woken`; nodes of an earlier version do not
 --
 -- 1. Check the epoch and the server, and renew the lease. The row of scheduler stays locked if the round writes: a takeover waits for the
 --    commit, so no assignment of a former epoch follows it.
@@ -23,7 +24,7 @@
 --   round        n1 store time, n2 next due time, n3 1: an act was read and nothing was assigned, flag a request waits for own_node
 --   seen         name: all news that this snapshot contains was read  timeline     name
 --   more         name, n1, n2: news is left; the position of the next round
---   assigned, taken, locked  see assign_items(); name: its column `trace`
+--   assigned, woken, taken, locked  see assign_items(); name: its column `trace`
 --   orphan       n1 workspace, id: an item that was ended
 --   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
 --   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes with a new item in the news, when the call asks for
@@ -46,7 +47,8 @@
 CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean, since text,
                                             line text, until text, from_xid text, from_seq bigint, ids uuid[], nodes bigint[],
                                             handed boolean[], skip_locked boolean, lanes bigint[], ranks bigint[], after uuid[],
-                                            mosts integer[], needs integer, orphans bigint[], limits integer[])
+                                            mosts integer[], needs integer, orphans bigint[], limits integer[],
+                                            lists_woken boolean DEFAULT false)
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
                n9 bigint, flag boolean, id uuid, name text, data bytea, places integer[], plain integer[], list1 bigint[],
                list2 bigint[], list3 bigint[], id_list uuid[])
@@ -97,7 +99,7 @@ BEGIN
     IF assigns AND NOT has_act THEN -- step 4
         RETURN QUERY SELECT a.tag, a.place, a.n1, a.n2, a.n3, a.n4, a.n5, a.n6, a.n7, a.n8, a.n9, a.flag, NULL::uuid, a.trace, a.data,
                             a.places, a.plain, a.list1, a.list2, a.list3, NULL::uuid[]
-                     FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked) a;
+                     FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked, lists_woken) a;
     END IF;
     IF next_due <= now_us THEN -- step 5, to the heads of the news
         RETURN QUERY SELECT 'runnables', NULL::int4, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
