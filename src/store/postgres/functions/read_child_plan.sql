@@ -1,6 +1,7 @@
--- Reads the plan of a new start step from the variables of its step, or that of an action, and makes the rows of its children. Returns
--- whether it is there, as the parent may have been purged before, and its work, in rows and in parts of 4 KiB. A plan beyond the limits,
--- or one that cannot be read, makes no children. Then `problem` of the step keeps the code of its failure until the parent can be locked.
+-- Reads the plan of a new start step from the variables of its step, or that of an action, and checks it. The row of the step keeps it,
+-- and make_children() makes rows of it. Returns whether it is there, as the parent may have been purged before, and its work, in parts of
+-- 4 KiB. A plan beyond the limits, or one that cannot be read, makes no children. Then `problem` of the step keeps the code of its failure
+-- until the parent can be locked.
 -- Locks: none but its own rows, and that of the step, which the caller has locked. Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.read_child_plan(now_us bigint, parent uuid, of_step text, OUT is_there boolean, OUT work integer)
 LANGUAGE plpgsql VOLATILE
@@ -27,10 +28,8 @@ DECLARE
                      WHERE q.due_at IS NOT NULL AND q.waiting_for IS NULL
                        AND q.lane_id = ANY (ARRAY(SELECT a.base | w.id FROM :schema.group_lanes a))
                      LIMIT w.pending_max + children_most) p) >= w.pending_max + children_most);
-    planned json;
+    outline json;
     items integer;
-    keys text[];
-    new_ids uuid[];
     wrong text;
     own record;
 BEGIN
@@ -45,41 +44,32 @@ BEGIN
           SELECT h.priority, h.lane_id FROM :schema.workflow_executions h WHERE h.id = parent) p
     JOIN :schema.executor_groups g ON g.id = p.lane_id >> 47;
     BEGIN -- a plan that was altered must not stop the duty of all
-        planned := convert_from(contents, 'UTF8')::json;
-        items := json_array_length(planned -> 'children');
+        outline := convert_from(contents, 'UTF8')::json;
+        items := json_array_length(outline -> 'children');
         wrong := CASE WHEN deep > 16 THEN 'children_too_deep' WHEN is_full THEN 'children_queue_full'
                       WHEN others + items > 100000 THEN 'children_too_many'
                       WHEN items IS NULL THEN 'children_invalid'
-                      WHEN EXISTS (SELECT 1 FROM json_array_elements(planned -> 'children') c (params)
+                      WHEN EXISTS (SELECT 1 FROM json_array_elements(outline -> 'children') c (params)
                                    WHERE octet_length(c.params::text) > params_most) THEN 'children_too_large'
-                      WHEN planned -> 'keys' IS NULL THEN NULL
-                      WHEN json_array_length(planned -> 'keys') IS DISTINCT FROM items
-                           OR EXISTS (SELECT 1 FROM json_array_elements_text(planned -> 'keys') k (key)
+                      WHEN outline -> 'keys' IS NULL THEN NULL
+                      WHEN json_array_length(outline -> 'keys') IS DISTINCT FROM items
+                           OR EXISTS (SELECT 1 FROM json_array_elements_text(outline -> 'keys') k (key)
                                       WHERE k.key IS NULL OR octet_length(k.key) NOT BETWEEN 1 AND 255) THEN 'children_invalid'
-                      WHEN EXISTS (SELECT 1 FROM json_array_elements_text(planned -> 'keys') k (key)
+                      WHEN EXISTS (SELECT 1 FROM json_array_elements_text(outline -> 'keys') k (key)
                                    WHERE starts_with(k.key, 'hook/') OR starts_with(k.key, 'schedule/')) THEN 'child_key_reserved' END;
         items := CASE WHEN wrong IS NULL THEN items ELSE 0 END;
-        keys := ARRAY(SELECT k.key FROM json_array_elements_text(planned -> 'keys') WITH ORDINALITY k (key, n) WHERE items > 0
-                      ORDER BY k.n);
         UPDATE :schema.child_steps s
-        SET workspace = planned ->> 'workspace', workflow = planned ->> 'workflow',
-            executor_group = planned ->> 'executor_group', default_group = own.name,
-            priority = coalesce((planned ->> 'priority')::integer, own.priority, 0), is_single = planned ->> 'is_single' = '1',
-            waits_for_all = planned ->> 'waits_for_all' = '1', wanted = (planned ->> 'wanted')::integer,
-            max_parallel = (planned ->> 'max_parallel')::integer, leaves = planned ->> 'leaves' = '1', depth = deep, count = items,
-            problem = wrong
+        SET workspace = outline ->> 'workspace', workflow = outline ->> 'workflow',
+            executor_group = outline ->> 'executor_group', default_group = own.name,
+            priority = coalesce((outline ->> 'priority')::integer, own.priority, 0), is_single = outline ->> 'is_single' = '1',
+            waits_for_all = outline ->> 'waits_for_all' = '1', wanted = (outline ->> 'wanted')::integer,
+            max_parallel = (outline ->> 'max_parallel')::integer, leaves = outline ->> 'leaves' = '1', depth = deep, count = items,
+            problem = wrong, rest = CASE WHEN items > 0 THEN contents END
         WHERE s.parent_id = parent AND s.step = of_step;
-        new_ids := :schema.make_ids(now_us, items);
-        INSERT INTO :schema.children (parent_id, step, position, child_id, params, key)
-        SELECT parent, of_step, c.n - 1, new_ids[c.n], convert_to(nullif(c.params::text, '{}'), 'UTF8'),
-               keys[c.n]
-        FROM json_array_elements(planned -> 'children') WITH ORDINALITY c (params, n) WHERE wrong IS NULL;
     EXCEPTION WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
-        items := 0;
         UPDATE :schema.child_steps s SET depth = deep, count = 0, problem = 'children_invalid'
         WHERE s.parent_id = parent AND s.step = of_step;
     END;
-    work := work + items;
     UPDATE :schema.child_steps s SET plan = '' WHERE s.parent_id = parent AND s.step = of_step AND s.plan IS NOT NULL;
     UPDATE :schema.workflow_node_executions e SET variables = NULL WHERE e.execution_id = parent AND e.step = of_step;
 END

@@ -3,7 +3,7 @@
 --   is_over  false: another transaction has locked the row of the parent
 --   is_sent  false: or the parent has ended, and gets nothing
 -- The output has at most 1 MiB; without the outputs of the children if these are larger.
--- Locks: the row of the parent, unless it is locked. Caller: advance_child_step().
+-- Locks: the row of the parent, unless it is locked. Caller: end_child_wait().
 CREATE OR REPLACE FUNCTION :schema.settle_children(now_us bigint, held :schema.child_steps, is_completed boolean,
                                                    OUT is_over boolean, OUT is_sent boolean)
 LANGUAGE plpgsql VOLATILE
@@ -29,15 +29,19 @@ BEGIN
         RETURN;
     END IF;
     IF is_completed THEN
-        -- The steps of each child are looked up once. A large output stays where it is until it is known that all of them fit. Short
-        -- children are at least as long as assumed here without their outputs.
+        -- The steps of a child are looked up once, and only if it has more than the one of its own row. A large output stays where it is
+        -- until it is known that all of them fit. Short children are at least as long as assumed here without their outputs.
         WITH child AS MATERIALIZED (
-            SELECT c.position, c.child_id, o.output,
+            SELECT c.position, c.child_id,
+                   CASE WHEN c.status IS DISTINCT FROM 'COMPLETED' THEN NULL
+                        WHEN h.step IS NOT NULL AND NOT h.archived
+                             AND NOT EXISTS (SELECT 1 FROM :schema.workflow_node_executions e WHERE e.execution_id = h.id)
+                        THEN h.step_output
+                        ELSE (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
+                              ORDER BY s.started_at DESC, s.step DESC LIMIT 1) END AS output,
                    CASE WHEN c.status = 'COMPLETED' AND h.id IS NULL THEN 'LOST' ELSE coalesce(c.status, 'OPEN') END AS state
             FROM :schema.children c
             LEFT JOIN :schema.workflow_executions h ON h.id = c.child_id
-            LEFT JOIN LATERAL (SELECT s.output FROM :schema.execution_steps s WHERE s.execution_id = c.child_id
-                               ORDER BY s.started_at DESC, s.step DESC LIMIT 1) o ON c.status = 'COMPLETED'
             WHERE c.parent_id = held.parent_id AND c.step = held.step
         ), room AS MATERIALIZED (
             SELECT coalesce(sum(octet_length(c.output)), 0) <= output_most - 100 * held.count - 32 AS has_outputs FROM child c

@@ -1,8 +1,8 @@
 -- Starts as many of the next children of a start step as max_parallel leaves room for, at most `starts`. Children that have ended at once
 -- leave room for the next ones.
 --   may_wait  whether children with keys may be tried: one such step whose rows are locked is enough for a call of the duty.
--- Returns how many have begun, were tried, have ended with this, and have completed. again: there is room for more. waits: another
--- transaction has locked rows of the next ones.
+-- Returns how many have begun, were tried, have ended with this, and have completed. again: there is room for more, and they have rows.
+-- waits: another transaction has locked rows of the next ones.
 -- Locks: those of start_children() or start_keyed_children(). Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.start_more_children(held :schema.child_steps, starts integer, may_wait boolean, OUT started integer,
                                                        OUT tried integer, OUT ended integer, OUT completed integer, OUT again boolean,
@@ -17,7 +17,7 @@ DECLARE
 BEGIN
     started := 0; tried := 0; ended := 0; completed := 0; waits := false;
     LOOP
-        room := least(held.max_parallel - (held.started - held.ended), held.count - held.started);
+        room := least(held.max_parallel - (held.started - held.ended), held.planned - held.started);
         EXIT WHEN room <= 0 OR tried >= starts;
         IF has_keys AND NOT may_wait THEN
             waits := true;

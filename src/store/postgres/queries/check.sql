@@ -108,12 +108,13 @@ LIMIT 1000;
 
 -- Children: the counts of their steps, and that each end and each step that can go on has a note, so that no parent waits for ever.
 -- name: check_children
-SELECT format('step %s of %s counts %s ends of children and %s completed ones, and its rows show %s and %s', s.step, s.parent_id, s.ended,
-              s.completed, m.ended, m.completed)
+SELECT format('step %s of %s counts %s ends of %s children and %s completed ones, and its rows show %s of %s, and %s', s.step, s.parent_id,
+              s.ended, s.planned, s.completed, m.ended, m.planned, m.completed)
 FROM :schema.child_steps s
-JOIN (SELECT c.parent_id, c.step, count(c.status) AS ended, count(CASE c.status WHEN 'COMPLETED' THEN 1 END) AS completed
+JOIN (SELECT c.parent_id, c.step, count(*) AS planned, count(c.status) AS ended,
+             count(CASE c.status WHEN 'COMPLETED' THEN 1 END) AS completed
       FROM :schema.children c GROUP BY c.parent_id, c.step) m ON m.parent_id = s.parent_id AND m.step = s.step
-WHERE s.ended <> m.ended OR s.completed <> m.completed
+WHERE s.ended <> m.ended OR s.completed <> m.completed OR s.planned <> m.planned
 UNION ALL
 SELECT format('the end of child %s of %s has no note', c.child_id, c.parent_id)
 FROM :schema.children c JOIN :schema.child_steps s ON s.parent_id = c.parent_id AND s.step = c.step
@@ -122,9 +123,9 @@ WHERE c.position < s.started AND c.status IS NULL
   AND NOT EXISTS (SELECT 1 FROM :schema.child_notes n CROSS JOIN LATERAL unnest(n.positions) p (position)
                   WHERE n.parent_id = c.parent_id AND n.step = c.step AND p.position = c.position)
 UNION ALL
-SELECT format('start step %s of %s has no note, and is new or of nothing', s.step, s.parent_id)
+SELECT format('start step %s of %s has no note, and is new, has a plan to be read or is of nothing', s.step, s.parent_id)
 FROM :schema.child_steps s
-WHERE (s.count IS NULL
+WHERE (s.count IS NULL OR s.rest IS NOT NULL
        OR NOT s.leaves AND NOT EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = s.parent_id)
           AND NOT EXISTS (SELECT 1 FROM :schema.workflow_executions h WHERE h.id = s.parent_id))
   AND NOT EXISTS (SELECT 1 FROM :schema.child_notes n WHERE n.parent_id = s.parent_id AND n.step = s.step)

@@ -303,9 +303,10 @@ CREATE TABLE :schema.dismissals (
 );
 
 -- Start steps (store/children.h), and the children of one action of a state. The plan of a new one is in the variables of its step, and
--- `count` is NULL until it was read. wanted: completed children that end the wait; waits_for_all: it needs the end of each. started:
--- children with a position below it were enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were
--- cancelled with the parent. is_settled: the wait is over. problem: the code of the failure of a plan that makes no children.
+-- `count` is NULL until it was read. Then `rest` has it until each child has a row. planned: children with a position below it have one.
+-- wanted: completed children that end the wait; waits_for_all: it needs the end of each. started: children with a position below it were
+-- enqueued or refused. ended, completed: of these. cancelled_to: likewise, those that were cancelled with the parent. is_settled: the wait
+-- is over. problem: the code of the failure of a plan that makes no children.
 CREATE TABLE :schema.child_steps (
     parent_id      uuid    NOT NULL,
     workspace_id   integer NOT NULL,           -- of the parent
@@ -314,6 +315,7 @@ CREATE TABLE :schema.child_steps (
     max_parallel   integer NOT NULL DEFAULT 0,
     depth          integer NOT NULL DEFAULT 1,
     count          integer,
+    planned        integer NOT NULL DEFAULT 0,
     started        integer NOT NULL DEFAULT 0,
     ended          integer NOT NULL DEFAULT 0,
     completed      integer NOT NULL DEFAULT 0,
@@ -329,6 +331,7 @@ CREATE TABLE :schema.child_steps (
     default_group  text    COLLATE "C",
     problem        text    COLLATE "C",
     plan           bytea,                      -- of an action of a state, in place of the variables; '' = it was read
+    rest           bytea,
     PRIMARY KEY (parent_id, step)
 ) WITH (fillfactor = 70);
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "unit/store/postgres/scene.h"
 
@@ -53,7 +54,7 @@ static struct claimed_item begin_parent(struct scene *scene)
 
 static const char *child_of(struct scene *scene, const struct claimed_item *parent)
 {
-    return run(scene->b, "SELECT child_id FROM weir.children WHERE parent_id = '%s'", parent->id);
+    return run(scene->b, "SELECT child_id FROM weir.children WHERE parent_id = '%s' AND position = 0", parent->id);
 }
 
 static void end_child(struct scene *scene, const char *child)
@@ -216,33 +217,41 @@ static void notes_that_another_node_has_taken_are_passed_over(void **state)
     assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.signals"), "1");
 }
 
+struct plan {
+    size_t count;
+    size_t wanted; /* ALL_CHILDREN: all */
+    size_t max_parallel;
+    bool leaves;
+};
+
+enum { ALL_CHILDREN = CHILDREN_OF_STEP_MOST };
+
+/* A held parent with so many children, which no duty has looked at. */
+static struct claimed_item plan_many(struct scene *scene, struct plan is)
+{
+    struct text plan = {.max = 65536};
+    ok(text_format(&plan,
+                   "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":0,"
+                   "\"waits_for_all\":%d,\"wanted\":%zu,\"max_parallel\":%zu,\"leaves\":%d,\"children\":[{\"n\":0}",
+                   is.wanted == ALL_CHILDREN, is.wanted, is.max_parallel, is.leaves));
+    for (size_t i = 1; i < is.count; i++) {
+        ok(text_format(&plan, ",{\"n\":%zu}", i));
+    }
+    ok(text_add_string(&plan, "]}"));
+    struct claimed_item parent = record_plan(scene, plan.data);
+    text_close(&plan);
+    return parent;
+}
+
 /* A held parent with so many children, all of which the duty has started. */
 static struct claimed_item begin_large_parent(struct scene *scene, size_t children)
 {
-    struct text plan = {.max = 65536};
-    ok(text_add_string(&plan, "{\"workflow\":\"hello\",\"executor_group\":null,\"priority\":null,\"is_single\":0,"
-                              "\"waits_for_all\":1,\"wanted\":1,\"max_parallel\":10000,\"leaves\":0,\"children\":[{}"));
-    for (size_t i = 1; i < children; i++) {
-        ok(text_add_string(&plan, ",{}"));
-    }
-    ok(text_add_string(&plan, "]}"));
-    struct step_record step = {.step = "go",
-                               .state = STEP_WAITING,
-                               .attempt = 1,
-                               .exit_code = -1,
-                               .due_in_us = TIME_NEVER,
-                               .variables = plan.data,
-                               .signal = "children:go"};
-    struct claimed_item parent = claim_one(scene, enqueue_for(scene, "acme", NULL));
-    struct record record = record_of(RECORD_STEP, &parent);
-    struct record_summary summary;
-    record.step = &step;
-    ok(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error));
+    struct claimed_item parent =
+        plan_many(scene, (struct plan){.count = children, .wanted = ALL_CHILDREN, .max_parallel = CHILDREN_OF_STEP_MOST});
     size_t started = 0;
     while (started < children) {
         started += advance(scene).started;
     }
-    text_close(&plan);
     return parent;
 }
 
@@ -263,7 +272,8 @@ static long end_and_start(struct scene *scene, const char *parent, int position,
         child, sizeof child, "%s",
         run(scene->b, "SELECT child_id FROM weir.children WHERE parent_id = '%s' AND position = %d", parent, position));
     end_child(scene, child);
-    (void)run(scene->b, "UPDATE weir.child_steps SET count = count + 1 WHERE parent_id = '%s'", parent);
+    (void)run(scene->b, "UPDATE weir.child_steps SET count = count + 1, planned = planned + 1 WHERE parent_id = '%s'",
+              parent);
     (void)run(scene->b,
               "INSERT INTO weir.children (parent_id, step, position, child_id, params) "
               "VALUES ('%s', 'go', %d, '00000000-0000-7000-8000-%012d', '{}')",
@@ -360,6 +370,112 @@ static void equal_names_are_looked_up_once(void **state)
     assert_string_equal(same, "1 504");
 }
 
+/* --- a plan that is read in parts --- */
+
+static const char *rows_of(struct scene *scene, const char *parent)
+{
+    return run(
+        scene->b,
+        "SELECT s.planned || ' of ' || s.count || CASE WHEN s.rest IS NULL THEN '' ELSE ' with a rest' END || ', ' || "
+        "(SELECT count(*) || ' ' || coalesce(max(position), -1) FROM weir.children c WHERE c.parent_id = s.parent_id) "
+        "FROM weir.child_steps s WHERE s.parent_id = '%s'",
+        parent);
+}
+
+static void the_first_children_begin_before_the_whole_plan_is_read(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = plan_many(scene, (struct plan){.count = 1200, .wanted = ALL_CHILDREN, .max_parallel = 3});
+    struct children_advance first = advance(scene);
+    assert_int_equal(first.started, 3);
+    assert_true(first.again);
+    assert_string_equal(rows_of(scene, parent.id), "500 of 1200 with a rest, 500 499");
+    json_t *shown = NULL;
+    ok(store_show(scene->store, parent.id, &shown, &scene->error));
+    const json_t *row = json_array_get(json_object_get(shown, "children"), 0);
+    assert_int_equal(json_integer_value(json_object_get(row, "count")), 1200);
+    assert_int_equal(json_integer_value(json_object_get(row, "not_started")), 1197);
+    json_decref(shown);
+    assert_true(advance(scene).again);
+    assert_string_equal(rows_of(scene, parent.id), "1000 of 1200 with a rest, 1000 999");
+    assert_false(advance(scene).again);
+    assert_string_equal(rows_of(scene, parent.id), "1200 of 1200, 1200 1199");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.children WHERE position >= 3 AND "
+                                      "convert_from(params, 'UTF8')::json ->> 'n' = position::text"),
+                        "1197");
+}
+
+/* A node that dies in the middle of a part has made none of its rows, and the next one goes on where it began. */
+static void a_part_that_is_undone_is_made_anew(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent =
+        plan_many(scene, (struct plan){.count = 1200, .wanted = ALL_CHILDREN, .max_parallel = CHILDREN_OF_STEP_MOST});
+    assert_int_equal(advance(scene).started, 500);
+    (void)run(scene->a, "BEGIN; SELECT started FROM weir.advance_children(200, 1000, 1000); ROLLBACK");
+    assert_string_equal(rows_of(scene, parent.id), "500 of 1200 with a rest, 500 499");
+    assert_int_equal(advance(scene).started, 500);
+    assert_int_equal(advance(scene).started, 200);
+    assert_string_equal(rows_of(scene, parent.id), "1200 of 1200, 1200 1199");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_execution_queue WHERE phase = 0"), "1200");
+}
+
+static void a_wait_ends_when_all_children_have_rows(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = plan_many(scene, (struct plan){.count = 1200, .wanted = 1, .max_parallel = 1});
+    assert_int_equal(advance(scene).started, 1);
+    char child[UUID_TEXT_MAX];
+    (void)snprintf(child, sizeof child, "%s",
+                   run(scene->b, "SELECT child_id FROM weir.children WHERE parent_id = '%s' AND position = 0", parent.id));
+    end_child(scene, child);
+    assert_int_equal(advance(scene).settled, 0);
+    assert_string_equal(run(scene->b, "SELECT completed || ' ' || planned FROM weir.child_steps"), "1 1000");
+    assert_int_equal(advance(scene).settled, 1);
+    assert_string_equal(run(scene->b, "SELECT json_array_length(data::json -> 'output') FROM weir.signals"), "1200");
+}
+
+static void the_end_of_a_parent_ends_its_plan(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = plan_many(scene, (struct plan){.count = 1200, .wanted = ALL_CHILDREN, .max_parallel = 2});
+    assert_int_equal(advance(scene).started, 2);
+    assert_int_equal(record(scene, RECORD_FAILED, &parent), WEIR_OK);
+    assert_int_equal(advance(scene).cancelled, 2);
+    assert_false(advance(scene).again);
+    assert_string_equal(rows_of(scene, parent.id), "500 of 1200, 500 499");
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_execution_queue"), "0");
+}
+
+static void children_that_are_left_begin_behind_the_end_of_their_parent(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent =
+        plan_many(scene, (struct plan){.count = 1200, .wanted = 1, .max_parallel = CHILDREN_OF_STEP_MOST, .leaves = true});
+    assert_int_equal(advance(scene).started, 500);
+    assert_int_equal(record(scene, RECORD_FAILED, &parent), WEIR_OK);
+    assert_int_equal(advance(scene).started, 500);
+    assert_int_equal(advance(scene).started, 200);
+    assert_string_equal(rows_of(scene, parent.id), "1200 of 1200, 1200 1199");
+}
+
+/* The children that have begun go on, and so does the other step. */
+static void an_altered_plan_stops_its_step_alone(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item parent = plan_many(scene, (struct plan){.count = 600, .wanted = ALL_CHILDREN, .max_parallel = 1});
+    assert_int_equal(advance(scene).started, 1);
+    (void)claim_one(scene, child_of(scene, &parent)); /* so that the next claim is that of the other parent */
+    (void)run(scene->b, "UPDATE weir.child_steps SET rest = '{\"children\":[{}]}' WHERE parent_id = '%s'", parent.id);
+    plan_two(scene, "");
+    struct children_advance done = advance(scene);
+    assert_int_equal(done.started, 2);
+    assert_int_equal(done.faults, 1);
+    assert_non_null(strstr(done.fault, "the plan has no children 500 to 599"));
+    assert_non_null(strstr(done.fault, parent.id));
+    assert_string_equal(rows_of(scene, parent.id), "500 of 600 with a rest, 500 499");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(an_end_and_a_start_read_no_other_child_of_the_step),
@@ -372,6 +488,12 @@ int main(void)
                                        TEST(a_plan_beyond_the_limits_waits_for_its_locked_parent),
                                        TEST(the_ends_of_a_set_share_a_note),
                                        TEST(a_call_takes_a_bounded_number_of_ends),
-                                       TEST(equal_names_are_looked_up_once)};
+                                       TEST(equal_names_are_looked_up_once),
+                                       TEST(the_first_children_begin_before_the_whole_plan_is_read),
+                                       TEST(a_part_that_is_undone_is_made_anew),
+                                       TEST(a_wait_ends_when_all_children_have_rows),
+                                       TEST(the_end_of_a_parent_ends_its_plan),
+                                       TEST(children_that_are_left_begin_behind_the_end_of_their_parent),
+                                       TEST(an_altered_plan_stops_its_step_alone)};
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
