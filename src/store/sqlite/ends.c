@@ -5,7 +5,7 @@
  *   2. Keep the ends whose row may end so: a put-back row keeps its fence, and only its phase shows that it may no
  *      longer end.
  *   3. Note each end in the news: its lane loses a counter, its node a held item.
- *   4. Insert the history rows and delete the queue rows. Both statements read the virtual table parameter_rows, which
+ *   4. Insert the events of starts that come behind another one, then the history rows, and delete the queue rows. All statements read the virtual table parameter_rows, which
  *      costs less than a statement for each item, because each run of a statement opens the cursors of all indexes.
  *
  * Steps with rows of their own and events are written by the caller. Runs inside the caller's write transaction; it
@@ -19,6 +19,7 @@
 #include "store/sqlite/children.h"
 #include "store/sqlite/hooks.h"
 #include "store/sqlite/stream.h"
+#include "store/sqlite/taken.h"
 
 enum weir_status ends_open(struct ends *ends, size_t capacity, struct weir_error *error)
 {
@@ -66,24 +67,6 @@ static bool may_end(enum must_be must_be, int phase, bool is_claimed)
     return false;
 }
 
-/* Numbers of rows that end already: the second end of an item in one set finds no row. Open addressing, 0 = free. */
-struct taken {
-    int64_t numbers[ENDS_SLOTS];
-};
-
-static bool mark_taken(struct taken *taken, int64_t number)
-{
-    size_t at = (size_t)number % ENDS_SLOTS;
-    while (taken->numbers[at] != 0) {
-        if (taken->numbers[at] == number) {
-            return false;
-        }
-        at = (at + 1) % ENDS_SLOTS;
-    }
-    taken->numbers[at] = number;
-    return true;
-}
-
 /* Finds the rows of all ends with one statement, and decides which of them may end. */
 static enum weir_status find_rows(struct ends *ends, struct write *write, struct weir_error *error)
 {
@@ -108,7 +91,7 @@ static enum weir_status find_rows(struct ends *ends, struct write *write, struct
         end->is_claimed = sqlite3_column_int(statement, 5) != 0;
         bool fits = may_end(end->must_be, end->phase, end->is_claimed);
         end->step_has_row = sqlite3_column_int(statement, 6) != 0;
-        end->number = fits && mark_taken(&taken, number) ? number : 0;
+        end->number = fits && taken_mark(&taken, number) ? number : 0;
     }
     connection->parameter_rows = (struct parameter_rows){.count = 0};
     return status;
@@ -181,6 +164,16 @@ static enum weir_status stream_ends(const struct ends *ends, struct write *write
     return status;
 }
 
+/* Whether an end records a start under a claim that an earlier one preceded. The row keeps the first start. */
+static bool any_later_start(const struct ends *ends)
+{
+    bool any = false;
+    for (size_t i = 0; i < ends->count && !any; i++) {
+        any = ends->items[i].record->taken_over && ends->items[i].record->dispatched_first;
+    }
+    return any;
+}
+
 enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_error *error)
 {
     INVARIANT(ends->count <= ends->capacity && write->connection != NULL);
@@ -192,6 +185,9 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
         status = collect_rows(ends, write, &count, &any_runnable, error);
     }
     connection->parameter_rows = (struct parameter_rows){.rows = ends->rows, .count = count};
+    if (status == WEIR_OK && count > 0 && any_later_start(ends)) {
+        status = connection_run(connection, error, NULL, QUERY_ADD_DISPATCH_EVENTS, "i", write->now_us);
+    }
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_END_ITEMS, "i", write->now_us);
     }

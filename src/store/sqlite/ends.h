@@ -26,8 +26,6 @@ struct end {
     bool step_has_row; /* the step that ends with it was recorded before */
 };
 
-enum { ENDS_SLOTS = 4096 }; /* a power of two, at least twice RECORD_BATCH_MOST */
-
 struct ends {
     struct end *items;
     struct parameter_row *rows;

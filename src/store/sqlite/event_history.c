@@ -46,11 +46,32 @@ enum weir_status event_history_after_step(struct write *write, const struct reco
                           state, write->now_us);
 }
 
-enum weir_status event_history_close_steps(struct write *write, const char *id, int64_t fence, struct weir_error *error)
+enum weir_status event_history_close_steps(struct write *write, const struct parameter_row *rows, size_t count,
+                                           struct weir_error *error)
 {
-    INVARIANT(id != NULL);
-    enum weir_status status = connection_run(write->connection, error, NULL, QUERY_CLOSE_INTERRUPTED_STEPS, "t", id);
-    return status == WEIR_OK
-               ? connection_run(write->connection, error, NULL, QUERY_CLOSE_STEPS, "tii", id, write->now_us, fence)
-               : status;
+    INVARIANT(rows != NULL || count == 0);
+    struct connection *connection = write->connection;
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    connection->parameter_rows = (struct parameter_rows){.rows = rows, .count = count};
+    enum weir_status status = connection_run(connection, error, NULL, QUERY_CLOSE_INTERRUPTED_STEPS, "");
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_CLOSE_STEPS, "i", write->now_us);
+    }
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
+    return status;
+}
+
+enum weir_status event_history_add_wakes(struct connection *connection, const struct parameter_row *rows, size_t count,
+                                         int64_t now_us, struct weir_error *error)
+{
+    INVARIANT(rows != NULL || count == 0);
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    connection->parameter_rows = (struct parameter_rows){.rows = rows, .count = count};
+    enum weir_status status = connection_run(connection, error, NULL, QUERY_ADD_WAKE_EVENTS, "i", now_us);
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
+    return status;
 }

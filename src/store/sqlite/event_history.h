@@ -4,19 +4,24 @@
 #ifndef WEIR_STORE_SQLITE_EVENT_HISTORY_H
 #define WEIR_STORE_SQLITE_EVENT_HISTORY_H
 
+#include "store/sqlite/parameter_rows.h"
 #include "store/sqlite/sqlite_store.h"
 
 /* Before a held item is put back, given back or handed over: the claim under `fence`, and its dispatch. Does nothing when
  * the item is not held under it. */
 enum weir_status event_history_add_claim(struct write *write, const char *id, int64_t fence, struct weir_error *error);
-/* Before a CLAIMED item becomes DISPATCHED, or ends as if it had been. Does nothing unless it was taken over from an
+/* Before a CLAIMED item becomes DISPATCHED. The start of one that ends is written with its end (ends.c). Does nothing unless it was taken over from an
  * earlier claim: then its stamp is the first dispatch's. */
 enum weir_status event_history_add_dispatch(struct write *write, const struct record *record, struct weir_error *error);
 /* Before a step of the record is written: an attempt that is on record as running and was followed by this one. */
 enum weir_status event_history_before_step(struct write *write, const struct record *record, struct weir_error *error);
 /* After it was written: an attempt that failed and is followed by another. */
 enum weir_status event_history_after_step(struct write *write, const struct record *record, struct weir_error *error);
-/* After an item that was taken over has ended: steps without a node that goes on with them. */
-enum weir_status event_history_close_steps(struct write *write, const char *id, int64_t fence, struct weir_error *error);
+/* After items that were taken over have ended: steps without a node that goes on with them. `rows` has ids and fences. */
+enum weir_status event_history_close_steps(struct write *write, const struct parameter_row *rows, size_t count,
+                                           struct weir_error *error);
+/* WAITING items that are due. `rows` has their ids, and the fences of the claims that were parked. */
+enum weir_status event_history_add_wakes(struct connection *connection, const struct parameter_row *rows, size_t count,
+                                         int64_t now_us, struct weir_error *error);
 
 #endif

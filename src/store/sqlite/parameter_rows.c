@@ -36,6 +36,16 @@ enum parameter_column {
     PARAMETER_DISPATCHED,
     PARAMETER_STARTED_AGO,
     PARAMETER_STEP_BEGAN_AGO,
+    PARAMETER_NODE_ID,
+    PARAMETER_LANE_ID,
+    PARAMETER_RANK,
+    PARAMETER_DUE, /* from here on: times */
+    PARAMETER_CLAIMED,
+    PARAMETER_STARTED_FIRST,
+    PARAMETER_STARTED,
+    PARAMETER_STEP_DUE,
+    PARAMETER_STEP_STARTED,
+    PARAMETER_STEP_FINISHED, /* the last of them */
     PARAMETER_REFUSED,
     PARAMETER_ERROR_CODE,
     PARAMETER_ERROR,
@@ -47,7 +57,8 @@ enum parameter_column {
     PARAMETER_STEP_OUTPUT,
     PARAMETER_STEP_VARIABLES,
     PARAMETER_STEP_ERROR_CODE,
-    PARAMETER_STEP_ERROR
+    PARAMETER_STEP_ERROR,
+    PARAMETER_STEP_SIGNAL
 };
 
 /* Declares the columns; `context` holds the rows. */
@@ -166,11 +177,25 @@ static void return_step(sqlite3_context *context, const struct step_record *step
     case PARAMETER_STEP_ERROR_CODE:
         return_text(context, step->error_code);
         break;
+    case PARAMETER_STEP_SIGNAL:
+        return_text(context, step->signal);
+        break;
     default:
         INVARIANT(column == PARAMETER_STEP_ERROR);
         if (step->error != NULL) {
             sqlite3_result_text(context, step->error, -1, SQLITE_STATIC);
         }
+    }
+}
+
+/* A column with a time; 0 becomes NULL. */
+static void return_time(sqlite3_context *context, const struct parameter_row *row, enum parameter_column column)
+{
+    const int64_t times[] = {row->due_us,      row->claimed_us,      row->dispatched_us,   row->started_us,
+                             row->step_due_us, row->step_started_us, row->step_finished_us};
+    int64_t at_us = times[column - PARAMETER_DUE];
+    if (at_us != 0) {
+        sqlite3_result_int64(context, at_us);
     }
 }
 
@@ -196,6 +221,15 @@ static void return_row(sqlite3_context *context, const struct parameter_row *row
     case PARAMETER_STEP_BEGAN_AGO:
         sqlite3_result_int64(context, row->step_began_ago_us);
         break;
+    case PARAMETER_NODE_ID:
+        sqlite3_result_int64(context, row->node_id);
+        break;
+    case PARAMETER_LANE_ID:
+        sqlite3_result_int64(context, row->lane_id);
+        break;
+    case PARAMETER_RANK:
+        sqlite3_result_int64(context, row->rank);
+        break;
     case PARAMETER_DISPATCHED:
         sqlite3_result_int(context, row->dispatched);
         break;
@@ -213,7 +247,9 @@ static void return_row(sqlite3_context *context, const struct parameter_row *row
         }
         break;
     default:
-        if (row->step != NULL) {
+        if (column >= PARAMETER_DUE && column <= PARAMETER_STEP_FINISHED) {
+            return_time(context, row, column);
+        } else if (row->step != NULL) {
             return_step(context, row->step, column);
         }
     }

@@ -5,9 +5,11 @@
  * runs the statement and takes the rows away again; without rows the table is empty. Read only.
  *
  * Columns:
- *   of the record   at (the index), id, fence, number, status, dispatched, refused, error_code, error
+ *   of the record   at (the index), id, fence, number, node_id, lane_id, rank, status, dispatched, refused, error_code, error
+ *   times           started_ago and step_began_ago before now; due_at, claimed_at, dispatched_at, started_at, step_due_at,
+ *                   step_started_at, step_finished_at: 0 is NULL
  *   of its step     step, step_status, step_attempt, step_failures, step_exit_code, step_output, step_variables,
- *                   step_error_code, step_error
+ *                   step_error_code, step_error, step_signal
  */
 #ifndef WEIR_STORE_SQLITE_PARAMETER_ROWS_H
 #define WEIR_STORE_SQLITE_PARAMETER_ROWS_H
@@ -24,6 +26,9 @@ struct parameter_row {
     const char *id;
     int64_t fence;
     int64_t number;
+    int64_t node_id;
+    int64_t lane_id;
+    int64_t rank;
     const char *status;
     const char *error_code;
     const char *error;
@@ -31,6 +36,13 @@ struct parameter_row {
     bool dispatched;
     int64_t started_ago_us;
     int64_t step_began_ago_us;
+    int64_t due_us;
+    int64_t claimed_us;
+    int64_t dispatched_us;
+    int64_t started_us;
+    int64_t step_due_us;
+    int64_t step_started_us;
+    int64_t step_finished_us;
     bool refused;
 };
 

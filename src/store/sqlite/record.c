@@ -2,10 +2,12 @@
  *
  *   1. Begin one write transaction for the whole set, because a commit costs a sync of the disk. A record costs little, but
  *      a set of many is long. So while an enqueue or a small round waits for the writer, the transaction ends after
- *      RECORDS_BEFORE_YIELD records, and another one writes the rest behind that call.
+ *      RECORDS_AT_ONCE records, and another one writes the rest behind that call.
  *   2. Refuse a record with an output that is too long. Its outcome says so; the other records go on.
- *   3. Collect ends that follow each other (ends.h). Many ends are moved to the history by one INSERT and one DELETE.
- *   4. Before any other kind of record, move the collected ends, so that the set takes effect in its order.
+ *   3. Collect steps, parks and ends of different executions (held_items.h, parks.h, ends.h). Each collection is written
+ *      by a few statements for all of it.
+ *   4. Records of different executions need no order. Before a record of an execution that has a collected one, write
+ *      what was collected. The exception is a collected step, because steps are written before parks and ends.
  *   5. Write each record with a condition on id and fence. When no row matches, set_outcome_of_no_row() finds out why
  *      and sets the outcome: unknown, stale fence, illegal state, or a repetition. A repetition counts as done, because
  *      reports may arrive twice.
@@ -28,18 +30,36 @@
 #include "store/sqlite/ends.h"
 #include "store/sqlite/event_history.h"
 #include "store/sqlite/filter_query.h"
+#include "store/sqlite/parks.h"
 #include "store/sqlite/signals.h"
 #include "store/sqlite/states.h"
 #include "store/sqlite/stream.h"
 
-/* A transaction that has written so many records ends early for a short call that waits. */
-enum { RECORDS_BEFORE_YIELD = 32 };
+/* So many records are collected at most. While a short call waits, the transaction ends with them: it is long enough to be
+ * worth its commit. */
+enum { RECORDS_AT_ONCE = 64 };
+
+/* Records that are collected, and written together. They are written in this order. */
+enum collection { COLLECTED_NOT, COLLECTED_STEPS, COLLECTED_PARKS, COLLECTED_ENDS };
+
+enum { COLLECTED_SLOTS = 4096 }; /* a power of two, at least twice RECORD_BATCH_MOST */
+
+/* The executions of collected records. Open addressing. */
+struct collected {
+    uint16_t slots[COLLECTED_SLOTS]; /* 1 + the index of a record, 0 = free */
+    uint8_t last[COLLECTED_SLOTS];   /* the last collection that has a record of it */
+};
 
 /* A set while it is recorded. */
 struct recording {
     struct write write;
     int64_t node_id;
-    struct ends ends; /* collected, not yet written */
+    struct record *records;
+    size_t record_count;
+    struct held_items steps;
+    struct held_items parks;
+    struct ends ends;
+    struct collected collected;
     size_t poisoned;
 };
 
@@ -169,7 +189,8 @@ enum weir_status item_end(struct write *write, const struct ending *ending, stru
     ends_add(&ends, &record, ending->state, item.phase == 2 ? MUST_BE_HELD : MUST_BE_PENDING);
     status = ends_move(&ends, write, error);
     if (status == WEIR_OK && end.number > 0 && item.taken_over) {
-        status = event_history_close_steps(write, ending->id, item.fence, error);
+        row = (struct parameter_row){.id = ending->id, .fence = item.fence};
+        status = event_history_close_steps(write, &row, 1, error);
     }
     return status;
 }
@@ -210,9 +231,6 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
     if (status == WEIR_OK) {
         status = signal_consume(write, record, error);
     }
-    if (status == WEIR_OK && (record->taken_over || record->kind == RECORD_PARKED)) {
-        status = event_history_close_steps(write, record->id, record->fence, error);
-    }
     if (status == WEIR_OK && record->kind == RECORD_REFUSED) {
         status = event_history_add(write->connection, record->id, write->now_us, "refuse", node_id, record->fence, NULL,
                                    record->error_code, record->error, error);
@@ -227,25 +245,32 @@ static enum weir_status complete_end(struct write *write, int64_t node_id, const
     return status;
 }
 
+/* The steps of ended items that an earlier claim may have left. */
+static enum weir_status close_steps_of_ends(struct ends *ends, struct write *write, struct weir_error *error)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < ends->count; i++) {
+        const struct record *record = ends->items[i].record;
+        if (ends->items[i].number > 0 && (record->taken_over || record->kind == RECORD_PARKED)) {
+            ends->rows[count++] = (struct parameter_row){.id = record->id, .fence = record->fence};
+        }
+    }
+    return event_history_close_steps(write, ends->rows, count, error);
+}
+
 /* Ends the collected items. */
 static enum weir_status flush_ends(struct recording *recording, struct weir_error *error)
 {
     struct write *write = &recording->write;
     struct ends *ends = &recording->ends;
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
-        const struct record *record = ends->items[i].record;
-        if (record->taken_over && record->dispatched_first) {
-            status = event_history_add_dispatch(write, record, error);
-        }
-    }
-    if (status == WEIR_OK && ends->count > 0) {
-        status = ends_move(ends, write, error);
-    }
+    enum weir_status status = ends->count > 0 ? ends_move(ends, write, error) : WEIR_OK;
     for (size_t i = 0; i < ends->count && status == WEIR_OK; i++) {
         const struct end *end = &ends->items[i];
         status = end->number > 0 ? complete_end(write, recording->node_id, end, error)
                                  : set_outcome_of_no_row(write, end->record, error);
+    }
+    if (status == WEIR_OK) {
+        status = close_steps_of_ends(ends, write, error);
     }
     ends->count = 0;
     return status;
@@ -372,27 +397,6 @@ static enum weir_status record_put_back(struct recording *recording, struct reco
                              : status;
 }
 
-/* The events of an item that begins to wait: its claim is over, and what it waits for, until when. */
-static enum weir_status add_park_events(struct write *write, int64_t node_id, const struct record *record, int64_t due_us,
-                                        struct weir_error *error)
-{
-    char until[TIME_TEXT_MAX];
-    time_format(due_us, until);
-    const char *detail = due_us == TIME_NEVER ? NULL : until;
-    enum weir_status status = event_history_add_claim(write, record->id, record->fence, error);
-    return status == WEIR_OK ? event_history_add(write->connection, record->id, write->now_us, "park", node_id,
-                                                 record->fence, NULL, wait_kind_name(record->waiting_for), detail, error)
-                             : status;
-}
-
-/* A signal that the engine had not got when it reported the park ends the wait at once. */
-static enum weir_status wake_if_signalled(struct write *write, const struct record *record, const struct found_item *item,
-                                          struct weir_error *error)
-{
-    struct waking waking = {.id = record->id, .lane_id = item->lane_id, .rank = item->rank, .fence = record->fence};
-    return item->signals > record->signals_seen ? item_wake(write, &waking, error) : WEIR_OK;
-}
-
 /* CLAIMED -> DISPATCHED. */
 static enum weir_status record_dispatched(struct write *write, struct record *record, struct weir_error *error)
 {
@@ -408,76 +412,90 @@ static enum weir_status record_dispatched(struct write *write, struct record *re
     return status == WEIR_OK ? set_outcome_of_no_row(write, record, error) : status;
 }
 
-/* The step of a record that takes effect, with what it plans, ends and consumes. */
-static enum weir_status write_held_step(struct write *write, int64_t node_id, const struct record *record,
-                                        struct weir_error *error)
+/* Writes the steps of held items that were collected. */
+static enum weir_status flush_steps(struct recording *recording, struct weir_error *error)
 {
-    enum weir_status status = write_step(write, node_id, record, error);
-    if (status == WEIR_OK) {
-        status = children_plan(write, record, error);
+    struct held_items *steps = &recording->steps;
+    enum weir_status status = steps->count == 0 ? WEIR_OK : held_find(steps, &recording->write, error);
+    if (status == WEIR_OK && steps->count > 0) {
+        status = held_write_steps(steps, &recording->write, recording->node_id, error);
     }
-    if (status == WEIR_OK) {
-        status = states_record(write, node_id, record, error);
+    for (size_t i = 0; i < steps->count && status == WEIR_OK; i++) {
+        if (steps->items[i].number == 0) {
+            status = set_outcome_of_no_row(&recording->write, steps->items[i].record, error);
+        }
     }
-    return status == WEIR_OK ? signal_consume(write, record, error) : status;
+    steps->count = 0;
+    return status;
 }
 
-/* The start and the step that the park of a held item carries. */
-static enum weir_status record_before_park(struct recording *recording, struct record *record,
-                                           const struct found_item *item, struct weir_error *error)
+/* CLAIMED or DISPATCHED -> WAITING, of those that were collected. The steps that wait end with a cancelled item. */
+static enum weir_status flush_parks(struct recording *recording, struct weir_error *error)
 {
-    enum weir_status status = item->state == ITEM_CLAIMED ? record_dispatched(&recording->write, record, error) : WEIR_OK;
-    return status == WEIR_OK && record->step != NULL ? write_held_step(&recording->write, recording->node_id, record, error)
-                                                     : status;
+    struct held_items *parks = &recording->parks;
+    enum weir_status status = parks->count == 0 ? WEIR_OK : held_find(parks, &recording->write, error);
+    for (size_t i = 0; i < parks->count && status == WEIR_OK; i++) {
+        struct held_item *park = &parks->items[i];
+        bool may_park = park->number > 0 && (!park->is_claimed || park->record->dispatched_first);
+        if (!may_park) {
+            status = set_outcome_of_no_row(&recording->write, park->record, error);
+        } else if (park->cancel_requested) {
+            status = record_end_in_place(recording, park->record, error);
+        }
+        park->number = may_park && !park->cancel_requested ? park->number : 0;
+    }
+    if (status == WEIR_OK && parks->count > 0) {
+        status = parks_move(parks, &recording->write, recording->node_id, error);
+    }
+    parks->count = 0;
+    return status;
 }
 
-/* DISPATCHED -> WAITING. The steps that wait end with a cancelled item. */
-static enum weir_status record_parked(struct recording *recording, struct record *record, struct weir_error *error)
+/* Writes all that was collected. */
+static enum weir_status flush_all(struct recording *recording, struct weir_error *error)
 {
-    struct write *write = &recording->write;
-    struct found_item item;
-    enum weir_status status = find_item(write->connection, record->id, &item, error);
-    bool may_park = status == WEIR_OK && item.fence == record->fence &&
-                    (item.state == ITEM_DISPATCHED || (item.state == ITEM_CLAIMED && record->dispatched_first));
-    if (status == WEIR_EXECUTION_NOT_FOUND || (status == WEIR_OK && !may_park)) {
-        return set_outcome_of_no_row(write, record, error);
-    }
-    if (status == WEIR_OK && item.cancel_requested) {
-        return record_end_in_place(recording, record, error);
-    }
+    enum weir_status status = flush_steps(recording, error);
     if (status == WEIR_OK) {
-        status = record_before_park(recording, record, &item, error);
+        status = flush_parks(recording, error);
     }
-    int64_t due_us = time_add(write->now_us, record->delay_us);
-    if (status == WEIR_OK) {
-        status = add_park_events(write, recording->node_id, record, due_us, error);
-    }
-    if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_PARK_ITEM, "tiit", record->id, record->fence, due_us,
-                                wait_kind_name(record->waiting_for));
-    }
-    if (status == WEIR_OK) {
-        struct lane_delta *delta =
-            news_lane(&write->news, write->connection, NEWS_PUT_BACK, item.node_id, item.lane_id, &status, error);
-        delta->held--;
-        news_add_parked(&write->news, delta, due_us);
-    }
-    if (status == WEIR_OK) {
-        status = stream_add(&write->news, write->connection, STREAM_PARK, record->id, item.workspace_id, error);
-    }
-    return status == WEIR_OK ? wake_if_signalled(write, record, &item, error) : status;
+    memset(&recording->collected, 0, sizeof recording->collected);
+    return status == WEIR_OK ? flush_ends(recording, error) : status;
 }
 
-/* Writes the change of a step of a held item. */
-static enum weir_status record_step(struct write *write, int64_t node_id, struct record *record, struct weir_error *error)
+/* The slot of the execution of a record. */
+static size_t collected_slot(const struct recording *recording, const char *id)
 {
-    int64_t one;
-    enum weir_status status =
-        connection_read_integer(write->connection, error, &one, QUERY_HOLDS_ITEM, "ti", record->id, record->fence);
-    if (status == WEIR_NOT_FOUND) {
-        return set_outcome_of_no_row(write, record, error);
+    uint32_t hash = 2166136261U;
+    for (const char *at = id; *at != '\0'; at++) {
+        hash = (hash ^ (unsigned char)*at) * 16777619U;
     }
-    return status == WEIR_OK ? write_held_step(write, node_id, record, error) : status;
+    size_t slot = (hash ^ hash >> 16) % COLLECTED_SLOTS;
+    while (recording->collected.slots[slot] != 0 &&
+           strcmp(recording->records[recording->collected.slots[slot] - 1].id, id) != 0) {
+        slot = (slot + 1) % COLLECTED_SLOTS;
+    }
+    return slot;
+}
+
+/* Collects a record that can be written behind those before it: of one execution steps come first, and one record of each
+ * kind is the most. Else what was collected is written before. */
+static enum weir_status collect(struct recording *recording, struct record *record, enum collection collection,
+                                struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    size_t slot = collected_slot(recording, record->id);
+    if (recording->collected.last[slot] >= collection || recording->collected.last[slot] > COLLECTED_STEPS) {
+        status = flush_all(recording, error);
+        slot = collected_slot(recording, record->id);
+    }
+    recording->collected.slots[slot] = (uint16_t)(record - recording->records + 1);
+    recording->collected.last[slot] = (uint8_t)collection;
+    if (status == WEIR_OK && collection == COLLECTED_ENDS) {
+        add_end(recording, record);
+        return WEIR_OK;
+    }
+    struct held_items *held = collection == COLLECTED_PARKS ? &recording->parks : &recording->steps;
+    return status == WEIR_OK ? held_add(held, record, recording->record_count, error) : status;
 }
 
 /* A held item loses its node and stays CLAIMED; after the death of its keeper it is recovered. */
@@ -518,12 +536,24 @@ static enum weir_status record_given_back(struct recording *recording, struct re
     return status == WEIR_OK ? item_end_if_cancelled(write, record->id, error) : status;
 }
 
-static bool is_end(enum record_kind kind)
+static enum collection collection_of(enum record_kind kind)
 {
-    return kind == RECORD_REFUSED || kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
+    switch (kind) {
+    case RECORD_STEP:
+        return COLLECTED_STEPS;
+    case RECORD_PARKED:
+        return COLLECTED_PARKS;
+    case RECORD_REFUSED:
+    case RECORD_COMPLETED:
+    case RECORD_FAILED:
+    case RECORD_CANCELLED:
+        return COLLECTED_ENDS;
+    default:
+        return COLLECTED_NOT;
+    }
 }
 
-/* Writes one record, or collects it as an end. */
+/* Writes one record, or collects it. */
 static enum weir_status record_one(struct recording *recording, struct record *record, struct weir_error *error)
 {
     record->status = WEIR_OK;
@@ -532,11 +562,11 @@ static enum weir_status record_one(struct recording *recording, struct record *r
         record->status = WEIR_INVALID_ARGUMENT;
         return WEIR_OK;
     }
-    if (is_end(record->kind)) {
-        add_end(recording, record);
-        return WEIR_OK;
+    if (collection_of(record->kind) != COLLECTED_NOT) {
+        return collect(recording, record, collection_of(record->kind), error);
     }
-    enum weir_status status = flush_ends(recording, error);
+    bool is_next = recording->collected.slots[collected_slot(recording, record->id)] != 0;
+    enum weir_status status = is_next ? flush_all(recording, error) : WEIR_OK;
     if (status != WEIR_OK) {
         return status;
     }
@@ -547,44 +577,38 @@ static enum weir_status record_one(struct recording *recording, struct record *r
     case RECORD_DEFERRED:
     case RECORD_PUT_BACK:
         return record_put_back(recording, record, error);
-    case RECORD_STEP:
-        return record_step(&recording->write, recording->node_id, record, error);
     case RECORD_GIVEN_BACK:
         return record_given_back(recording, record, error);
-    case RECORD_PARKED:
-        return record_parked(recording, record, error);
     default:
         return error_set(error, WEIR_MISUSE, "no such kind of record");
     }
 }
 
-/* A short call waits, and the transaction is long enough to be worth its commit. */
-static bool has_to_yield(const struct recording *recording, size_t done)
+/* Writes records of a set in their order: all of them, or a first part while a short call waits. */
+static enum weir_status record_first(struct recording *recording, size_t *ret_done, struct weir_error *error)
 {
     struct sqlite_file *file = recording->write.store->file;
-    return done >= RECORDS_BEFORE_YIELD && file != NULL && write_is_awaited(file);
-}
-
-/* Writes records of a set in their order, all of them or a first part. */
-static enum weir_status record_first(struct recording *recording, struct record *records, size_t count, size_t *ret_done,
-                                     struct weir_error *error)
-{
     size_t done = 0;
-    enum weir_status status = ends_open(&recording->ends, count, error);
-    while (done < count && status == WEIR_OK && !has_to_yield(recording, done)) {
-        status = record_one(recording, &records[done++], error);
+    enum weir_status status = ends_open(&recording->ends, recording->record_count, error);
+    bool goes_on = status == WEIR_OK;
+    while (goes_on && done < recording->record_count) {
+        status = record_one(recording, &recording->records[done++], error);
+        bool is_full = done % RECORDS_AT_ONCE == 0;
+        if (status == WEIR_OK && (is_full || done == recording->record_count)) {
+            status = flush_all(recording, error);
+        }
+        goes_on = status == WEIR_OK && !(is_full && file != NULL && write_is_awaited(file));
     }
-    if (status == WEIR_OK) {
-        status = flush_ends(recording, error);
-    }
+    held_close(&recording->steps);
+    held_close(&recording->parks);
     ends_close(&recording->ends);
     *ret_done = done;
     return status;
 }
 
 /* One transaction. The summary grows by what it has recorded. */
-static enum weir_status record_part(struct store *store, struct recording *recording, struct record *records, size_t count,
-                                    struct record_summary *summary, size_t *ret_done, struct weir_error *error)
+static enum weir_status record_part(struct store *store, struct recording *recording, struct record_summary *summary,
+                                    size_t *ret_done, struct weir_error *error)
 {
     enum weir_status status = write_open(store, &recording->write, error);
     if (status != WEIR_OK) {
@@ -592,7 +616,7 @@ static enum weir_status record_part(struct store *store, struct recording *recor
     }
     recording->write.repeated = 0;
     recording->poisoned = 0;
-    status = record_first(recording, records, count, ret_done, error);
+    status = record_first(recording, ret_done, error);
     if (status != WEIR_OK) {
         write_undo(&recording->write);
         return status;
@@ -600,7 +624,7 @@ static enum weir_status record_part(struct store *store, struct recording *recor
     status = write_finish(&recording->write, error);
     if (status == WEIR_OK) {
         for (size_t i = 0; i < *ret_done; i++) {
-            summary->changed += records[i].status == WEIR_OK;
+            summary->changed += recording->records[i].status == WEIR_OK;
         }
         summary->changed -= recording->write.repeated;
         summary->slots_freed += (size_t)recording->write.news.slots_freed;
@@ -619,7 +643,9 @@ enum weir_status sqlite_record(struct store *store, int64_t node_id, struct reco
     size_t done = 0;
     while (done < count && status == WEIR_OK) {
         size_t part = 0;
-        status = record_part(store, &recording, records + done, count - done, &summary, &part, error);
+        recording.records = records + done;
+        recording.record_count = count - done;
+        status = record_part(store, &recording, &summary, &part, error);
         done += status == WEIR_OK ? part : 0;
     }
     if (done == 0) {

@@ -8,8 +8,8 @@
  *   2. Read the news behind the position of the handle, before any assignment. If an act is among them (a pause, a
  *      lower cap), the round assigns nothing: the scheduler decided before it knew of the act.
  *   3. Renew the lease of the role, if the caller asks for it. The lease decides only when another node may take over.
- *   4. Assign. Each assignment is an UPDATE of one row by its number, conditional on phase, lane and rank, because the
- *      row may have ended since the scheduler read its head. A node that takes no items leaves the row pending, and
+ *   4. Assign. One statement finds the rows of the set by number, phase, lane and rank, because a row may have ended since
+ *      the scheduler read its head. One UPDATE for each node assigns them. A node that takes no items leaves the row pending, and
  *      so do the later assignments of that lane in this set: a lane keeps its order over all nodes. All
  *      assignments of a round have one fence: a fence orders the claims of an item, and an item is assigned at most
  *      once in a round.
@@ -27,8 +27,10 @@
 
 #include "base/error.h"
 #include "store/sqlite/claimed.h"
+#include "store/sqlite/event_history.h"
 #include "store/sqlite/facts.h"
 #include "store/sqlite/stream.h"
+#include "store/sqlite/taken.h"
 
 enum { NODES_CACHED = 64 };
 
@@ -90,47 +92,19 @@ static bool is_behind(const struct round *round, size_t place)
     return false;
 }
 
-/* Records one assignment and sets its outcome. */
-static enum weir_status assign_one(struct round *round, size_t place, struct weir_error *error)
+static enum weir_status take_fence(struct round *round, struct weir_error *error)
 {
-    struct assignment *assignment = &round->call->assignments[place];
-    bool takes = false;
-    int64_t target_id = 0;
-    int64_t changes = 0;
-    enum weir_status status = node_takes(round, assignment->node_id, assignment->lane_id, &takes, &target_id, error);
-    if (status != WEIR_OK || !takes) {
-        assignment->outcome = ASSIGNMENT_NO_NODE;
-        round->lacks_node = true;
-        return status;
-    }
-    if (is_behind(round, place)) {
-        assignment->outcome = ASSIGNMENT_BEHIND;
-        return WEIR_OK;
-    }
-    if (round->fence == 0) {
-        status = fence_take_next(round->connection, &round->fence, error);
-    }
-    if (status == WEIR_OK) {
-        int64_t number = facts_read_id(assignment->id);
-        /* The number of a row that has ended may be used again: the two differ by their rank. */
-        status = assignment->handed_over
-                     ? connection_run(round->connection, error, &changes, QUERY_ASSIGN_HANDED_OVER, "iiiiii", number,
-                                      assignment->node_id, round->fence, round->now_us, assignment->lane_id, target_id)
-                     : connection_run(round->connection, error, &changes, QUERY_ASSIGN_ITEM, "iiiiiii", number,
-                                      assignment->node_id, round->fence, round->now_us, assignment->lane_id,
-                                      assignment->rank, target_id);
-    }
-    assignment->outcome = changes == 1 ? ASSIGNMENT_TAKEN : ASSIGNMENT_GONE;
-    if (status != WEIR_OK || changes == 0) {
-        return status;
-    }
+    return round->fence != 0 ? WEIR_OK : fence_take_next(round->connection, &round->fence, error);
+}
+
+/* Counts an assignment. Its slot was taken before, when the item was handed over. */
+static enum weir_status note_assignment(struct round *round, struct assignment *assignment, struct weir_error *error)
+{
+    enum weir_status status = WEIR_OK;
+    assignment->outcome = ASSIGNMENT_TAKEN;
     round->answer.assigned++;
     round->changed = true;
-    if (!assignment->handed_over && assignment->node_id != round->call->node_id) {
-        status = connection_read_integer(round->connection, error, &assignment->since_us, QUERY_FIRST_WAIT, "i",
-                                         facts_read_id(assignment->id));
-    }
-    if (!assignment->handed_over && status == WEIR_OK) {
+    if (!assignment->handed_over) {
         struct lane_delta *delta =
             news_lane(&round->write->news, round->connection, NEWS_ASSIGNED, 0, assignment->lane_id, &status, error);
         delta->runnable--;
@@ -139,6 +113,125 @@ static enum weir_status assign_one(struct round *round, size_t place, struct wei
     return status == WEIR_OK
                ? stream_add_item(&round->write->news, round->connection, STREAM_CLAIM, facts_read_id(assignment->id), error)
                : status;
+}
+
+/* Records the assignment of an item that was handed over. */
+static enum weir_status assign_handed_over(struct round *round, struct assignment *assignment, int64_t target_id,
+                                           struct weir_error *error)
+{
+    int64_t changes = 0;
+    enum weir_status status = take_fence(round, error);
+    if (status == WEIR_OK) {
+        status = connection_run(round->connection, error, &changes, QUERY_ASSIGN_HANDED_OVER, "iiiiii",
+                                facts_read_id(assignment->id), assignment->node_id, round->fence, round->now_us,
+                                assignment->lane_id, target_id);
+    }
+    assignment->outcome = ASSIGNMENT_GONE;
+    return status == WEIR_OK && changes == 1 ? note_assignment(round, assignment, error) : status;
+}
+
+/* The assignments of runnable items, while they are recorded. */
+struct assigning {
+    struct parameter_row *rows;     /* for the statements */
+    struct assignment **found;      /* those that have a row, in their order */
+    struct assignment **candidates; /* the assignment of each row */
+    size_t count;
+};
+
+/* Decides about each assignment without its row; those of handed over items are recorded at once. */
+static enum weir_status choose_assignments(struct round *round, struct assigning *assigning, struct weir_error *error)
+{
+    struct schedule_call *call = round->call;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
+        struct assignment *assignment = &call->assignments[i];
+        bool takes = false;
+        int64_t target_id = 0;
+        status = node_takes(round, assignment->node_id, assignment->lane_id, &takes, &target_id, error);
+        if (status != WEIR_OK || !takes) {
+            assignment->outcome = ASSIGNMENT_NO_NODE;
+            round->lacks_node = true;
+        } else if (is_behind(round, i)) {
+            assignment->outcome = ASSIGNMENT_BEHIND;
+        } else if (assignment->handed_over) {
+            status = assign_handed_over(round, assignment, target_id, error);
+        } else {
+            assignment->outcome = ASSIGNMENT_GONE;
+            assigning->candidates[assigning->count] = assignment;
+            assigning->rows[assigning->count++] = (struct parameter_row){.number = facts_read_id(assignment->id),
+                                                                         .node_id = assignment->node_id,
+                                                                         .lane_id = assignment->lane_id,
+                                                                         .rank = assignment->rank};
+        }
+    }
+    return status;
+}
+
+/* Keeps the assignments whose items may still be assigned. */
+static enum weir_status find_assignable(struct round *round, struct assigning *assigning, struct weir_error *error)
+{
+    struct taken taken = {.numbers = {0}};
+    struct connection *connection = round->connection;
+    enum weir_status status = WEIR_OK;
+    size_t count = 0;
+    connection->parameter_rows = (struct parameter_rows){.rows = assigning->rows, .count = assigning->count};
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FIND_ASSIGNABLE, "i", round->call->node_id);
+    if (statement == NULL) {
+        status = statement_failure(error);
+    }
+    while (statement != NULL && connection_step(connection, statement, &status, error)) {
+        size_t at = (size_t)sqlite3_column_int64(statement, 0);
+        if (taken_mark(&taken, assigning->rows[at].number)) {
+            assigning->found[count] = assigning->candidates[at];
+            assigning->found[count++]->since_us = sqlite3_column_int64(statement, 1);
+        }
+    }
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
+    assigning->count = count;
+    return status;
+}
+
+/* Updates the rows of the items that one node gets. */
+static enum weir_status assign_to_node(struct round *round, struct assigning *assigning, int64_t node_id,
+                                       struct weir_error *error)
+{
+    struct connection *connection = round->connection;
+    size_t count = 0;
+    bool takes = false;
+    int64_t target_id = 0;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < assigning->count; i++) {
+        struct assignment *assignment = assigning->found[i];
+        if (assignment->node_id == node_id) {
+            assigning->rows[count++] = (struct parameter_row){.number = facts_read_id(assignment->id)};
+            status = status == WEIR_OK ? note_assignment(round, assignment, error) : status;
+        }
+    }
+    if (status == WEIR_OK) {
+        status = node_takes(round, node_id, assigning->found[0]->lane_id, &takes, &target_id, error);
+    }
+    connection->parameter_rows = (struct parameter_rows){.rows = assigning->rows, .count = count};
+    if (status == WEIR_OK) {
+        status = connection_run(connection, error, NULL, QUERY_ASSIGN_ITEMS, "iiii", node_id, target_id, round->fence,
+                                round->now_us);
+    }
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
+    return status;
+}
+
+/* Records the assignments of runnable items, with one statement for each node. */
+static enum weir_status assign_runnable(struct round *round, struct assigning *assigning, struct weir_error *error)
+{
+    enum weir_status status = find_assignable(round, assigning, error);
+    if (status == WEIR_OK && assigning->count > 0) {
+        status = take_fence(round, error);
+    }
+    for (size_t i = 0; i < assigning->count && status == WEIR_OK; i++) {
+        if (assigning->found[i]->outcome != ASSIGNMENT_TAKEN) {
+            status = assign_to_node(round, assigning, assigning->found[i]->node_id, error);
+        }
+    }
+    return status;
 }
 
 /* Whether the assignment went to the node of the caller. */
@@ -181,10 +274,16 @@ static enum weir_status read_claimed(struct round *round, struct weir_error *err
 /* Records all assignments, then reads the items of the own node. */
 static enum weir_status assign_all(struct round *round, struct weir_error *error)
 {
-    struct schedule_call *call = round->call;
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
-        status = assign_one(round, i, error);
+    size_t count = round->call->assignment_count;
+    struct assigning assigning = {.rows = arena_allocate(round->arena, count * sizeof *assigning.rows),
+                                  .found = arena_allocate(round->arena, count * sizeof *assigning.found),
+                                  .candidates = arena_allocate(round->arena, count * sizeof *assigning.candidates)};
+    if (assigning.rows == NULL || assigning.found == NULL || assigning.candidates == NULL) {
+        return error_out_of_memory(error);
+    }
+    enum weir_status status = choose_assignments(round, &assigning, error);
+    if (status == WEIR_OK && assigning.count > 0) {
+        status = assign_runnable(round, &assigning, error);
     }
     return status == WEIR_OK ? read_claimed(round, error) : status;
 }
@@ -223,15 +322,29 @@ static enum weir_status read_due(struct round *round, struct due_item *due, size
     return status;
 }
 
-/* The end of the wait of a WAITING item, in its history and in the stream. The event has the fence of the claim that was
- * parked, which orders it between that claim and the next one. */
-static enum weir_status note_wake(struct round *round, const struct due_item *item, struct weir_error *error)
+/* The rows of due items, and the ends of waits in their history. An event has the fence of the claim that was parked,
+ * which orders it between that claim and the next one. */
+static enum weir_status write_due(struct round *round, const struct due_item *due, size_t count, struct weir_error *error)
 {
+    struct connection *connection = round->connection;
+    size_t parked = 0;
+    struct parameter_row *rows = arena_allocate(round->arena, (count + 1) * sizeof *rows);
+    if (rows == NULL) {
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = (struct parameter_row){.number = due[i].number};
+    }
+    connection->parameter_rows = (struct parameter_rows){.rows = rows, .count = count};
     enum weir_status status =
-        event_history_add(round->connection, item->id, round->now_us, "wake", 0, item->fence, NULL, NULL, NULL, error);
-    return status == WEIR_OK ? stream_add(&round->write->news, round->connection, STREAM_WAKE, item->id,
-                                          lane_workspace_id(item->lane_id), error)
-                             : status;
+        count == 0 ? WEIR_OK : connection_run(connection, error, NULL, QUERY_PROMOTE_ITEMS, "i", round->now_us);
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
+    for (size_t i = 0; i < count; i++) {
+        if (due[i].is_parked) {
+            rows[parked++] = (struct parameter_row){.id = due[i].id, .fence = due[i].fence};
+        }
+    }
+    return status == WEIR_OK ? event_history_add_wakes(connection, rows, parked, round->now_us, error) : status;
 }
 
 /* Makes due items runnable, and reports each as a fact. */
@@ -243,15 +356,18 @@ static enum weir_status promote_due_items(struct round *round, struct weir_error
         return error_out_of_memory(error);
     }
     enum weir_status status = read_due(round, due, &count, error);
+    if (status == WEIR_OK) {
+        status = write_due(round, due, count, error);
+    }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = connection_run(round->connection, error, NULL, QUERY_PROMOTE_ITEM, "ii", due[i].number, round->now_us);
         struct lane_delta *delta =
             news_lane(&round->write->news, round->connection, NEWS_PROMOTED, 0, due[i].lane_id, &status, error);
         delta->waiting -= !due[i].is_parked;
         delta->parked -= due[i].is_parked;
         news_add_runnable(delta, due[i].rank);
         if (status == WEIR_OK && due[i].is_parked) {
-            status = note_wake(round, &due[i], error);
+            status = stream_add(&round->write->news, round->connection, STREAM_WAKE, due[i].id,
+                                lane_workspace_id(due[i].lane_id), error);
         }
         struct schedule_fact *fact = facts_add(&round->facts, FACT_RUNNABLE);
         fact->lane_id = due[i].lane_id;

@@ -85,7 +85,7 @@ INSERT OR REPLACE INTO workflow_node_attempts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7
 INSERT OR REPLACE INTO workflow_actions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
 -- name: put_events
-INSERT OR REPLACE INTO workflow_execution_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+INSERT OR REPLACE INTO workflow_execution_events VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- Readers see both files under the names of the tables. A row of the archive counts where its execution is archived.
 -- A format of sqlite3_mprintf(): the name of the table three times, and its column with the id of the execution.

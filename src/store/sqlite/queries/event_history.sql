@@ -25,6 +25,15 @@ FROM workflow_execution_queue q
 WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);
 
+-- The same for a set of ends before they are moved; `parameter_rows` has their numbers. ?1 now
+-- name: add_dispatch_events
+INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
+SELECT q.id, (SELECT coalesce(max(t.seq), 0) + 1 FROM workflow_execution_events t WHERE t.execution_id = q.id),
+       max(?1 - g.started_ago, coalesce(q.claimed_at, 0)), 'dispatch', q.node_id, q.fence
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number
+WHERE g.dispatched AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
+  AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = q.id AND t.event = 'dispatch' AND t.fence = q.fence);
+
 -- An attempt that is on record as running while a later one is reported: it ended with the hold of its node. ?1 id, ?2 step,
 -- ?3 the later attempt, ?4 now
 -- name: keep_interrupted_attempt
@@ -47,22 +56,30 @@ SELECT s.execution_id, s.step, s.attempt, ?3, s.exit_code, s.started_at, ?4, s.n
 FROM workflow_node_executions s WHERE s.execution_id = ?1 AND s.step = ?2 AND s.finished_at IS NULL
 ON CONFLICT DO NOTHING;
 
--- Of an execution that has ended without its steps: a RUNNING one whose node died or gave the execution back was stopped then, at that
--- node. ?1 id
+-- Of executions that have ended without their steps: a RUNNING one whose node died or gave the execution back was stopped then, at that
+-- node. `parameter_rows` has their ids.
 -- name: close_interrupted_steps
 UPDATE workflow_node_executions
 SET status = 'CANCELLED', due_at = NULL, error_code = 'interrupted',
     finished_at = (SELECT min(e.at) FROM workflow_execution_events e
-                   WHERE e.execution_id = ?1 AND e.event IN ('hand_over', 'give_back') AND e.at >= started_at
+                   WHERE e.execution_id = g.id AND e.event IN ('hand_over', 'give_back') AND e.at >= workflow_node_executions.started_at
                      AND e.fence >= workflow_node_executions.fence)
-WHERE execution_id = ?1 AND finished_at IS NULL AND status = 'RUNNING'
+FROM parameter_rows g
+WHERE workflow_node_executions.execution_id = g.id AND finished_at IS NULL AND workflow_node_executions.status = 'RUNNING'
   AND EXISTS (SELECT 1 FROM workflow_execution_events e
-              WHERE e.execution_id = ?1 AND e.event IN ('hand_over', 'give_back') AND e.at >= started_at
+              WHERE e.execution_id = g.id AND e.event IN ('hand_over', 'give_back') AND e.at >= workflow_node_executions.started_at
                 AND e.fence >= workflow_node_executions.fence);
 
--- Of an execution that has ended without its steps: the unended ones were stopped with it. ?1 id, ?2 now, ?3 fence
+-- Of executions that have ended without their steps: the unended ones were stopped with it. `parameter_rows` has the ids and fences. ?1 now
 -- name: close_steps
 UPDATE workflow_node_executions
-SET status = 'CANCELLED', due_at = NULL, finished_at = ?2, start_node_id = coalesce(start_node_id, node_id),
-    start_fence = coalesce(start_fence, fence), node_id = 0, fence = ?3
-WHERE execution_id = ?1 AND finished_at IS NULL;
+SET status = 'CANCELLED', due_at = NULL, finished_at = ?1, start_node_id = coalesce(start_node_id, workflow_node_executions.node_id),
+    start_fence = coalesce(start_fence, workflow_node_executions.fence), node_id = 0, fence = g.fence
+FROM parameter_rows g
+WHERE workflow_node_executions.execution_id = g.id AND finished_at IS NULL;
+
+-- Wakes of a set; `parameter_rows` has the ids, and the fences of the claims that were parked. ?1 now
+-- name: add_wake_events
+INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
+SELECT g.id, (SELECT coalesce(max(t.seq), 0) + 1 FROM workflow_execution_events t WHERE t.execution_id = g.id), ?1, 'wake', 0, g.fence
+FROM parameter_rows g;

@@ -48,21 +48,43 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- ?3 due, 9223372036854775807 = only a signal ends the wait; ?4 what it waits for. An error of an earlier start is past, and the item is
+-- Items of a set that a node holds (held_items.h); `parameter_rows` has their ids and fences. The last two columns are for a park, which
+-- `dispatched` marks: whether its start is an event, and the first start of a step under the claim.
+-- name: find_held
+SELECT g.at, q.number, q.lane_id, q.node_id, q.rank, q.status = 'CLAIMED', q.claimed_at, q.dispatched_at, q.cancel_at IS NOT NULL,
+       q.signals, q.interruptions > 0,
+       g.dispatched AND q.interruptions > 0 AND q.status = 'DISPATCHED'
+       AND EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = q.id AND t.event = 'dispatch' AND t.fence = q.fence),
+       CASE WHEN g.dispatched AND q.dispatched_at IS NULL
+            THEN (SELECT min(s.started_at) FROM workflow_node_executions s WHERE s.execution_id = q.id AND s.fence = q.fence) END
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q.fence = g.fence
+WHERE q.phase = 2;
+
+-- The end of the claims that a set of parks ends, with the times of the claims. A start that is an event already has no time.
+-- `parameter_rows` has as status the kind of the wait and as error its end. ?1 now
+-- name: add_park_events
+INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence, reason, detail, claimed_at, dispatched_at)
+SELECT g.id, (SELECT coalesce(max(t.seq), 0) + 1 FROM workflow_execution_events t WHERE t.execution_id = g.id), ?1, 'park', g.node_id,
+       g.fence, g.status, g.error, g.claimed_at, g.started_at
+FROM parameter_rows g;
+
+-- Parks of a set, with the columns of `parameter_rows` as above. An error of an earlier start is past, and the item is
 -- no longer one that waits for a handler. A step that waits for its next attempt by a record of an
 -- earlier fence may have begun that attempt without a record. Then the interruptions since the last park go on counting
 -- (docs/design/waiting.md, 4).
--- name: park_item
+-- name: park_items
 UPDATE workflow_execution_queue
-SET status = 'WAITING', phase = 3, waiting_for = ?4, due_at = ?3, node_id = 0, target_id = 0, claimed_at = NULL, error_code = NULL,
-    error = NULL, starts_refused = 0, deferrals = 0, interruptions = interruptions + 1,
+SET status = 'WAITING', phase = 3, waiting_for = g.status, due_at = g.due_at, dispatched_at = g.dispatched_at, node_id = 0, target_id = 0,
+    claimed_at = NULL, error_code = NULL, error = NULL, starts_refused = 0, deferrals = 0, interruptions = interruptions + 1,
     interruptions_at_park = 1 + CASE
         WHEN interruptions > interruptions_at_park AND EXISTS (
             SELECT 1 FROM workflow_node_executions s
-            WHERE s.execution_id = ?1 AND s.status = 'WAITING' AND s.fence < ?2 AND (s.error_code IS NOT NULL OR s.step = 'state'))
+            WHERE s.execution_id = g.id AND s.status = 'WAITING' AND s.fence < g.fence
+              AND (s.error_code IS NOT NULL OR s.step = 'state'))
         THEN interruptions_at_park ELSE interruptions END,
     stuck_at = NULL, signals_sent = signals
-WHERE id = ?1 AND fence = ?2 AND status = 'DISPATCHED';
+FROM parameter_rows g
+WHERE workflow_execution_queue.number = g.number;
 
 -- Ends of a set (ends.h); `parameter_rows` has their ids, fences and steps. The last column: whether the step has a row of its own.
 -- name: find_ends
@@ -104,9 +126,6 @@ DELETE FROM queue_runnable WHERE (lane_id, rank, number) IN
 -- name: delete_items
 DELETE FROM workflow_execution_queue WHERE number IN (SELECT g.number FROM parameter_rows g);
 
--- name: holds_item
-SELECT 1 FROM workflow_execution_queue WHERE id = ?1 AND fence = ?2 AND phase = 2;
-
 -- A final step is never rewritten. A later attempt begins anew. A node that goes on with the attempt of another node did not start
 -- it. ?3 status, ?4 attempt, ?5 failures, ?6 exit code, ?7 due, ?8 now, ?9 final, ?10 node,
 -- ?11 fence, ?12 output, ?13 variables, ?14 code, ?15 error, ?16 microseconds since the attempt began; -1 = it began with the execution;
@@ -136,6 +155,28 @@ SET status = excluded.status, attempt = excluded.attempt, failures = excluded.fa
                        ELSE start_fence END
 WHERE workflow_node_executions.finished_at IS NULL;
 
+-- The same for the steps of a set, with the times that are in `parameter_rows`. ?1 node
+-- name: write_steps
+INSERT INTO workflow_node_executions
+    (execution_id, step, status, attempt, failures, exit_code, due_at, started_at, finished_at, node_id, fence, output, variables,
+     error_code, error, signal)
+SELECT g.id, g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code, g.step_due_at, g.step_started_at,
+       g.step_finished_at, ?1, g.fence, g.step_output, g.step_variables, g.step_error_code, g.step_error, g.step_signal
+FROM parameter_rows g WHERE true
+ON CONFLICT (execution_id, step) DO UPDATE
+SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
+    due_at = excluded.due_at, finished_at = max(excluded.finished_at, started_at), node_id = excluded.node_id, fence = excluded.fence,
+    output = excluded.output,
+    variables = CASE WHEN excluded.finished_at IS NOT NULL AND signal = 'children:' || step THEN coalesce(excluded.variables, variables)
+                     ELSE excluded.variables END,
+    error_code = excluded.error_code, error = excluded.error, signal = excluded.signal,
+    started_at = CASE WHEN excluded.attempt > attempt THEN max(excluded.started_at, started_at) ELSE started_at END,
+    start_node_id = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_node_id, node_id)
+                         ELSE start_node_id END,
+    start_fence = CASE WHEN excluded.attempt > attempt THEN NULL WHEN fence <> excluded.fence THEN coalesce(start_fence, fence)
+                       ELSE start_fence END
+WHERE workflow_node_executions.finished_at IS NULL;
+
 -- Whether the last put-back or handover on record is a put-back.
 -- name: was_put_back
 SELECT coalesce((SELECT event IN ('retry', 'defer', 'put_back') FROM workflow_execution_events
@@ -149,6 +190,8 @@ VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHE
 -- The columns of the virtual table parameter_rows (parameter_rows.c).
 -- name: declare_parameter_rows
 CREATE TABLE parameter_rows (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, started_ago INTEGER,
-                    step_began_ago INTEGER, refused INTEGER, error_code TEXT, error TEXT, step TEXT, step_status TEXT,
-                    step_attempt INTEGER, step_failures INTEGER, step_exit_code INTEGER, step_output BLOB, step_variables BLOB,
-                    step_error_code TEXT, step_error TEXT);
+                    step_began_ago INTEGER, node_id INTEGER, lane_id INTEGER, rank INTEGER, due_at INTEGER, claimed_at INTEGER,
+                    dispatched_at INTEGER, started_at INTEGER, step_due_at INTEGER, step_started_at INTEGER, step_finished_at INTEGER,
+                    refused INTEGER, error_code TEXT, error TEXT, step TEXT, step_status TEXT, step_attempt INTEGER,
+                    step_failures INTEGER, step_exit_code INTEGER, step_output BLOB, step_variables BLOB, step_error_code TEXT,
+                    step_error TEXT, step_signal TEXT);

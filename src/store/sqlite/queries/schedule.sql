@@ -3,21 +3,23 @@
 -- name: read_epoch
 SELECT epoch FROM scheduler WHERE partition = 0;
 
--- Assignments. An item that another transaction has taken, ended or moved matches no row. ?1 number, ?2 node, ?3 fence, ?4 now,
--- ?5 lane: a number is used again when the row with the highest one is gone, and then the lane must be the same. ?6 rank,
--- ?7 target of the node.
--- name: assign_item
+-- Assignments of a set; `parameter_rows` has the numbers, nodes, lanes and ranks. An item that another transaction has taken, ended or
+-- moved has no row here. A number is used again when the row with the highest one is gone, so lane and rank must be the same. The last
+-- column is for the other nodes: since when an item that is assigned for the first time could run; 0 = it was assigned before. No
+-- counter grows with a record PUT_BACK, but it leaves its code. ?1 own node
+-- name: find_assignable
+SELECT g.at, CASE WHEN g.node_id <> ?1 AND q.starts_refused + q.deferrals + q.interruptions = 0 AND q.error_code IS NULL
+                  THEN max(q.run_at, q.created_at) ELSE 0 END
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number AND q.lane_id = g.lane_id AND q.rank = g.rank
+WHERE q.phase = 0;
+
+-- Those that were found, of one node. ?1 node, ?2 its target, ?3 fence, ?4 now
+-- name: assign_items
 UPDATE workflow_execution_queue
-SET status = 'CLAIMED', phase = 2, node_id = ?2, target_id = ?7, fence = ?3, claimed_at = max(?4, created_at)
-WHERE number = ?1 AND phase = 0 AND lane_id = ?5 AND rank = ?6;
+SET status = 'CLAIMED', phase = 2, node_id = ?1, target_id = ?2, fence = ?3, claimed_at = max(?4, created_at)
+WHERE number IN (SELECT g.number FROM parameter_rows g);
 
--- Since when an item that is assigned for the first time could run; 0 = it was assigned before. No counter grows with a record PUT_BACK,
--- but it leaves its code. ?1 number
--- name: first_wait
-SELECT (starts_refused + deferrals + interruptions = 0 AND error_code IS NULL) * max(run_at, created_at)
-FROM workflow_execution_queue WHERE number = ?1;
-
--- Only a node of the item's target can ask for its outcome. ?6 target of the node.
+-- Only a node of the item's target can ask for its outcome. ?1 number, ?2 node, ?3 fence, ?4 now, ?5 lane, ?6 target of the node.
 -- name: assign_handed_over
 UPDATE workflow_execution_queue SET node_id = ?2, target_id = ?6, fence = ?3, claimed_at = max(?4, created_at), cancel_sent = 1
 WHERE number = ?1 AND phase = 2 AND node_id = 0 AND lane_id = ?5 AND (target_id = 0 OR target_id = ?6);
@@ -52,11 +54,11 @@ FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id WHER
 -- name: due_items
 SELECT number, lane_id, rank, phase, id, fence FROM workflow_execution_queue WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
 
--- ?1 number, ?2 now
--- name: promote_item
+-- `parameter_rows` has their numbers. ?1 now
+-- name: promote_items
 UPDATE workflow_execution_queue
-SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = CASE phase WHEN 3 THEN ?2 ELSE woken_at END
-WHERE number = ?1;
+SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = CASE phase WHEN 3 THEN ?1 ELSE woken_at END
+WHERE number IN (SELECT g.number FROM parameter_rows g);
 
 -- name: next_due
 SELECT min(due_at) FROM workflow_execution_queue WHERE due_at IS NOT NULL;

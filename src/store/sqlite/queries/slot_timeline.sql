@@ -23,8 +23,13 @@ ORDER BY h.id DESC LIMIT ?4;
 -- The last moves, newest first, in the order of execution_events. An act of a person is none, though its event has the name of one.
 -- ?1 id, ?2 events, ?3 moves.
 -- name: slot_moves
+WITH last AS MATERIALIZED (
+    SELECT m.seq, m.at, m.event, m.fence, m.actor, m.claimed_at FROM workflow_execution_events m
+    WHERE m.execution_id = ?1 ORDER BY m.seq DESC LIMIT ?2
+)
 SELECT e.at, e.event
-FROM (SELECT m.seq, m.at, m.event, m.fence, m.actor FROM workflow_execution_events m
-      WHERE m.execution_id = ?1 ORDER BY m.seq DESC LIMIT ?2) e
-WHERE e.actor IS NULL AND e.event IN ('claim', 'retry', 'defer', 'put_back', 'park')
+FROM (SELECT seq, at, event, fence FROM last
+      WHERE actor IS NULL AND event IN ('claim', 'retry', 'defer', 'put_back', 'park')
+      UNION ALL
+      SELECT seq, claimed_at, 'claim', fence FROM last WHERE claimed_at IS NOT NULL) e
 ORDER BY e.at DESC, e.fence DESC, e.event = 'claim', e.seq DESC LIMIT ?3;

@@ -403,6 +403,7 @@ CREATE TABLE workflow_node_logs (
 CREATE INDEX logs_written ON workflow_node_logs (written_at);
 
 -- Events that the time stamps of a row cannot express: retry, defer, release, handover, cancel, acts of operators.
+-- claimed_at, dispatched_at: of a park, the claim that it ends and its start. Other claims that are over have events of their own.
 CREATE TABLE workflow_execution_events (
     execution_id   TEXT    NOT NULL,
     seq            INTEGER NOT NULL,
@@ -413,6 +414,8 @@ CREATE TABLE workflow_execution_events (
     actor          TEXT,
     reason         TEXT,
     detail         TEXT,
+    claimed_at     INTEGER,
+    dispatched_at  INTEGER,
     PRIMARY KEY (execution_id, seq)
 ) WITHOUT ROWID;
 

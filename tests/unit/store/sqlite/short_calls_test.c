@@ -7,7 +7,7 @@
 #include "store/sqlite/news.h"
 #include "store/sqlite/sqlite_store.h"
 
-enum { ITEMS = 200, PART = 32 };
+enum { ITEMS = 200, PART = 64 };
 
 static int64_t sets_of_ends(struct scene *scene)
 {
