@@ -157,6 +157,33 @@ def every_route_refuses_every_wrong_token(weir):
     listener.stop()
 
 
+def no_route_lets_a_page_of_another_origin_change_anything(weir):
+    """Its browser adds the cookie of an administrator by itself. It can neither send the field nor hide its origin, and
+    without the field the cookie is none."""
+    weir.make_store()
+    execution = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    cookie = f'weir_session={_token(weir, "ada", "admin")}'
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    before = weir.items('audit')
+    changing = [row for row in _routes(weir) if row[0] != 'GET']
+    assert len(changing) >= 30, changing
+    for method, path, role, _, body in changing:
+        mine, place = _fill(path, 'acme', execution), f'{method} {path}'
+        for origin in ('http://evil.example', 'null', 'http://localhost.evil.example', f'http://localhost:{listener.port + 1}'):
+            for fields in ({'cookie': cookie}, {'cookie': cookie, 'weir_session': '1'}):
+                answer = client.ask(method, mine, None, body, origin=origin, **fields)
+                assert (answer.status, code_of(answer)) == (403, 'cross_origin'), (place, origin, answer)
+        if role != 'open':
+            for more in ({}, {'sec_fetch_site': 'same-origin'}):
+                answer = client.ask(method, mine, None, body, cookie=cookie, **more)
+                _assert_401(answer)
+    assert weir.items('audit') == before and weir.show(execution)['status'] == 'PENDING'
+    allowed = client.ask('POST', '/v1/pause', cookie=cookie, weir_session='1', origin='http://localhost')
+    assert allowed.status == 200, allowed  # the cookie is a right one
+    listener.stop()
+
+
 def a_token_of_a_workspace_sees_nothing_of_another(weir):
     weir.make_store()
     theirs = weir.enqueue('-w', 'tiny', 'hello')

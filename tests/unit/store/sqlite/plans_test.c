@@ -282,6 +282,36 @@ static void one_execution_is_found_at_once_whatever_waits(void **state)
     assert_in_range(steps_of_why(scene, last), 1, alone + 100);
 }
 
+static int64_t steps_to_find(struct scene *scene, const char *id)
+{
+    static const char *const own[] = {"pro-co", "free-co"};
+    int64_t steps = 0;
+    for (int i = 0; i < 2; i++) { /* the first call prepares */
+        bool is_there = true;
+        scene_ok(scene, store_find_in_workspaces(scene->store, id, own, 2, &is_there, &scene->error));
+        assert_false(is_there);
+        steps = take_reader_steps(scene);
+    }
+    return steps;
+}
+
+/* Else the time of the refusal would show a tenant that the execution of another one exists. */
+static void an_id_of_another_workspace_takes_the_steps_of_a_missing_one(void **state)
+{
+    enum { STEPS_OF_A_COMPARISON = 6 }; /* of the workspace of the row that is found, for each of the two names */
+    struct scene *scene = *state;
+    int64_t missing = steps_to_find(scene, "01a215fd-f18a-7002-b43c-a0d8f870aebd");
+    const char *foreign = scene_enqueue(scene, "big-co");
+    int64_t waiting = steps_to_find(scene, foreign);
+    struct claimed_item item = scene_claim_one(scene);
+    assert_int_equal(scene_record(scene, RECORD_COMPLETED, &item), WEIR_OK);
+    int64_t ended = steps_to_find(scene, foreign);
+    print_message("# missing %lld, waiting %lld, ended %lld steps\n", (long long)missing, (long long)waiting,
+                  (long long)ended);
+    assert_in_range(waiting, missing, missing + (int64_t)2 * STEPS_OF_A_COMPARISON);
+    assert_in_range(ended, missing, missing + (int64_t)2 * STEPS_OF_A_COMPARISON);
+}
+
 /* The duty of hooks asks once a minute, and between its calls nothing else of the maintenance runs. */
 static void a_trim_reads_each_waiting_event_of_a_hook_at_most_once(void **state)
 {
@@ -333,6 +363,7 @@ int main(void)
         cmocka_unit_test(no_statement_scans_or_sorts_a_table_of_executions),
         cmocka_unit_test(the_statement_itself_takes_no_lock_that_is_held),
         SCENE_TEST(one_execution_is_found_at_once_whatever_waits),
+        SCENE_TEST(an_id_of_another_workspace_takes_the_steps_of_a_missing_one),
         SCENE_TEST(a_trim_reads_each_waiting_event_of_a_hook_at_most_once),
         cmocka_unit_test(late_schedules_are_counted_by_an_index),
         cmocka_unit_test(failed_ones_are_found_by_their_index),
