@@ -3,8 +3,8 @@
  *     ordinary requests alone -> open the hostile connections -> the same requests -> close them
  *
  * The figure of a kind is the p99 beside it, its floor the p99 alone, each the median of the rounds. A thread plays the
- * hostile clients: a slow one sends or reads a few bytes a second, and each comes back when the server has cut it. The queue is paused,
- * so that enqueues are measured and not the executions. */
+ * hostile clients: a slow one sends or reads a few bytes a second, and each comes back when the server has cut it. The
+ * queue is paused, so that enqueues are measured and not the executions. */
 #include "http_hostile.h"
 
 #include <errno.h>

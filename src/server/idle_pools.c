@@ -113,8 +113,7 @@ static void return_zero_pages(const char *start, size_t size)
 void idle_pools_return(struct idle_pools *pools, int64_t now_us)
 {
     INVARIANT(pools != NULL);
-    for (int i = 0; i < IDLE_POOLS_AT_ONCE && pools->first != NULL &&
-                    now_us - pools->first->idle.since_us >= IDLE_POOL_US;
+    for (int i = 0; i < IDLE_POOLS_AT_ONCE && pools->first != NULL && now_us - pools->first->idle.since_us >= IDLE_POOL_US;
          i++) {
         struct connection_entry *entry = pools->first;
         idle_remove(entry);

@@ -170,7 +170,7 @@ def no_route_lets_a_page_of_another_origin_change_anything(weir):
     assert len(changing) >= 30, changing
     for method, path, role, _, body in changing:
         mine, place = _fill(path, 'acme', execution), f'{method} {path}'
-        for origin in ('http://evil.example', 'null', 'http://localhost.evil.example', f'http://localhost:{listener.port + 1}'):
+        for origin in ('http://evil.example', 'null', 'http://localhost.evil.example', 'http://localhost:1'):
             for fields in ({'cookie': cookie}, {'cookie': cookie, 'weir_session': '1'}):
                 answer = client.ask(method, mine, None, body, origin=origin, **fields)
                 assert (answer.status, code_of(answer)) == (403, 'cross_origin'), (place, origin, answer)

@@ -202,7 +202,7 @@ def _ids_of(answer, size):
 
 
 def _kill_among_enqueues(weir, size=1, least=400):
-    """`least` requests with `size` executions each are acknowledged when the node is killed. Those of batches do not run."""
+    """`least` requests of `size` executions are acknowledged when the node is killed. Those of batches do not run."""
     if size > 1:
         weir.good('pause', '-q')
     listener = Listener(weir).ready()
