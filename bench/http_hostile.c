@@ -165,7 +165,7 @@ static void ask_ordinary(int port, const char *id, size_t count, struct delays *
     delays->get_ms[round] = p99_of(port, "GET", path, NULL, count);
 }
 
-/* What the opening of the connections began is over when requests that came later are answered. */
+/* Requests are answered in order: when later ones are, the work of the connections' opening is over. */
 static void settle(int port)
 {
     (void)p99_of(port, "GET", "/v1/plans", NULL, SETTLE_REQUESTS);
