@@ -335,7 +335,7 @@ static void init_process_places(struct runner *runner)
     size_t spare = (places + PROCESS_SPARE_PART - 1) / PROCESS_SPARE_PART;
     fair_queue_init(&runner->process_places, places, spare < PROCESS_SPARE_MOST ? spare : PROCESS_SPARE_MOST);
     runner->process_places.starting_most = STEP_STARTS_MOST;
-    fair_queue_init(&runner->spawn_places, step_exec_spawns_most(), STEP_SPAWNS_SPARE);
+    fair_queue_init(&runner->spawn_places, step_exec_spawns_most(), 0);
 }
 
 /* Each part is at least initialised, also after an error, so that in_process_close() can close all of them. */

@@ -42,7 +42,7 @@ enum { REASON_BYTES = 160 };
 size_t step_exec_spawns_most(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return (size_t)(processors > 0 ? processors : 1) * STEP_SPAWNS_OF_PROCESSOR + STEP_SPAWNS_SPARE;
+    return processors > STEP_SPAWNS_LEAST ? (size_t)processors : STEP_SPAWNS_LEAST;
 }
 
 void step_exec_queue(struct step_run *run)

@@ -17,14 +17,14 @@
  * time. Its further starts wait in the fair queue, where other workspaces can still overtake them. */
 enum { STEP_STARTS_MOST = 32 };
 
-/* The keeper forks in the order of its requests, and the processes that it has forked share the processors. So only this
- * many of the node are at a time on the way from the request to the exec, for each processor. On a busy machine each takes
- * longer, so fewer start in a second. */
-enum { STEP_SPAWNS_OF_PROCESSOR = 2, STEP_SPAWNS_SPARE = 1 };
+/* The keeper forks in the order of its requests, and the processes that it has forked share the processors. So only one for
+ * each processor, and at least this many, are at a time on the way from the request to the exec. On a busy machine each
+ * takes longer, so fewer start in a second. */
+enum { STEP_SPAWNS_LEAST = 2 };
 
 /* Its command is prepared: reports the attempt if there is a place for it, else waits for one. */
 void step_exec_begin(struct step_run *run);
-/* How many processes may be on the way to their exec at a time, those for workspaces without any included. */
+/* How many processes may be on the way to their exec at a time. */
 size_t step_exec_spawns_most(void);
 /* Its attempt is on record: its process starts when it is its turn. */
 void step_exec_queue(struct step_run *run);
