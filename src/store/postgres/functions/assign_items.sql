@@ -28,8 +28,8 @@
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals. flag: cancel requested. trace: its trace context. data: params.
 --             list2, of an item that was interrupted or has got signals: its interruptions at the last park, whether it is a suspect,
---             when it was woken (0: never), whether it was handed over, the number of its last signal. list3 {0}: it was assigned before. No counter grows with a record PUT_BACK, but it
---             leaves its code
+--             when it was woken (0: never), whether it was handed over, the number of its last signal. list3 {0}: it was
+--             assigned before. No counter grows with a record PUT_BACK, but it leaves its code
 --   locked    place: the item could have been assigned, but another transaction has its row. With flag: its node does not live or is
 --             locked. With n1 = 1: it is behind such an item of its lane. An item that has no row at all has ended.
 -- Locks: nodes FOR KEY SHARE, the items. Caller: schedule(), which has checked the epoch.
@@ -41,8 +41,7 @@ RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigi
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    now_us constant bigint := :schema.store_time();
-    set_fence constant bigint := nextval(':schema.fences');
+    now_us constant bigint := :schema.store_time(); set_fence constant bigint := nextval(':schema.fences');
     free_places integer[] := ARRAY(SELECT generate_series(1, cardinality(ids)));
     free_ids uuid[] := ids;
     open_nodes bigint[]; free_nodes bigint[];
@@ -50,8 +49,7 @@ DECLARE
     targets integer[]; -- of the nodes in alive
     kinds bigint[]; -- likewise; 1: their engine is of the kind `temporal`
     taken_lanes bigint[]; taken_handed integer[]; handed_fences bigint[];
-    alive bigint[]; detailed integer[]; taken integer;
-    woken bigint[]; woken_places integer[];
+    alive bigint[]; detailed integer[]; woken bigint[]; woken_places integer[]; taken integer;
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
     open_nodes := :schema.open_nodes(ids, nodes, handed, alive);
@@ -93,8 +91,8 @@ BEGIN
         SELECT t.node_id, set_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t GROUP BY t.node_id
     )
     SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed), array_agg(t.place) FILTER (WHERE t.handed),
-           array_agg(t.place) FILTER (WHERE NOT t.is_own), array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain AND NOT t.is_woken),
-           array_agg(t.place) FILTER (WHERE t.is_woken),
+           array_agg(t.place) FILTER (WHERE NOT t.is_own),
+           array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain AND NOT t.is_woken), array_agg(t.place) FILTER (WHERE t.is_woken),
            array_agg(ARRAY[t.place, t.definition_id, t.priority, t.created_at, t.run_at, coalesce(t.dispatched_at, 0), t.interruptions,
                            t.interruptions_at_park, coalesce(t.woken_at, 0), t.signals]) FILTER (WHERE t.is_woken),
            array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
@@ -112,28 +110,12 @@ BEGIN
         SELECT now_us, 2, array_agg(f.fence), array_agg(f.items)
         FROM (SELECT handed_fences[p] AS fence, count(*)::integer AS items FROM unnest(taken_handed) p GROUP BY 1) f;
     END IF;
-    PERFORM :schema.write_stream(now_us, '{claim}', ARRAY(SELECT ids[p] FROM unnest(places || detailed || woken_places || plain) p ORDER BY p))
+    PERFORM :schema.write_stream(now_us, '{claim}',
+                                 ARRAY(SELECT ids[p] FROM unnest(places || detailed || woken_places || plain) p ORDER BY p))
     WHERE taken > 0 AND :schema.stream_is_read(now_us);
     tag := 'assigned'; n1 := set_fence; n2 := now_us;
     RETURN NEXT;
-    IF woken IS NOT NULL THEN
-        RETURN QUERY SELECT 'woken', NULL::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text, NULL::bytea, NULL::integer[],
-                            NULL::integer[], NULL::bigint[], NULL::bigint[], ARRAY(SELECT unnest(woken));
-    END IF;
-    IF detailed IS NOT NULL THEN
-        RETURN QUERY
-        SELECT 'taken', a.place, q.definition_id, q.starts_refused::bigint, q.interruptions::bigint, q.priority::bigint, q.created_at,
-               q.run_at, q.claimed_at, q.dispatched_at, q.deferrals::bigint, q.cancel_at IS NOT NULL, q.traceparent,
-               CASE WHEN q.has_params THEN coalesce((SELECT p.params FROM :schema.execution_params p WHERE p.id = q.id), '') END,
-               NULL::integer[], NULL::integer[], NULL::bigint[],
-               CASE WHEN q.interruptions > 0 OR q.signals > 0
-                    THEN ARRAY[q.interruptions_at_park,
-                               CASE WHEN q.suspicion > 1 THEN :schema.is_suspect(q.id, q.suspicion, q.steps_ended)::integer ELSE 0 END,
-                               coalesce(q.woken_at, 0), (q.handovers > 0)::integer, q.signals] END,
-               CASE WHEN q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL THEN ARRAY[0::bigint] END
-        FROM unnest(detailed) a (place) JOIN :schema.workflow_execution_queue q ON q.id = ids[a.place];
-    END IF;
+    RETURN QUERY SELECT t.* FROM :schema.taken_rows(ids, woken, detailed) t WHERE woken IS NOT NULL OR detailed IS NOT NULL;
     IF taken < cardinality(ids) THEN
         RETURN QUERY
         SELECT 'locked', a.place::integer, (open_nodes[a.place] = 0)::integer::bigint, NULL::bigint, NULL::bigint, NULL::bigint,

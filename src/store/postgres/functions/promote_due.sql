@@ -2,7 +2,7 @@
 -- stay for the next round. Returns the lanes, and for each the least rank of the items that became runnable; NULL = none. woken_at is the
 -- event of the end of a wait.
 -- Locks: the items. Index: queue_waiting. Caller: schedule(), which has checked the epoch.
-CREATE OR REPLACE FUNCTION :schema.promote_due(now_us bigint, most integer, OUT lanes bigint[], OUT least_ranks bigint[])
+CREATE OR REPLACE FUNCTION :schema.promote_due(now_us bigint, most integer, OUT lanes bigint[], OUT ranks bigint[])
 LANGUAGE plpgsql AS $$
 DECLARE
     backoffs tid[]; -- PENDING ones
@@ -34,7 +34,7 @@ BEGIN
                CASE WHEN wakes IS NOT NULL THEN array_agg(-l.parked) END FROM lane l
         HAVING count(*) > 0
     )
-    SELECT array_agg(l.lane_id), array_agg(l.least_rank) INTO lanes, least_ranks FROM lane l;
+    SELECT array_agg(l.lane_id), array_agg(l.least_rank) INTO lanes, ranks FROM lane l;
     IF wakes IS NOT NULL AND :schema.stream_is_read(now_us) THEN
         PERFORM :schema.write_stream(now_us, '{wake}', wakes);
     END IF;

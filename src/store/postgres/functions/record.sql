@@ -55,9 +55,9 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_nestloop = off S
 DECLARE
     now_us constant bigint := :schema.store_time();
     done   integer[] := '{}';
-    freed  integer := 0;
-    given_back integer[];
-    stored integer[]; begun integer[]; part integer[]; parks record; signalled uuid[]; ended record;
+    freed  integer := 0; given_back integer[];
+    stored integer[]; begun integer[]; part integer[]; parks record; signalled uuid[];
+    ended integer[]; end_claims bigint[]; -- places, and the times of their claims
 BEGIN
     IF 0 = ANY (kinds) THEN
         done := done || :schema.record_starts(now_us, ids, fences, kinds, started_ago);
@@ -95,29 +95,26 @@ BEGIN
             WHERE e.id = ANY (ids) AND r.kind = 9 AND r.n = ANY (given_back) AND e.error_code = 'poison';
         END IF;
     END IF;
-    SELECT NULL::integer[] AS places, NULL::bigint[] AS claims INTO ended;
-    IF kinds && '{4,6,7,8}' OR kinds && '{1,2,3,10}' AND coalesce(cardinality(part), 0)
-                                                         < (SELECT count(*) FROM unnest(kinds) k WHERE k IN (1, 2, 3, 10)) THEN
+    IF kinds && '{4,6,7,8}' OR coalesce(cardinality(part), 0) < (SELECT count(*) FROM unnest(kinds) k WHERE k IN (1, 2, 3, 10)) THEN
         IF cardinality(end_steps) > 0 THEN
             SELECT array_agg(e.n::integer) INTO stored
             FROM :schema.workflow_node_executions s JOIN unnest(ids, end_steps) WITH ORDINALITY e (id, step, n) ON s.execution_id = e.id
             WHERE s.execution_id = ANY (ids) AND s.step = e.step;
         END IF;
-        SELECT e.places, e.claims, e.started INTO ended
+        SELECT e.places, e.claims, begun || e.started INTO ended, end_claims, begun
         FROM :schema.record_ends(recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts,
                                  end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, stored) e;
-        begun := begun || ended.started;
-        freed := freed + coalesce(cardinality(ended.places), 0);
-        done := done || ended.places;
-        IF ended.places IS NOT NULL AND kinds && '{1,2,3,10}' THEN
-            RETURN QUERY SELECT p.n, 'cancelled', NULL::integer FROM unnest(ended.places) p (n) WHERE kinds[p.n] IN (1, 2, 3, 10);
+        freed := freed + coalesce(cardinality(ended), 0);
+        done := done || ended;
+        IF ended IS NOT NULL AND kinds && '{1,2,3,10}' THEN
+            RETURN QUERY SELECT p.n, 'cancelled', NULL::integer FROM unnest(ended) p (n) WHERE kinds[p.n] IN (1, 2, 3, 10);
         END IF;
     END IF;
     IF cardinality(step_records) > 0 OR stored IS NOT NULL THEN
         PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,
                                      exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, step_signals,
                                      end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs,
-                                     end_variables, end_codes, end_errors, stored, ended_ago, ended.places, ended.claims);
+                                     end_variables, end_codes, end_errors, stored, ended_ago, ended, end_claims);
     END IF;
     PERFORM :schema.record_actions(recorder, now_us, done, ids, fences, action_records, actions) WHERE cardinality(action_records) > 0;
     PERFORM :schema.stream_records(now_us, done, begun, ids, kinds, codes)

@@ -29,8 +29,9 @@ BEGIN
                OR r.kind = 10 AND (q.status = 'DISPATCHED' OR r.started_ago >= 0) AND q.cancel_at IS NOT NULL)
         RETURNING q.id, q.lane_id, q.definition_id, q.run_at, q.fence, q.node_id, q.created_at, q.claimed_at,
                   q.workspace_id, q.starts_refused, q.deferrals, q.handovers, q.interruptions, q.priority, q.has_params,
-                  q.idempotency_key, q.traceparent, q.retry_of, q.error_code, q.error, q.woken_at, q.parked_fence, r.kind, r.code, r.reported, r.n,
-                  r.step, r.step_status, r.step_attempt, r.step_failures, r.step_exit_code, r.step_began_ago, r.step_output,
+                  q.idempotency_key, q.traceparent, q.retry_of, q.error_code, q.error, q.woken_at, q.parked_fence,
+                  r.kind, r.code, r.reported, r.n, r.step, r.step_status, r.step_attempt, r.step_failures,
+                  r.step_exit_code, r.step_began_ago, r.step_output,
                   r.step_variables, r.step_error_code, r.step_error,
                   r.kind IN (6, 7, 8, 10) AND q.status = 'CLAIMED' AND r.started_ago >= 0 AS is_start, r.started_ago,
                   r.step IS NOT NULL AND (stored IS NULL OR r.n <> ALL (stored)) AS with_step,
@@ -79,8 +80,8 @@ BEGIN
               FROM ended e GROUP BY e.node_id, e.lane_id) s
         GROUP BY s.node_id
     )
-    SELECT array_agg(e.n::integer), array_agg(e.n::integer) FILTER (WHERE e.is_start), array_agg(e.claimed_at) INTO places, started, claims
-    FROM ended e;
+    SELECT array_agg(e.n::integer), array_agg(e.n::integer) FILTER (WHERE e.is_start), array_agg(e.claimed_at)
+    INTO places, started, claims FROM ended e;
     IF places IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.hooks) THEN
         PERFORM :schema.write_hook_events(now_us, ARRAY(SELECT ids[p] FROM unnest(places) p ORDER BY p));
     END IF;

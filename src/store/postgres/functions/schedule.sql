@@ -60,8 +60,7 @@ DECLARE
     need_state constant integer := 1; need_handed_over constant integer := 2; need_due constant integer := 4;
     now_us constant bigint := :schema.store_time();
     next_due bigint := CASE WHEN since IS NULL OR needs & need_due > 0 THEN :schema.next_due() END;
-    assigns boolean := cardinality(ids) > 0;
-    has_act boolean := false;
+    assigns boolean := cardinality(ids) > 0; has_act boolean := false;
     news_seen constant pg_snapshot := coalesce(until::pg_snapshot, pg_current_snapshot());
     entries :schema.news[];
     has_more boolean;
@@ -103,9 +102,8 @@ BEGIN
     END IF;
     IF next_due <= now_us THEN -- step 5, to the heads of the news
         RETURN QUERY SELECT 'runnables', NULL::int4, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
-                            NULL::int8, NULL::int8, NULL::boolean, NULL::uuid, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[],
-                            p.lanes, p.least_ranks, NULL::int8[], NULL::uuid[]
-                     FROM :schema.promote_due(now_us, limits[1]) p WHERE p.lanes IS NOT NULL;
+                            NULL::int8, NULL::int8, NULL::bool, NULL::uuid, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[], p.lanes,
+                            p.ranks, NULL::int8[], NULL::uuid[] FROM :schema.promote_due(now_us, limits[1]) p WHERE p.lanes IS NOT NULL;
         next_due := :schema.due_again(now_us);
     END IF;
     IF cardinality(orphans) > 0 THEN
