@@ -219,6 +219,7 @@ struct claimed_item {
     const struct signal_record *signals; /* those that no step has consumed, in the order of their numbers */
     size_t signal_count;
     int64_t signals_seen; /* the number of its last signal at the claim; 0 = there was none */
+    bool keeps_no_signal; /* a step has consumed each of them, so that none is to be read; false: not, or not known */
 };
 
 /* Since when it could run: as enqueued, or since its last wait. Store time. */

@@ -149,6 +149,7 @@ static void read_woken_row(struct round *round, int row)
 {
     int64_t place = 0;
     const char *numbers = row_list(round, row, ROW_LIST3);
+    const char *signalled = row_list(round, row, ROW_PLACES);
     while (next_integer(&numbers, &place)) {
         struct claimed_item *item = add_own_item(round, place);
         item->definition_id = integer_beside(&numbers);
@@ -163,7 +164,11 @@ static void read_woken_row(struct round *round, int row)
         item->claimed_at_us = time_later(round->claimed_us, item->created_at_us);
         item->running_for_us = dispatched_us == 0 ? 0 : item->claimed_at_us - dispatched_us;
         item->assigned_before = true;
+        item->keeps_no_signal = true;
         round->call->assignments[place - 1].since_us = claimed_item_first_wait_us(item);
+    }
+    while (next_integer(&signalled, &place)) {
+        round->own[place - 1].keeps_no_signal = false;
     }
 }
 

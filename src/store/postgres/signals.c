@@ -208,7 +208,7 @@ enum weir_status claimed_read_signals(struct link *link, struct arena *arena, st
     }
     for (size_t i = 0; i < claim->count; i++) {
         struct claimed_item *item = &claim->items[i];
-        if (item->signals_seen > 0) {
+        if (item->signals_seen > 0 && !item->keeps_no_signal) {
             owners[count++] = (struct signals_of){.id = item->id, .signals = &item->signals, .count = &item->signal_count};
         }
     }

@@ -24,7 +24,7 @@
 --             for each of places when it could run first, 0 = it was assigned before
 --   woken     list3: ten numbers for each item of own_node that has been parked, and is new in every other respect: its place, definition,
 --             priority, creation time, when it could run first, dispatch, interruptions, interruptions at the last park, the end of its
---             wait, the number of its last signal. 0 = none
+--             wait, the number of its last signal. 0 = none. places: those with a signal that no step has consumed
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals. flag: cancel requested. trace: its trace context. data: params.
 --             list2, of an item that was interrupted or has got signals: its interruptions at the last park, whether it is a suspect,
@@ -49,7 +49,7 @@ DECLARE
     targets integer[]; -- of the nodes in alive
     kinds bigint[]; -- likewise; 1: their engine is of the kind `temporal`
     taken_lanes bigint[]; taken_handed integer[]; handed_fences bigint[];
-    alive bigint[]; detailed integer[]; woken bigint[]; woken_places integer[]; taken integer;
+    alive bigint[]; detailed integer[]; woken bigint[]; woken_places integer[]; signalled integer[]; taken integer;
 BEGIN
     alive := :schema.lock_targets(nodes, skip_locked);
     open_nodes := :schema.open_nodes(ids, nodes, handed, alive);
@@ -95,10 +95,10 @@ BEGIN
            array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain AND NOT t.is_woken), array_agg(t.place) FILTER (WHERE t.is_woken),
            array_agg(ARRAY[t.place, t.definition_id, t.priority, t.created_at, t.run_at, coalesce(t.dispatched_at, 0), t.interruptions,
                            t.interruptions_at_park, coalesce(t.woken_at, 0), t.signals]) FILTER (WHERE t.is_woken),
-           array_agg(t.place) FILTER (WHERE t.is_plain), array_agg(t.definition_id) FILTER (WHERE t.is_plain),
-           array_agg(t.priority::bigint) FILTER (WHERE t.is_plain),
+           array_agg(t.place) FILTER (WHERE t.is_woken AND t.signals > 0), array_agg(t.place) FILTER (WHERE t.is_plain),
+           array_agg(t.definition_id) FILTER (WHERE t.is_plain), array_agg(t.priority::bigint) FILTER (WHERE t.is_plain),
            coalesce(array_agg(t.created_at) FILTER (WHERE t.is_plain), '{}') || array_agg(t.since) FILTER (WHERE NOT t.is_own)
-    INTO taken, taken_lanes, taken_handed, places, detailed, woken_places, woken, plain, list1, list2, list3
+    INTO taken, taken_lanes, taken_handed, places, detailed, woken_places, woken, signalled, plain, list1, list2, list3
     FROM taken t;
     IF taken_lanes IS NOT NULL THEN
         INSERT INTO :schema.news (at, kind, node_id, lanes, runnable, held)
@@ -115,7 +115,7 @@ BEGIN
     WHERE taken > 0 AND :schema.stream_is_read(now_us);
     tag := 'assigned'; n1 := set_fence; n2 := now_us;
     RETURN NEXT;
-    RETURN QUERY SELECT t.* FROM :schema.taken_rows(ids, woken, detailed) t WHERE woken IS NOT NULL OR detailed IS NOT NULL;
+    RETURN QUERY SELECT t.* FROM :schema.taken_rows(ids, woken, signalled, detailed) t WHERE woken IS NOT NULL OR detailed IS NOT NULL;
     IF taken < cardinality(ids) THEN
         RETURN QUERY
         SELECT 'locked', a.place::integer, (open_nodes[a.place] = 0)::integer::bigint, NULL::bigint, NULL::bigint, NULL::bigint,

@@ -1,6 +1,7 @@
 -- The rows of assign_items() for the items of its own node that are not plain: `woken`, with the numbers of `woken`, and `taken`, one for
--- each place of `detailed`. NULL = none. Locks: none. Caller: assign_items().
-CREATE OR REPLACE FUNCTION :schema.taken_rows(ids uuid[], woken bigint[], detailed integer[])
+-- each place of `detailed`. NULL = none. signalled: the places of `woken` that have got signals. The rows are locked, so this function sees
+-- each signal that they count; the statement that locked them may not. Locks: none. Caller: assign_items().
+CREATE OR REPLACE FUNCTION :schema.taken_rows(ids uuid[], woken bigint[], signalled integer[], detailed integer[])
 RETURNS TABLE (tag text, place integer, n1 bigint, n2 bigint, n3 bigint, n4 bigint, n5 bigint, n6 bigint, n7 bigint, n8 bigint,
                n9 bigint, flag boolean, trace text, data bytea, places integer[], plain integer[], list1 bigint[], list2 bigint[],
                list3 bigint[])
@@ -9,7 +10,10 @@ LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF woken IS NOT NULL THEN
         RETURN QUERY SELECT 'woken', NULL::integer, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint,
-                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text, NULL::bytea, NULL::integer[],
+                            NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::text, NULL::bytea,
+                            ARRAY(SELECT p FROM unnest(signalled) p
+                                  WHERE EXISTS (SELECT 1 FROM :schema.signals s
+                                                WHERE s.execution_id = ids[p] AND s.consumed_at IS NULL)),
                             NULL::integer[], NULL::bigint[], NULL::bigint[], ARRAY(SELECT unnest(woken));
     END IF;
     IF detailed IS NOT NULL THEN
