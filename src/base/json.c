@@ -121,6 +121,27 @@ bool json_has_large_number(const char *bytes, size_t length)
     return !is_read && !ran_out && json_error_code(&native) == json_error_numeric_overflow;
 }
 
+bool json_is_balanced(const char *bytes, size_t length, int levels)
+{
+    INVARIANT(bytes != NULL || length == 0);
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        char c = bytes[i];
+        if (in_string) {
+            i += c == '\\';
+            in_string = c != '"';
+            continue;
+        }
+        in_string = c == '"';
+        depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+        if (depth <= 0 || depth > JSON_DEPTH_MAX + levels) {
+            return depth == 0 && i == length - 1 && i > 0 && memchr(bytes, '\0', length) == NULL;
+        }
+    }
+    return false;
+}
+
 struct dump {
     struct text *to;
     enum weir_status status; /* of the first piece that did not fit: jansson ignores the failure of some */

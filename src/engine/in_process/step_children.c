@@ -229,18 +229,28 @@ static enum weir_status strip_outputs(json_t *output, struct text *text)
     return json_write(output, text, NULL);
 }
 
-/* The output of the step, and run->output for `.steps`. Its text is that of the store: a number that is written anew may be
- * longer. Outputs of children that are nested too deeply to lie in a list are left out. WEIR_OUT_OF_MEMORY, or another
- * failure: the data has no output that can be read. */
-static enum weir_status take_children_output(struct step_run *run, const struct kept_signal *kept, json_t *data,
-                                             struct step_outcome *ret_outcome)
+/* No other step reads the output, so its text is enough. To read it would take longer than to start hundreds of children.
+ */
+static bool output_is_unread(const struct step_run *run, const struct kept_signal *kept)
+{
+    const size_t head = sizeof output_begins - 1;
+    return run->execution->step_count == 1 && kept->data_length > head + 1 &&
+           memcmp(kept->data, output_begins, head) == 0 && json_is_balanced(kept->data, kept->data_length, OUTPUT_LEVELS);
+}
+
+/* The output of the step, and run->output for `.steps`, which stays empty if it is unread. Its text is that of the store: a
+ * number that is written anew may be longer. Outputs of children that are nested too deeply to lie in a list are left out.
+ * WEIR_OUT_OF_MEMORY, or another failure: the data has no output that can be read. */
+static enum weir_status take_children_output(struct step_run *run, const struct kept_signal *kept, bool is_unread,
+                                             json_t *data, struct step_outcome *ret_outcome)
 {
     struct text text = {.max = STEP_OUTPUT_BYTES_MAX};
     const size_t head = sizeof output_begins - 1;
     json_t *deep = NULL;
     json_t *output = json_object_get(data, "output");
     enum weir_status status;
-    if (output != NULL && kept->data_length > head + 1 && memcmp(kept->data, output_begins, head) == 0) {
+    bool has_head = kept->data_length > head + 1 && memcmp(kept->data, output_begins, head) == 0;
+    if (has_head && (output != NULL || is_unread)) {
         status = text_add(&text, kept->data + head, kept->data_length - head - 1);
     } else {
         status = json_read_below(kept->data, kept->data_length, CHILD_OUTPUT_LEVELS, &deep, NULL);
@@ -264,14 +274,16 @@ bool step_children_end(struct step_run *run, struct kept_signal *kept)
     struct step_outcome outcome = {.code = CHILDREN_INVALID_CODE,
                                    .error = "the store's note of the children is no JSON that this node can read"};
     INVARIANT(step_run_step(run)->kind == STEP_START && kept != NULL);
-    enum weir_status status = json_read_below(kept->data, kept->data_length, OUTPUT_LEVELS, &data, NULL);
+    bool is_unread = output_is_unread(run, kept);
+    enum weir_status status =
+        is_unread ? WEIR_OK : json_read_below(kept->data, kept->data_length, OUTPUT_LEVELS, &data, NULL);
     const char *code = json_string_value(json_object_get(data, "code"));
     if (status != WEIR_OUT_OF_MEMORY && code != NULL) {
         const char *error = json_string_value(json_object_get(data, "error"));
         outcome = (struct step_outcome){.code = code, .error = error};
         status = WEIR_FAILED;
     } else if (status != WEIR_OUT_OF_MEMORY) {
-        status = take_children_output(run, kept, data, &outcome);
+        status = take_children_output(run, kept, is_unread, data, &outcome);
     }
     if (status == WEIR_OUT_OF_MEMORY) {
         json_decref(data);

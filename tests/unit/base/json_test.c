@@ -149,6 +149,28 @@ static enum weir_status read_many(const char *value, size_t length, struct weir_
 }
 
 /* No text of 1 MiB is refused: that is the limit of params and outputs. */
+static bool balanced(const char *text)
+{
+    return json_is_balanced(text, strlen(text), 0);
+}
+
+static void brackets_are_balanced_or_not(void **state)
+{
+    (void)state;
+    static const char *const right[] = {"[]", "{}", "{\"a\":[1,{\"b\":\"}\\\"]\"}]}", "[1e999]"};
+    static const char *const wrong[] = {"",     "1",   "]",         "[",          "[]]",
+                                        "[][]", "[] ", "{\"a\":[}", "{\"a\":\"}", "{\"a\":\"\\\"}"};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        assert_true(balanced(right[i]));
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_false(balanced(wrong[i]));
+    }
+    assert_false(json_is_balanced("[\0]", 3, 0));
+    assert_true(json_is_balanced("[[]]", 4, 2 - JSON_DEPTH_MAX));
+    assert_false(json_is_balanced("[[]]", 4, 1 - JSON_DEPTH_MAX));
+}
+
 static void values_are_bounded(void **state)
 {
     (void)state;
@@ -280,6 +302,7 @@ int main(void)
         cmocka_unit_test(the_place_is_the_right_one),
         cmocka_unit_test(a_nul_byte_is_refused_wherever_it_stands),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(brackets_are_balanced_or_not),
         cmocka_unit_test(values_are_bounded),
         cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
         cmocka_unit_test(damaged_json_never_crashes_the_reader),

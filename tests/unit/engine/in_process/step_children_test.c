@@ -185,6 +185,14 @@ static void an_output_keeps_the_text_of_the_store(void **state)
     text_close(&data);
 }
 
+/* The number fits neither 64 bits nor a double, so reading it would fail the step. */
+static void an_output_for_no_other_step_is_not_read(void **state)
+{
+    (void)state;
+    restart(DEFINITION("\"c\""), "{\"output\":[1e999]}", HOUR_US);
+    assert_string_equal(await_step(STEP_COMPLETED)->step.output, "[1e999]");
+}
+
 /* An output may have 64 levels, and in the list of children it lies two levels deeper. */
 static void outputs_that_are_too_deep_for_a_list_are_left_out(void **state)
 {
@@ -261,6 +269,7 @@ int main(void)
         CHILDREN_TEST(the_signal_of_the_store_has_the_output),
         CHILDREN_TEST(the_signal_of_the_store_may_fail_the_step),
         CHILDREN_TEST(an_output_keeps_the_text_of_the_store),
+        CHILDREN_TEST(an_output_for_no_other_step_is_not_read),
         CHILDREN_TEST(outputs_that_are_too_deep_for_a_list_are_left_out),
         CHILDREN_TEST(data_of_the_store_that_is_no_json_fails_the_step),
         CHILDREN_TEST(params_with_too_many_values_fail_the_step),
