@@ -134,14 +134,40 @@ static enum weir_status note_again(struct advance *advance, const struct note *n
     return connection_run(advance->write.connection, error, NULL, QUERY_INSERT_CHILD_NOTE, "tt", note->parent, note->step);
 }
 
-static enum weir_status count_end(struct advance *advance, const struct note *note, struct weir_error *error)
+/* Ends the child of a note. *ret_ended and *ret_completed go up, unless its end was counted before. */
+static enum weir_status end_child(struct advance *advance, const struct note *note, int64_t *ret_ended,
+                                  int64_t *ret_completed, struct weir_error *error)
+{
+    char end[sizeof "COMPLETED"];
+    struct connection *connection = advance->write.connection;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *s =
+        connection_bind(connection, error, QUERY_END_OF_CHILD, "tti", note->parent, note->step, note->position);
+    if (s == NULL) {
+        return statement_failure(error);
+    }
+    if (!connection_step(connection, s, &status, error)) {
+        return status;
+    }
+    text_copy(end, sizeof end, column_text(s, 0));
+    (void)sqlite3_reset(s);
+    *ret_ended += 1;
+    *ret_completed += strcmp(end, "COMPLETED") == 0;
+    return connection_run(connection, error, NULL, QUERY_END_CHILD, "ttit", note->parent, note->step, note->position, end);
+}
+
+/* Counts the ends in the notes of one step. */
+static enum weir_status count_ends(struct advance *advance, const struct note *notes, size_t count,
+                                   struct weir_error *error)
 {
     int64_t ended = 0;
-    struct connection *connection = advance->write.connection;
-    enum weir_status status =
-        connection_run(connection, error, &ended, QUERY_END_CHILD, "tti", note->parent, note->step, note->position);
-    return status == WEIR_OK && ended > 0 ? connection_run(connection, error, NULL, QUERY_COUNT_CHILD_END, "tti",
-                                                           note->parent, note->step, note->position)
+    int64_t completed = 0;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = notes[i].position < 0 ? WEIR_OK : end_child(advance, &notes[i], &ended, &completed, error);
+    }
+    return status == WEIR_OK && ended > 0 ? connection_run(advance->write.connection, error, NULL, QUERY_COUNT_CHILD_ENDS,
+                                                           "ttii", notes->parent, notes->step, ended, completed)
                                           : status;
 }
 
@@ -596,9 +622,7 @@ static enum weir_status work_apart(struct advance *advance, const struct note *n
     }
     advance->kept_news = advance->write.news;
     advance->kept_result = advance->result;
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = notes[i].position < 0 ? WEIR_OK : count_end(advance, &notes[i], &own);
-    }
+    status = count_ends(advance, notes, count, &own);
     if (status == WEIR_OK) {
         status = look_at_step(advance, &notes[0], &own);
     }

@@ -39,16 +39,17 @@ SELECT id, parent_id, step, position FROM child_notes ORDER BY id LIMIT ?1;
 -- name: delete_child_notes
 DELETE FROM child_notes WHERE id <= ?1;
 
--- A child whose row was purged or erased since counts as lost.
--- name: end_child
-UPDATE children SET status = coalesce((SELECT h.status FROM workflow_executions h WHERE h.id = child_id), 'LOST')
-WHERE parent_id = ?1 AND step = ?2 AND position = ?3 AND status IS NULL;
+-- How a child has ended whose end was not counted. One whose row was purged or erased since counts as lost.
+-- name: end_of_child
+SELECT coalesce((SELECT h.status FROM workflow_executions h WHERE h.id = c.child_id), 'LOST')
+FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position = ?3 AND c.status IS NULL;
 
--- name: count_child_end
-UPDATE child_steps
-SET ended = ended + 1,
-    completed = completed + (SELECT c.status = 'COMPLETED' FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position = ?3)
-WHERE parent_id = ?1 AND step = ?2;
+-- name: end_child
+UPDATE children SET status = ?4 WHERE parent_id = ?1 AND step = ?2 AND position = ?3;
+
+-- ?3 ends, ?4 of these completed
+-- name: count_child_ends
+UPDATE child_steps SET ended = ended + ?3, completed = completed + ?4 WHERE parent_id = ?1 AND step = ?2;
 
 -- The last columns: whether the parent lives, whether it is in the history, the problem of the plan. Then: an action brought the
 -- plan, and no state waits for it (any more). The wait is on record with the plan. At last whether the plan names the workspace.
