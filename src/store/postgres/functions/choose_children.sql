@@ -1,4 +1,4 @@
--- The same as choose_executions() for the children of one execution, which are few: each arm reads them by their index.
+-- The same as choose_executions() for the children of one execution, which are few: each arm reads all of them by the primary key.
 -- Locks: none. Callers: page_of_executions, count_executions (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.choose_children(below uuid, first uuid, last uuid, workspace text, states integer, workflow text,
                                                    executor_group text, error_code text, idempotency_key text, created_since bigint,

@@ -350,9 +350,8 @@ CREATE TABLE :schema.children (
     key            text    COLLATE "C",
     is_adopted     boolean NOT NULL DEFAULT false,
     PRIMARY KEY (parent_id, step, position)
-) WITH (fillfactor = 50); -- the start and the end of a child stay on its page, without entries of three indexes
+) WITH (fillfactor = 50); -- the start and the end of a child stay on its page, without entries of two indexes
 CREATE INDEX children_by_id ON :schema.children (child_id);
-CREATE INDEX children_of_parent ON :schema.children (parent_id, child_id);
 CREATE INDEX children_adopted ON :schema.children (parent_id, step) WHERE is_adopted; -- counted for people
 
 -- The outbox of children: what has happened to a start step since it was looked at last. positions: these children have ended, in one
