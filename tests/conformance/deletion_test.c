@@ -138,6 +138,44 @@ static void more_waiting_executions_than_a_batch_are_ended_all(void **state)
                      2 * DELETION_BATCH + 1);
 }
 
+/* All that are runnable, a few at a time because a workspace has slots. */
+static void park_all(struct scene *scene, int64_t delay_us)
+{
+    struct claim_result claimed = scene_claim(scene, CLAIM_BATCH_MOST);
+    while (claimed.count > 0) {
+        for (size_t i = 0; i < claimed.count; i++) {
+            struct record parked = scene_record_of(RECORD_PARKED, &claimed.items[i]);
+            parked.dispatched_first = true;
+            parked.delay_us = delay_us;
+            parked.waiting_for = WAIT_SLEEP;
+            assert_int_equal(scene_record_full(scene, scene->node, parked), WEIR_OK);
+        }
+        claimed = scene_claim(scene, CLAIM_BATCH_MOST);
+    }
+}
+
+static void parked_executions_end_failed_with_their_workspace(void **state)
+{
+    struct scene *scene = *state;
+    struct deletion_result result;
+    const char *other = scene_enqueue(scene, "free-co");
+    park_all(scene, SECONDS(1000));
+    scene_enqueue_many(scene, "pro-co", DELETION_BATCH + 20);
+    park_all(scene, SECONDS(2000));
+    (void)scene_enqueue(scene, "pro-co");
+    park_all(scene, TIME_NEVER);
+    const char *pending = scene_enqueue(scene, "pro-co");
+    assert_int_equal(delete_workspace(scene, "pro-co", false, false, &result), WEIR_ILLEGAL_STATE);
+    assert_non_null(strstr(scene->error.message, "522"));
+    scene_ok(scene, delete_workspace(scene, "pro-co", true, false, &result));
+    assert_int_equal(result.failed, DELETION_BATCH + 22);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_executions WHERE error_code = 'workspace_deleted'"),
+                     DELETION_BATCH + 22);
+    assert_string_equal(scene_status_of(scene, pending), "FAILED");
+    assert_string_equal(scene_status_of(scene, other), "WAITING");
+    scene_check(scene);
+}
+
 /* Between two transactions of a deletion nothing starts. */
 static void a_deletion_that_is_interrupted_is_repeated(void **state)
 {
@@ -420,6 +458,7 @@ int main(void)
         SCENE_TEST(waiting_executions_end_failed_with_their_workspace),
         SCENE_TEST(a_running_execution_keeps_its_workspace),
         SCENE_TEST(more_waiting_executions_than_a_batch_are_ended_all),
+        SCENE_TEST(parked_executions_end_failed_with_their_workspace),
         SCENE_TEST(a_deletion_that_is_interrupted_is_repeated),
         SCENE_TEST(the_history_stays_without_the_name),
         SCENE_TEST(an_execution_of_a_deleted_workspace_is_not_retried),

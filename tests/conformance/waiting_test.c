@@ -420,6 +420,43 @@ static void the_end_of_a_sleep_is_not_before_its_claim(void **state)
 }
 
 /* The cancel ends it in the place of the park, with the step that the park brings. */
+/* Records of different executions may be written together. Those of one take effect in the order of the set. */
+static void a_set_takes_effect_in_the_order_of_each_execution(void **state)
+{
+    struct scene *scene = *state;
+    struct record_summary summary;
+    scene_enqueue_many(scene, "pro-co", 3);
+    struct claim_result claimed = scene_claim(scene, 3);
+    assert_int_equal(claimed.count, 3);
+    const struct claimed_item *ends = &claimed.items[0];
+    const struct claimed_item *parks = &claimed.items[1];
+    const struct claimed_item *starts = &claimed.items[2];
+    struct step_record runs = {.step = "work", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    struct step_record nap = {.step = "nap", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = AN_HOUR};
+    struct record records[] = {
+        scene_record_of(RECORD_STEP, ends),       park_with_start(parks, &nap),
+        scene_record_of(RECORD_COMPLETED, ends),  scene_record_of(RECORD_STEP, ends),
+        scene_record_of(RECORD_COMPLETED, parks), scene_record_of(RECORD_DISPATCHED, starts),
+        scene_record_of(RECORD_PARKED, starts),   scene_record_of(RECORD_STEP, starts),
+    };
+    const enum weir_status expected[] = {WEIR_OK, WEIR_OK, WEIR_OK,           WEIR_EXECUTION_NOT_FOUND, WEIR_ILLEGAL_STATE,
+                                         WEIR_OK, WEIR_OK, WEIR_ILLEGAL_STATE};
+    records[0].step = records[3].step = records[7].step = &runs;
+    records[2].dispatched_first = true;
+    records[6].delay_us = AN_HOUR;
+    records[6].waiting_for = WAIT_SLEEP;
+    scene_ok(scene, store_record(scene->store, scene->node, records, 8, &summary, &scene->error));
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(records[i].status, expected[i]);
+    }
+    assert_int_equal(summary.changed, 5);
+    assert_int_equal(summary.slots_freed, 3);
+    assert_string_equal(scene_status_of(scene, ends->id), "COMPLETED");
+    scene_assert_events(scene, parks->id, "enqueue claim dispatch step_start park");
+    scene_assert_events(scene, starts->id, "enqueue claim dispatch park");
+    scene_check(scene);
+}
+
 static void a_cancel_ends_one_that_parks_with_its_start(void **state)
 {
     struct scene *scene = *state;
@@ -730,6 +767,7 @@ int main(void)
         SCENE_TEST(the_history_has_each_park_and_wake),
         SCENE_TEST(one_record_has_the_start_the_wait_and_the_park),
         SCENE_TEST(the_end_of_a_sleep_is_not_before_its_claim),
+        SCENE_TEST(a_set_takes_effect_in_the_order_of_each_execution),
         SCENE_TEST(a_cancel_ends_one_that_parks_with_its_start),
         SCENE_TEST(the_stream_has_the_park_and_the_wake),
         SCENE_TEST(it_survives_its_node_and_wakes_on_another),

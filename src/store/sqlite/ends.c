@@ -5,8 +5,9 @@
  *   2. Keep the ends whose row may end so: a put-back row keeps its fence, and only its phase shows that it may no
  *      longer end.
  *   3. Note each end in the news: its lane loses a counter, its node a held item.
- *   4. Insert the events of starts that come behind another one, then the history rows, and delete the queue rows. All statements read the virtual table parameter_rows, which
- *      costs less than a statement for each item, because each run of a statement opens the cursors of all indexes.
+ *   4. Insert the events of starts that come behind another one and the history rows, and delete the queue rows.
+ *      Each statement reads the virtual table parameter_rows. That costs less than a statement for each item, because
+ *      each run of a statement opens the cursors of all indexes.
  *
  * Steps with rows of their own and events are written by the caller. Runs inside the caller's write transaction; it
  * never commits.

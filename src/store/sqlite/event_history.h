@@ -10,8 +10,8 @@
 /* Before a held item is put back, given back or handed over: the claim under `fence`, and its dispatch. Does nothing when
  * the item is not held under it. */
 enum weir_status event_history_add_claim(struct write *write, const char *id, int64_t fence, struct weir_error *error);
-/* Before a CLAIMED item becomes DISPATCHED. The start of one that ends is written with its end (ends.c). Does nothing unless it was taken over from an
- * earlier claim: then its stamp is the first dispatch's. */
+/* Before a CLAIMED item becomes DISPATCHED. The start of one that ends is written with its end (ends.c). Does nothing
+ * unless it was taken over from an earlier claim: then its stamp is the first dispatch's. */
 enum weir_status event_history_add_dispatch(struct write *write, const struct record *record, struct weir_error *error);
 /* Before a step of the record is written: an attempt that is on record as running and was followed by this one. */
 enum weir_status event_history_before_step(struct write *write, const struct record *record, struct weir_error *error);

@@ -68,8 +68,8 @@ enum weir_status held_find(struct held_items *held, struct write *write, struct 
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < held->count; i++) {
         const struct record *record = held->items[i].record;
-        held->rows[i] = (struct parameter_row){
-            .id = record->id, .fence = record->fence, .dispatched = record->kind == RECORD_PARKED};
+        held->rows[i] =
+            (struct parameter_row){.id = record->id, .fence = record->fence, .dispatched = record->kind == RECORD_PARKED};
     }
     connection->parameter_rows = (struct parameter_rows){.rows = held->rows, .count = held->count};
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FIND_HELD, "");

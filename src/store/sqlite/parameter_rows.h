@@ -5,9 +5,11 @@
  * runs the statement and takes the rows away again; without rows the table is empty. Read only.
  *
  * Columns:
- *   of the record   at (the index), id, fence, number, node_id, lane_id, rank, status, dispatched, refused, error_code, error
- *   times           started_ago and step_began_ago before now; due_at, claimed_at, dispatched_at, started_at, step_due_at,
- *                   step_started_at, step_finished_at: 0 is NULL
+ *   of the record   at (the index), id, fence, number, node_id, lane_id, rank, status, dispatched, refused,
+ *                   error_code, error
+ *   durations       started_ago, step_began_ago
+ *   times           due_at, claimed_at, dispatched_at, started_at, step_due_at, step_started_at, step_finished_at;
+ *                   0 is NULL
  *   of its step     step, step_status, step_attempt, step_failures, step_exit_code, step_output, step_variables,
  *                   step_error_code, step_error, step_signal
  */
