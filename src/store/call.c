@@ -66,10 +66,27 @@ void call_emit_poisoned(const struct call *call, size_t count)
     }
 }
 
-enum weir_status call_refuse_blank(const char *kind, struct weir_error *error)
+static bool is_dots(const char *name)
 {
-    error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name is nothing but blanks", kind);
-    error_hint(error, "give it a name that can be seen");
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+bool call_is_unfit_name(const char *name)
+{
+    INVARIANT(name != NULL);
+    return text_is_blank(name) || is_dots(name);
+}
+
+enum weir_status call_refuse_unfit(const char *kind, const char *name, struct weir_error *error)
+{
+    INVARIANT(kind != NULL && call_is_unfit_name(name));
+    if (is_dots(name)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name must not be \"%s\"", kind, name);
+        error_hint(error, "it would have no address over HTTP; give it another name");
+    } else {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the %s's name is nothing but blanks", kind);
+        error_hint(error, "give it a name that can be seen");
+    }
     return WEIR_INVALID_ARGUMENT;
 }
 

@@ -25,8 +25,11 @@ enum weir_status call_end(struct call *call, enum weir_status status);
 void call_emit_claimed(const struct call *call, const struct claim_result *claimed);
 /* For items that ended as poison. */
 void call_emit_poisoned(const struct call *call, size_t count);
-/* WEIR_INVALID_ARGUMENT: a new name of a `kind` of thing consists of blanks. */
-enum weir_status call_refuse_blank(const char *kind, struct weir_error *error);
+/* Whether nothing new may get the name: it consists of blanks, or is "." or "..". Clients and proxies take such a segment
+ * out of a path, so a thing of that name would have no address. */
+bool call_is_unfit_name(const char *name);
+/* WEIR_INVALID_ARGUMENT: the name of a new thing of a `kind` is unfit. */
+enum weir_status call_refuse_unfit(const char *kind, const char *name, struct weir_error *error);
 
 /* WEIR_INVALID_ARGUMENT: the name of a `kind` of thing is empty, longer than `most` bytes (at most WORKSPACE_NAME_MAX), no
  * UTF-8, or has control characters. */

@@ -98,8 +98,8 @@ enum weir_status store_set_plan(struct store *store, const struct plan_change *c
     if (status != WEIR_OK) {
         return status;
     }
-    if (text_is_blank(change->name)) {
-        return call_refuse_blank("plan", error);
+    if (call_is_unfit_name(change->name)) {
+        return call_refuse_unfit("plan", change->name, error);
     }
     if (change->max_concurrent < 0 || change->max_concurrent > MAX_CONCURRENT_MOST) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "max_concurrent must be 1 to %d", MAX_CONCURRENT_MOST);
@@ -114,14 +114,15 @@ enum weir_status store_set_plan(struct store *store, const struct plan_change *c
 }
 
 /* One of an older version goes on; no more are made. */
-static enum weir_status change_blank_workspace(struct store *store, const struct workspace_change *change,
+static enum weir_status change_unfit_workspace(struct store *store, const struct workspace_change *change,
                                                struct weir_error *error)
 {
     struct workspace_change only_change = *change;
     only_change.create = false;
     struct call call = call_begin(store, "set_workspace", error);
     enum weir_status status = call_end(&call, store->driver->set_workspace(store, &only_change, &call.own));
-    return status == WEIR_WORKSPACE_NOT_FOUND && change->create ? call_refuse_blank("workspace", error) : status;
+    return status == WEIR_WORKSPACE_NOT_FOUND && change->create ? call_refuse_unfit("workspace", change->name, error)
+                                                                : status;
 }
 
 enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
@@ -137,8 +138,8 @@ enum weir_status store_set_workspace(struct store *store, const struct workspace
     if (change->max_pending < PENDING_UNLIMITED || change->max_pending > MAX_PENDING_MOST) {
         return refuse_pending_limit(error);
     }
-    if (text_is_blank(change->name)) {
-        return change_blank_workspace(store, change, error);
+    if (call_is_unfit_name(change->name)) {
+        return change_unfit_workspace(store, change, error);
     }
     CALL(store, "set_workspace", error, store->driver->set_workspace(store, change, detail));
 }
@@ -228,6 +229,9 @@ enum weir_status store_lock(struct store *store, const struct lock_request *requ
     enum weir_status status = check_lock(request, true, error);
     if (status != WEIR_OK) {
         return status;
+    }
+    if (call_is_unfit_name(request->name)) {
+        return call_refuse_unfit("lock", request->name, error);
     }
     struct call call = call_begin(store, "lock", error);
     status = store->driver->lock(store, request, &call.own);

@@ -363,8 +363,8 @@ enum weir_status store_node_start(struct store *store, const struct node_options
         strlen(options->name) > NODE_NAME_MAX || strlen(options->group) > GROUP_NAME_MAX) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "a node needs a name, a group and a lease");
     }
-    if (text_is_blank(options->name)) {
-        return call_refuse_blank("node", error);
+    if (call_is_unfit_name(options->name)) {
+        return call_refuse_unfit("node", options->name, error);
     }
     CALL(store, "node_start", error, store->driver->node_start(store, options, ret_node_id, detail));
 }

@@ -397,6 +397,33 @@ static void another_handle_sees_the_same_store(void **state)
     assert_int_equal(scene_claim(scene, 1).count, 1);
 }
 
+/* Clients and proxies take them out of a path, so they would have no address. */
+static void names_of_dots_are_refused(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const dots[] = {".", ".."};
+    int64_t id = 0;
+    for (size_t i = 0; i < sizeof dots / sizeof dots[0]; i++) {
+        struct workspace_change made = {.name = dots[i], .paused = -1, .create = true};
+        struct token_request token = {.name = dots[i], .role = TOKEN_READ, .has_all_workspaces = true};
+        struct lock_request lock = {.name = dots[i], .holder = "ada", .at_most_us = SECONDS(60)};
+        struct node_options node = {.name = dots[i], .group = "default", .lease_us = SCENE_LEASE_US};
+        assert_int_equal(set_workspace(scene, &made), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "the workspace's name must not be \"."));
+        assert_int_equal(set_plan(scene, dots[i], 1, 1), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "the plan's name must not be \"."));
+        assert_int_equal(store_token_create(scene->store, &token, &id, &scene->error), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "the token's name must not be \"."));
+        assert_int_equal(store_lock(scene->store, &lock, &scene->error), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "the lock's name must not be \"."));
+        assert_int_equal(store_node_start(scene->store, &node, &id, &scene->error), WEIR_INVALID_ARGUMENT);
+        assert_non_null(strstr(scene->error.message, "the node's name must not be \"."));
+    }
+    assert_int_equal(id, 0);
+    struct workspace_change made = {.name = "...", .paused = -1, .create = true}; /* a path keeps it */
+    scene_ok(scene, set_workspace(scene, &made));
+}
+
 static void names_of_blanks_are_refused_and_those_that_are_there_go_on(void **state)
 {
     struct scene *scene = *state;
@@ -475,6 +502,7 @@ int main(void)
         SCENE_TEST(a_new_plan_needs_its_limit),
         SCENE_TEST(wrong_plans_are_refused),
         SCENE_TEST(names_of_blanks_are_refused_and_those_that_are_there_go_on),
+        SCENE_TEST(names_of_dots_are_refused),
         SCENE_TEST(a_new_workspace_without_a_plan_is_free),
         SCENE_TEST(an_unknown_workspace_is_not_made_by_mistake),
         SCENE_TEST(wrong_workspaces_are_refused),

@@ -119,6 +119,16 @@ def names_of_blanks_are_refused(weir):
     assert "the node's name is nothing but blanks" in weir.run('serve', '--node', ' ', code=2).err
 
 
+def names_without_an_address_are_refused(weir):
+    weir.good('store', 'init', '-q')
+    for name in ('.', '..'):
+        for words in (('workspace', 'set', name), ('plan', 'set', name, '--max-concurrent', '2'),
+                      ('token', 'create', name, '--role', 'read', '--all-workspaces')):
+            assert_error(weir.run(*words), 2, 'invalid_argument', f'name must not be "{name}"', 'no address over HTTP')
+        assert f'the node\'s name must not be "{name}"' in weir.run('serve', '--node', name, code=2).err
+    assert weir.items('workspace', 'list') == [] and weir.items('token', 'list') == []
+
+
 def a_timeout_of_zero_is_refused_except_by_wait(weir):
     weir.make_store()
     id = weir.enqueue()
