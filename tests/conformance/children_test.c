@@ -19,6 +19,24 @@ static void a_plan_starts_its_children_once(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE workspace = 'free-co'"), 4);
 }
 
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+static void a_child_has_the_trace_context_of_its_parent(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue_request(
+        scene, &(struct enqueue_request){.workspace = "free-co", .workflow = "hello", .traceparent = TRACE});
+    struct claimed_item traced = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &traced, &(struct planned){.count = 3, .wanted = -1}), WEIR_OK);
+    assert_int_equal(advance(scene).started, 3);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE traceparent = '" TRACE "'"), 4);
+    (void)scene_enqueue(scene, "pro-co");
+    struct claimed_item other = scene_claim_one(scene);
+    assert_int_equal(record_plan(scene, &other, &(struct planned){.count = 1, .wanted = -1}), WEIR_OK);
+    assert_int_equal(advance(scene).started, 1);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE traceparent IS NULL"), 2);
+}
+
 static void a_lost_claim_plans_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -734,6 +752,7 @@ int main(void)
         SCENE_TEST(children_pass_the_limit_of_pending_executions),
         SCENE_TEST(children_of_children_stop_far_beyond_the_limit),
         SCENE_TEST(a_plan_starts_its_children_once),
+        SCENE_TEST(a_child_has_the_trace_context_of_its_parent),
         SCENE_TEST(children_take_the_group_of_their_parent),
         SCENE_TEST(children_take_the_group_of_a_parent_that_has_ended),
         SCENE_TEST(a_lost_claim_plans_nothing),

@@ -72,9 +72,10 @@ struct child_step {
     int64_t ended;
     int64_t completed;
     int64_t cancelled_to;
-    const char *problem; /* of the plan: a code */
-    bool is_unawaited;   /* an action brought its plan, and no state waits for it */
-    bool is_elsewhere;   /* the plan names the workspace */
+    const char *problem;     /* of the plan: a code */
+    bool is_unawaited;       /* an action brought its plan, and no state waits for it */
+    bool is_elsewhere;       /* the plan names the workspace */
+    const char *traceparent; /* of the parent; NULL = none */
 };
 
 /* --- notes --- */
@@ -205,6 +206,7 @@ static enum weir_status read_child_step(struct advance *advance, struct child_st
     step->problem = column_copy(s, 18, &advance->arena, &failed);
     step->is_unawaited = sqlite3_column_int(s, 19) != 0;
     step->is_elsewhere = sqlite3_column_int(s, 20) != 0;
+    step->traceparent = column_copy(s, 21, &advance->arena, &failed);
     (void)sqlite3_reset(s);
     return failed ? error_out_of_memory(error) : WEIR_OK;
 }
@@ -258,6 +260,7 @@ static enum weir_status enqueue_child(struct advance *advance, struct child_step
                                       .default_group = step->default_group,
                                       .is_unbounded = true,
                                       .is_of_all = step->is_elsewhere,
+                                      .traceparent = step->traceparent,
                                       .priority = step->priority};
     enum weir_status status = enqueue_requests_check(&request, 1, &result, &valid, error);
     if (status == WEIR_OK && result.status == WEIR_OK) {

@@ -1,7 +1,7 @@
 -- Enqueues the next children of a start step, at most `most`. One whose request is refused has ended as REFUSED. Its params and its key are
 -- kept with the execution alone from here on, and go with it. A key that is known gives the execution that adopt_child() finds.
 -- In a workspace that the step names it takes a workflow of all workspaces, and a refusal tells nothing of that workspace: the tenant of
--- the parent reads it.
+-- the parent reads it. The children have the trace context of the parent.
 -- Returns how many have begun, how many have ended with this, and how many of these have completed.
 -- Locks: those of enqueue_set() and adopt_child(). Callers: start_more_children(), start_keyed_children().
 CREATE OR REPLACE FUNCTION :schema.start_children(held :schema.child_steps, most integer, OUT started integer, OUT ended integer,
@@ -16,6 +16,8 @@ DECLARE
     is_disabled constant boolean := held.workspace IS NOT NULL
         AND EXISTS (SELECT 1 FROM :schema.workflow_definitions d WHERE d.name = held.workflow AND d.workspace_id = 0 AND d.state = 1);
     items integer;
+    trace constant text := coalesce((SELECT q.traceparent FROM :schema.workflow_execution_queue q WHERE q.id = held.parent_id),
+                                    (SELECT h.traceparent FROM :schema.workflow_executions h WHERE h.id = held.parent_id));
 BEGIN
     SELECT array_agg(n.child_id ORDER BY n.position), array_agg(n.params ORDER BY n.position), array_agg(n.key ORDER BY n.position),
            count(*) INTO ids, contents, keys, items
@@ -27,7 +29,8 @@ BEGIN
         FROM :schema.enqueue_set(ids, array_fill(false, ARRAY[items]), array_fill(owner, ARRAY[items]),
                                  array_fill(held.workflow, ARRAY[items]), contents, keys,
                                  array_fill(held.executor_group, ARRAY[items]), array_fill(held.priority, ARRAY[items]),
-                                 array_fill(NULL::bigint, ARRAY[items]), array_fill(held.default_group, ARRAY[items]), '{}',
+                                 array_fill(NULL::bigint, ARRAY[items]), array_fill(held.default_group, ARRAY[items]),
+                                 array_fill(trace, ARRAY[items]),
                                  only_of_all => held.workspace IS NOT NULL, is_bounded => false) s
         WHERE items > 0
     ), adopted AS MATERIALIZED (

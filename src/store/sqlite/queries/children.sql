@@ -52,7 +52,8 @@ UPDATE children SET status = ?4 WHERE parent_id = ?1 AND step = ?2 AND position 
 UPDATE child_steps SET ended = ended + ?3, completed = completed + ?4 WHERE parent_id = ?1 AND step = ?2;
 
 -- The last columns: whether the parent lives, whether it is in the history, the problem of the plan. Then: an action brought the
--- plan, and no state waits for it (any more). The wait is on record with the plan. At last whether the plan names the workspace.
+-- plan, and no state waits for it (any more). The wait is on record with the plan. At last whether the plan names the workspace, and the
+-- trace context of the parent.
 -- name: read_child_step
 SELECT s.workflow, s.executor_group, s.default_group, s.priority, s.is_single, s.waits_for_all, s.wanted, s.max_parallel, s.leaves, s.count,
        s.started, s.ended, s.completed, s.cancelled_to, s.is_settled,
@@ -61,7 +62,9 @@ SELECT s.workflow, s.executor_group, s.default_group, s.priority, s.is_single, s
        EXISTS (SELECT 1 FROM workflow_executions h WHERE h.id = s.parent_id), s.problem,
        s.plan IS NOT NULL AND NOT EXISTS (SELECT 1 FROM workflow_node_executions n
                                           WHERE n.execution_id = s.parent_id AND n.step = 'state' AND n.signal = 'children:' || s.step),
-       s.workspace IS NOT NULL
+       s.workspace IS NOT NULL,
+       coalesce((SELECT q.traceparent FROM workflow_execution_queue q WHERE q.id = s.parent_id),
+                (SELECT h.traceparent FROM workflow_executions h WHERE h.id = s.parent_id))
 FROM child_steps s WHERE s.parent_id = ?1 AND s.step = ?2;
 
 -- The plan of a step or of an action, and the depth of its children.
