@@ -373,7 +373,8 @@ static bool copy_principal(const struct token *token, struct arena *arena, struc
                                   .workspaces = workspaces,
                                   .workspace_ids = ids,
                                   .workspace_count = token->workspace_count,
-                                  .expires_at_us = token->expires_at_us};
+                                  .expires_at_us = token->expires_at_us,
+                                  .max_body_bytes = token->max_body_bytes};
     bool is_whole = workspaces != NULL && ids != NULL && principal.name != NULL;
     for (size_t i = 0; i < token->workspace_count && is_whole; i++) {
         workspaces[i] = arena_copy_string(arena, token->workspaces[i]);

@@ -41,7 +41,8 @@ struct principal {
     const char *const *workspaces;
     const int64_t *workspace_ids; /* at the same places */
     size_t workspace_count;
-    int64_t expires_at_us; /* store time; TIME_NEVER = never */
+    int64_t expires_at_us;  /* store time; TIME_NEVER = never */
+    int64_t max_body_bytes; /* 0 = the limits of the server alone */
 };
 
 struct access_options {

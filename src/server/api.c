@@ -5,6 +5,8 @@
  *    machine can have sent it and no token is needed there (access.h). Else the cookie of a session has the token
  *    (routes/session.c). Expired, revoked and unknown tokens get the same 401.
  *    A request that has waited, for a task or for an end, is looked up again before it is answered.
+ *    A body beyond the limit of its token is refused, before it is read. That of a token which the server does not know yet
+ *    is read before, but is small.
  * 3. The role of the token must include the scope of the route: else 403.
  * 4. A token of some workspaces is held to them here, for all routes but those of WORKSPACE_OF_BODY. A workspace or an
  *    execution that is not its own gets the same 404 as a missing one: both are refused here, before a handler is asked.
@@ -14,6 +16,7 @@
  * limit for all addresses together. A valid token is affected by neither, once it is in memory. */
 #include "server/api.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -118,6 +121,20 @@ static enum access_answer find_principal(struct api *api, struct http_request *r
     return found;
 }
 
+/* The limit of the token. That of the route is checked besides, so the smaller one counts. */
+static bool check_body_of_token(struct http_request *request, size_t body_length, struct http_answer *answer)
+{
+    const struct principal *principal = request->principal;
+    char detail[128 + TOKEN_NAME_MAX];
+    if (principal == NULL || principal->max_body_bytes == 0 || body_length <= (uint64_t)principal->max_body_bytes) {
+        return true;
+    }
+    (void)snprintf(detail, sizeof detail, "the body has more than %" PRId64 " bytes, the limit of the token \"%s\"",
+                   principal->max_body_bytes, principal->name);
+    respond_problem(request, answer, 413, "body_too_large", detail, "send less, in several requests", NULL);
+    return false;
+}
+
 bool api_admit_head(struct api *api, size_t body_length, struct http_request *request, struct http_answer *answer)
 {
     INVARIANT(api != NULL && api->access != NULL && request->route != NULL);
@@ -142,7 +159,7 @@ bool api_admit_head(struct api *api, size_t body_length, struct http_request *re
     if (found == ACCESS_UNKNOWN && body_length > API_UNKNOWN_BODY_MAX) {
         return refuse_token(api, request, answer);
     }
-    return found == ACCESS_GRANTED || found == ACCESS_UNKNOWN;
+    return found == ACCESS_UNKNOWN || (found == ACCESS_GRANTED && check_body_of_token(request, body_length, answer));
 }
 
 /* A token that was made since the set was read is found now. It is looked up again even when the set may not be read:
@@ -339,8 +356,11 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
             return false;
         }
         bool is_known = request->is_anonymous || request->principal != NULL;
-        if ((!is_known && !find_new_token(api, store, request, answer)) || !check_scope(request, answer) ||
-            !check_workspace(store, request, answer)) {
+        if (!is_known &&
+            (!find_new_token(api, store, request, answer) || !check_body_of_token(request, request->body.length, answer))) {
+            return false;
+        }
+        if (!check_scope(request, answer) || !check_workspace(store, request, answer)) {
             return false;
         }
         if (api_set_actor(store, request, &error) != WEIR_OK) {
@@ -349,7 +369,7 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
         }
     }
     /* After the actor: a refusal is answered to a caller that may know the route. */
-    if (route_check_arguments(request, &name, &error) != WEIR_OK) {
+    if (route_check_conditions(request, &error) != WEIR_OK || route_check_arguments(request, &name, &error) != WEIR_OK) {
         respond_error(request, answer, &error, name);
         return false;
     }

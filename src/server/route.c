@@ -83,6 +83,26 @@ int route_find(struct http_request *request, const char *method, char *allow)
     return used == 0 ? 404 : 405;
 }
 
+/* A GET without an ETag may ignore If-None-Match: nothing is equal to the tag, so the whole answer is right. */
+enum weir_status route_check_conditions(const struct http_request *request, struct weir_error *error)
+{
+    INVARIANT(request != NULL && request->route != NULL);
+    static const enum http_field conditions[] = {FIELD_IF_MATCH, FIELD_IF_NONE_MATCH};
+    const struct http_route *route = request->route;
+    bool is_read = strcmp(route->method, "GET") == 0;
+    for (size_t i = 0; i < sizeof conditions / sizeof conditions[0]; i++) {
+        enum http_field field = conditions[i];
+        bool is_compared = (route->fields & ROUTE_FIELD(field)) != 0 || (is_read && field == FIELD_IF_NONE_MATCH);
+        if (request->fields[field] != NULL && !is_compared) {
+            error_set(error, WEIR_INVALID_ARGUMENT, "%s %s compares no ETag with the field %s", route->method, route->path,
+                      http_field_name(field));
+            error_hint(error, "leave the field out; If-Match is for the acts on one execution");
+            return WEIR_INVALID_ARGUMENT;
+        }
+    }
+    return WEIR_OK;
+}
+
 /* The hint names arguments of the route alone: the keys of a filter have hints of their own, in store/filter.c. */
 enum weir_status route_check_arguments(const struct http_request *request, const char **ret_name, struct weir_error *error)
 {

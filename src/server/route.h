@@ -85,6 +85,9 @@ const struct http_route *route_table(size_t *ret_count);
  * path in `allow`, ROUTE_ALLOW_MAX bytes. A HEAD goes to the route of GET. */
 enum { ROUTE_ALLOW_MAX = 64 };
 int route_find(struct http_request *request, const char *method, char *allow);
+/* Refuses a condition that the route does not compare: its client would take a change without the condition for one
+ * with it. Route by route, If-Match and If-None-Match are among its `fields`. */
+WEIR_MUST_CHECK enum weir_status route_check_conditions(const struct http_request *request, struct weir_error *error);
 /* Refuses arguments of the query that the route does not have: a misspelt one would otherwise have no effect. */
 WEIR_MUST_CHECK enum weir_status route_check_arguments(const struct http_request *request, const char **ret_name,
                                                        struct weir_error *error);

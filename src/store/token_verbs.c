@@ -85,8 +85,8 @@ enum weir_status store_token_create(struct store *store, const struct token_requ
 {
     INVARIANT(store != NULL && request != NULL && ret_id != NULL && (unsigned)request->role < TOKEN_ROLE_COUNT);
     enum weir_status status = call_check_name("token", request->name, TOKEN_NAME_MAX, error);
-    if (status == WEIR_OK && text_is_blank(request->name)) {
-        status = call_refuse_blank("token", error);
+    if (status == WEIR_OK && call_is_unfit_name(request->name)) {
+        status = call_refuse_unfit("token", request->name, error);
     }
     if (status == WEIR_OK && strspn(request->name, "0123456789") == strlen(request->name)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a token's name must not be a number");
@@ -97,6 +97,11 @@ enum weir_status store_token_create(struct store *store, const struct token_requ
         strncasecmp(request->name, TOKEN_PERSON, sizeof TOKEN_PERSON - 1) == 0) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a token's name must not begin with " TOKEN_PERSON);
         error_hint(error, "such names are for people who sign in by a provider");
+        status = WEIR_INVALID_ARGUMENT;
+    }
+    if (status == WEIR_OK && (request->max_body_bytes < 0 || request->max_body_bytes > TOKEN_BODY_BYTES_MOST)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the largest body of a token must be 1 to %d bytes", TOKEN_BODY_BYTES_MOST);
+        error_hint(error, "give no limit for as much as the server takes");
         status = WEIR_INVALID_ARGUMENT;
     }
     if (status == WEIR_OK) {

@@ -60,6 +60,7 @@ static void a_token_is_read_as_it_was_made(void **state)
     two.workspaces = workspaces;
     two.workspace_count = 2;
     two.expires_at_us = scene_now(scene) + SECONDS(60);
+    two.max_body_bytes = 4096;
     int64_t first = create(scene, &all);
     int64_t second = create(scene, &two);
     assert_int_equal(read_tokens(scene, &tokens), 2);
@@ -69,12 +70,17 @@ static void a_token_is_read_as_it_was_made(void **state)
     assert_true(tokens[0].has_all_workspaces);
     assert_memory_equal(tokens[0].hash, all.hash, TOKEN_HASH_BYTES);
     assert_int_equal(tokens[0].expires_at_us, TIME_NEVER);
+    assert_int_equal(tokens[0].max_body_bytes, 0);
     assert_int_equal(tokens[1].id, second);
     assert_int_equal(tokens[1].role, TOKEN_READ);
     assert_false(tokens[1].has_all_workspaces);
     assert_int_equal(tokens[1].workspace_count, 2);
     assert_int_equal(strlen(tokens[1].workspaces[0]) + strlen(tokens[1].workspaces[1]), strlen("pro-cofree-co"));
     assert_int_equal(tokens[1].expires_at_us, two.expires_at_us);
+    assert_int_equal(tokens[1].max_body_bytes, 4096);
+    json_t *limited = row_of(scene, "two");
+    assert_int_equal(json_integer_value(json_object_get(limited, "max_body_bytes")), 4096);
+    json_decref(limited);
 }
 
 static void the_same_request_again_is_the_same_token(void **state)
@@ -122,6 +128,9 @@ static void wrong_requests_are_refused(void **state)
     assert_non_null(strstr(scene->error.hint, "pro-co"));
     bad.has_all_workspaces = true;
     bad.expires_at_us = scene_now(scene) - 1;
+    assert_int_equal(store_token_create(scene->store, &bad, &id, &scene->error), WEIR_INVALID_ARGUMENT);
+    bad.expires_at_us = 0;
+    bad.max_body_bytes = TOKEN_BODY_BYTES_MOST + 1;
     assert_int_equal(store_token_create(scene->store, &bad, &id, &scene->error), WEIR_INVALID_ARGUMENT);
     assert_int_equal(id, 0);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 0);
@@ -266,6 +275,7 @@ static void a_list_never_has_a_hash(void **state)
     assert_string_equal(json_string_value(json_array_get(json_object_get(row, "workspaces"), 0)), "pro-co");
     assert_true(json_is_null(json_object_get(row, "last_used_at")));
     assert_true(json_is_null(json_object_get(row, "expires_at")));
+    assert_true(json_is_null(json_object_get(row, "max_body_bytes")));
     json_decref(row);
     row = row_of(scene, "all");
     assert_true(json_is_null(json_object_get(row, "workspaces")));

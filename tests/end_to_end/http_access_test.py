@@ -466,6 +466,29 @@ def a_large_body_without_a_known_token_is_not_read(weir):
     listener.stop()
 
 
+def a_body_beyond_the_limit_of_its_token_is_not_read(weir):
+    """The first request of a token that the server may not know yet has its body, the second one announces it alone."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    body = json.dumps({'workflow': 'hello', 'params': {}}).encode()
+    secret = _token(weir, 'small', 'enqueue', '-w', 'acme', '--max-body-bytes', str(len(body)))
+    for sent, length, status in ((body + b' ', len(body) + 1, 413), (b'', len(body) + 1, 413), (body, len(body), 202)):
+        with listener.connect() as connection:
+            connection.sendall('\r\n'.join((
+                'POST /v1/workspaces/acme/executions HTTP/1.1', 'Host: localhost', f'Authorization: Bearer {secret}',
+                'Content-Type: application/json', f'Content-Length: {length}', '', '')).encode() + sent)
+            answer = read_answer(connection)
+            assert answer.status == status, (length, answer)
+            if status == 413:
+                problem = answer.json()
+                assert problem['code'] == 'body_too_large' and problem['hint'], problem
+                assert f'{len(body)} bytes' in problem['detail'] and '"small"' in problem['detail'], problem
+                assert sent or is_closed(connection)
+    admin = _token(weir, 'ops', 'admin')
+    assert Client(listener).ask('GET', '/v1/tokens?name=small', admin).json()['items'][0]['max_body_bytes'] == len(body)
+    listener.stop()
+
+
 def where_no_token_is_needed_the_host_is_this_machine(weir):
     weir.make_store()
     listener = Listener(weir).ready()

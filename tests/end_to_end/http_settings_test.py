@@ -113,6 +113,28 @@ def the_description_names_the_acts_that_compare_a_tag(weir):
 # --- settings ---
 
 
+def a_condition_that_a_path_does_not_compare_is_refused(weir):
+    """Otherwise a client would take its change for one under the condition."""
+    listener = _start(weir)
+    later = {'workflow': 'hello', 'run_at': '2100-01-01T00:00:00Z'}
+    id = listener.change('/v1/workspaces/acme/executions', status=202, body=later)['id']
+    enqueue = '/v1/workspaces/acme/executions', 'POST', {'workflow': 'hello'}
+    workspace = '/v1/workspaces/new', 'PUT', {}
+    for path, method, body in (enqueue, workspace, ('/v1/plans/new', 'PUT', {'max_concurrent': 1}),
+                               ('/v1/executions:batch', 'POST', {'items': [{'workspace': 'acme', 'workflow': 'hello'}]}),
+                               ('/v1/bulk', 'POST', {'action': 'cancel', 'filter': {'workspace': 'acme'}}),
+                               ('/v1/workspaces/acme/pause', 'POST', None), ('/v1/workspaces/acme', 'DELETE', None)):
+        for field in ('If-Match', 'If-None-Match'):
+            refused = problem(listener.ask(path, method, body=body, **{field: '*'}), 400, 'invalid_argument')
+            assert field in refused['detail'] and 'leave the field out' in refused['hint'], refused
+    problem(listener.ask(f'/v1/executions/{id}/cancel', 'POST', if_none_match='*'), 400, 'invalid_argument')
+    problem(listener.ask(f'/v1/executions/{id}', if_match='"other"'), 400, 'invalid_argument')
+    assert listener.ask('/v1/executions?workspace=acme', if_none_match='"other"').status == 200  # nothing is equal
+    assert [row['id'] for row in weir.items('list')] == [id]
+    assert [row['name'] for row in weir.items('workspace', 'list') if row['name'] == 'new'] == []
+    listener.stop()
+
+
 def workspaces_are_made_changed_paused_and_deleted(weir):
     listener = _start(weir)
     path = '/v1/workspaces/new'

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "queue/limits.h"
+#include "store/store.h"
 
 /* Every command takes these. A mark of a row excludes --dry-run or --timeout where the command cannot obey it. */
 static const struct flag global_flags[] = {
@@ -552,6 +553,8 @@ static const struct command commands[] = {
         {.name = "all-workspaces", .help = "it is for all workspaces, also later ones"},
         {.name = "expires-at", .type = VALUE_TIME, .value = "TIME",
          .help = "it is refused from then on: 2027-01-31T10:00:00Z, or 90d; without, never"},
+        {.name = "max-body-bytes", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = TOKEN_BODY_BYTES_MOST,
+         .help = "the largest body of a request with it; without, as large as the server takes it"},
         FLAG_REASON,
     },
 },

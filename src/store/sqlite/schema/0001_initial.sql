@@ -446,7 +446,8 @@ CREATE TABLE tokens (
     created_by     TEXT    NOT NULL,
     expires_at     INTEGER,                    -- NULL = never
     revoked_at     INTEGER,
-    last_used_at   INTEGER
+    last_used_at   INTEGER,
+    max_body_bytes INTEGER                     -- of one request; NULL = the limits of the server alone
 );
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 
