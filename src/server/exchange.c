@@ -19,8 +19,6 @@
 #include "server/route.h"
 #include "server/stream_hub.h"
 
-/* No browser shall make anything of an answer that is data. */
-#define POLICY_OF_DATA "default-src 'none'; frame-ancestors 'none'"
 static const char reason_of_shortage[] = "too many bodies and answers are under way; try again in a second";
 /* Unused: the library writes pieces of an unknown length into its memory of the connection. */
 enum { STREAM_BLOCK_BYTES = 128 };
@@ -270,6 +268,10 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     if (status != 0) {
         return refuse(exchange, status, status == 411 ? "length_required" : "invalid_request", reason);
     }
+    if (strchr(exchange->target_text, ' ') != NULL) { /* the library takes the last word alone for the version */
+        exchange->ends_connection = true;
+        return refuse(exchange, 400, "invalid_request", "the first line has more than a method, a target and a version");
+    }
     if (head_is_too_long(exchange)) {
         exchange->ends_connection = true;
         return refuse(exchange, 431, "head_too_large", "the line and the fields of the request have more than 16 KiB");
@@ -449,13 +451,14 @@ enum MHD_Result exchange_send(struct exchange *exchange)
         (void)snprintf(retry_after, sizeof retry_after, "%d", answer->retry_after_s);
     }
     const char *no_referrer = answer->policy != NULL ? "no-referrer" : NULL;
+    const char *policy = answer->policy != NULL ? answer->policy : HTTP_POLICY_OF_DATA;
     bool is_later = answer->status == 503 || answer->status == 429;
     const char *const fields[][2] = {{"Content-Type", has_body ? answer->type : NULL},
                                      {"Content-Encoding", answer->encoding},
                                      {"Vary", answer->keeping != NULL ? "Accept, Accept-Encoding" : NULL},
                                      {"Cache-Control", answer->keeping != NULL ? answer->keeping : "no-store"},
                                      {"X-Content-Type-Options", "nosniff"},
-                                     {"Content-Security-Policy", answer->policy != NULL ? answer->policy : POLICY_OF_DATA},
+                                     {"Content-Security-Policy", policy},
                                      {"Weir-Request-Id", exchange->request.id},
                                      {"Referrer-Policy", answer->referrer != NULL ? answer->referrer : no_referrer},
                                      {"Set-Cookie", answer->cookie},

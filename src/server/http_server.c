@@ -38,6 +38,7 @@
 #include "server/held_requests.h"
 #include "server/libmicrohttpd.h"
 #include "server/listen_address.h"
+#include "server/retired_daemons.h"
 #include "server/tls_files.h"
 
 /* Beyond HTTP_HEAD_BYTES_MAX a connection holds the head of its answer. */
@@ -49,11 +50,11 @@ enum {
 };
 
 /* A daemon of the library accepts connections on its own descriptor of the socket. After a reload of the certificate a new
- * one accepts, and the one before lives until its connections have ended. */
+ * one accepts, and those before live until their connections have ended. */
 struct listener {
     struct listen_socket socket;
     struct MHD_Daemon *daemon;
-    struct MHD_Daemon *retired;
+    struct retired_daemons retired;
     struct idle_pools idle; /* without TLS; then there is one daemon */
 };
 
@@ -324,18 +325,15 @@ static void *run_answering_thread(void *context)
 static void stop_retired_daemons(struct http_server *server)
 {
     for (size_t i = 0; i < server->listener_count; i++) {
-        struct listener *listener = &server->listeners[i];
-        (void)pthread_mutex_lock(&server->lock);
-        struct MHD_Daemon *retired = listener->retired;
-        (void)pthread_mutex_unlock(&server->lock);
-        const union MHD_DaemonInfo *info =
-            retired == NULL ? NULL : MHD_get_daemon_info(retired, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-        if (info != NULL && info->num_connections == 0) {
-            MHD_stop_daemon(retired);
+        struct MHD_Daemon *daemon;
+        do {
             (void)pthread_mutex_lock(&server->lock);
-            listener->retired = NULL;
+            daemon = retired_daemons_take(&server->listeners[i].retired, false);
             (void)pthread_mutex_unlock(&server->lock);
-        }
+            if (daemon != NULL) {
+                MHD_stop_daemon(daemon);
+            }
+        } while (daemon != NULL);
     }
 }
 
@@ -392,7 +390,7 @@ static struct listener *listener_of(struct http_server *server, struct MHD_Conne
     (void)pthread_mutex_lock(&server->lock);
     for (size_t i = 0; i < server->listener_count && info != NULL; i++) {
         struct listener *listener = &server->listeners[i];
-        if (listener->daemon == info->daemon || listener->retired == info->daemon) {
+        if (listener->daemon == info->daemon || retired_daemons_has(&listener->retired, info->daemon)) {
             found = listener;
             if (ret_is_retired != NULL) {
                 *ret_is_retired = listener->daemon != info->daemon;
@@ -605,6 +603,13 @@ static unsigned connections_most(const struct http_server *server)
     return share < HTTP_CONNECTIONS_MAX ? (unsigned)(share < 1 ? 1 : share) : HTTP_CONNECTIONS_MAX;
 }
 
+/* A strict library of 0.9 ends a connection without an answer for a space in the target, and refuses a missing Host itself.
+ * The checks of weir (exchange.h) answer both. From 1.0 on only a strict one keeps the rules for lines. */
+static int strictness(void)
+{
+    return strncmp(MHD_get_version(), "0.9.", 4) == 0 ? 0 : 1;
+}
+
 /* Accepts on a descriptor of its own, with one thread: the library closes its descriptor, and the next daemon needs the
  * socket again. No time-out of the library's own: it would begin anew with each byte
  * of a slow client. Of TLS only the versions 1.2 and 1.3. NULL: errno has the reason, or the library refuses. */
@@ -627,10 +632,10 @@ static struct MHD_Daemon *start_daemon(struct http_server *server, const struct 
         MHD_start_daemon(flags | (listener->socket.has_tls ? MHD_USE_TLS : 0), 0, NULL, NULL, answer_http_request, server,
                          MHD_OPTION_EXTERNAL_LOGGER, ignore_report, NULL, MHD_OPTION_ARRAY,
                          listener->socket.has_tls ? tls : &tls[sizeof tls / sizeof tls[0] - 1], MHD_OPTION_LISTEN_SOCKET,
-                         fd, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_CONNECTION_LIMIT, connections_most(server),
-                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX, MHD_OPTION_NOTIFY_CONNECTION,
-                         notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server,
-                         MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server, MHD_OPTION_END);
+                         fd, MHD_OPTION_STRICT_FOR_CLIENT, strictness(), MHD_OPTION_CONNECTION_LIMIT,
+                         connections_most(server), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES_MAX,
+                         MHD_OPTION_NOTIFY_CONNECTION, notify_connection, server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange,
+                         server, MHD_OPTION_URI_LOG_CALLBACK, begin_exchange, server, MHD_OPTION_END);
     if (daemon == NULL) {
         int native = errno;
         (void)close(fd);
@@ -661,7 +666,7 @@ static enum weir_status start_daemons(struct http_server *server, bool reload, s
         if (daemon != NULL && listener->daemon != NULL) {
             /* Before it is retired: then another thread stops it as soon as it has no connection. */
             (void)close(MHD_quiesce_daemon(listener->daemon));
-            listener->retired = listener->daemon;
+            retired_daemons_add(&listener->retired, listener->daemon);
         }
         listener->daemon = daemon != NULL ? daemon : listener->daemon;
         (void)pthread_mutex_unlock(&server->lock);
@@ -678,16 +683,15 @@ static enum weir_status start_daemons(struct http_server *server, bool reload, s
     return status;
 }
 
-/* One exchange at a time: a third daemon on a socket would have nobody to stop the second. */
 enum weir_status http_server_reload(struct http_server *server, struct weir_error *error)
 {
     INVARIANT(server != NULL);
     for (size_t i = 0; i < server->listener_count; i++) {
         (void)pthread_mutex_lock(&server->lock);
-        bool is_busy = server->listeners[i].retired != NULL;
+        bool is_full = retired_daemons_is_full(&server->listeners[i].retired);
         (void)pthread_mutex_unlock(&server->lock);
-        if (is_busy) {
-            error_set(error, WEIR_SYSTEM, "connections with the certificate before the last one are still open");
+        if (is_full) {
+            error_set(error, WEIR_SYSTEM, "connections of the last %d certificates are still open", RETIRED_DAEMONS_MAX);
             error_hint(error, "they end within %d s, or with their next answer; then reload again",
                        (int)(HTTP_IDLE_DEADLINE_US / MICROSECONDS_PER_SECOND));
             return WEIR_SYSTEM;
@@ -766,8 +770,9 @@ void http_server_close(struct http_server *server)
     }
     await_answers(server);
     for (size_t i = 0; i < server->listener_count; i++) {
-        if (server->listeners[i].retired != NULL) {
-            MHD_stop_daemon(server->listeners[i].retired);
+        struct MHD_Daemon *retired;
+        while ((retired = retired_daemons_take(&server->listeners[i].retired, true)) != NULL) {
+            MHD_stop_daemon(retired);
         }
         if (server->listeners[i].daemon != NULL) {
             MHD_stop_daemon(server->listeners[i].daemon);

@@ -38,6 +38,8 @@ enum {
     HTTP_BYTES_PER_SECOND_LEAST = 64 * 1024
 };
 #define HTTP_SLOW_GRACE_US (1 * MICROSECONDS_PER_SECOND)
+/* No browser shall make anything of an answer that is data. */
+#define HTTP_POLICY_OF_DATA "default-src 'none'; frame-ancestors 'none'"
 /* From the connection or the line of the request to the end of the head. */
 #define HTTP_HEAD_DEADLINE_US (10 * MICROSECONDS_PER_SECOND)
 /* From the end of the head to the end of the body. */

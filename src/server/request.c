@@ -208,7 +208,7 @@ enum weir_status request_check_keys(json_t *object, const char *const *keys, con
 /* The phrases of RFC 9110 and 6585.
  *
  * The title is the phrase of the status, so that a person who sees the body alone knows what it is. */
-static const char *title_of(int status)
+const char *http_status_title(int status)
 {
     static const struct {
         int status;
@@ -223,6 +223,7 @@ static const char *title_of(int status)
                   {411, "Length Required"},
                   {412, "Precondition Failed"},
                   {413, "Content Too Large"},
+                  {414, "URI Too Long"},
                   {415, "Unsupported Media Type"},
                   {421, "Misdirected Request"},
                   {422, "Unprocessable Content"},
@@ -304,8 +305,8 @@ static json_t *make_problem(const struct http_request *request, int status, cons
                             const char *hint)
 {
     json_t *problem =
-        json_pack("{s:s+, s:s, s:i, s:s, s:s, s:s}", "type", "/docs/problems/", code, "title", title_of(status), "status",
-                  status, "code", code, "detail", detail, "request_id", request->id);
+        json_pack("{s:s+, s:s, s:i, s:s, s:s, s:s}", "type", "/docs/problems/", code, "title", http_status_title(status),
+                  "status", status, "code", code, "detail", detail, "request_id", request->id);
     if (problem != NULL && hint != NULL && hint[0] != '\0') {
         (void)json_object_set_new(problem, "hint", json_string(hint));
     }

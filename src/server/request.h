@@ -143,6 +143,8 @@ WEIR_MUST_CHECK enum weir_status request_check_keys(json_t *object, const char *
 void respond_json(struct http_answer *answer, int status, json_t *value);
 /* A page of a list, as store_list() gives it. While there is a next page, the field Link has its address (RFC 8288). */
 void respond_page(struct http_request *request, struct http_answer *answer, json_t *page);
+/* The phrase of a status of a problem. */
+const char *http_status_title(int status);
 /* A problem (RFC 9457): "type", "title", "status", "code", "detail", "request_id", and what is not NULL of the others.
  * `code` is a name of the table in docs/http.md. */
 void respond_problem(const struct http_request *request, struct http_answer *answer, int status, const char *code,
