@@ -52,7 +52,15 @@ static enum weir_status learn_runnable(struct scheduler *scheduler, const struct
     if (lane == NULL) {
         return WEIR_OUT_OF_MEMORY;
     }
-    struct schedule_head position = position_before_rank(fact->rank);
+    struct schedule_head item = {.rank = fact->rank};
+    memcpy(item.id, fact->id, sizeof item.id);
+    struct schedule_head position = position_before(&item);
+    if (head_compare(&item, &position) > 0 && lane_may_insert(lane, &item)) {
+        enum weir_status status = lane_insert(scheduler, lane, &item);
+        lane_place(scheduler, lane);
+        heads_fit(scheduler, lane);
+        return status;
+    }
     if (is_new) {
         lane->position = position; /* a lane without memory has no items of which no fact was learnt */
     }

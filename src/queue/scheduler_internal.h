@@ -306,6 +306,11 @@ void lane_grow_reads(struct scheduler *scheduler, struct lane *lane);
 /* Adds heads behind the window. WEIR_OUT_OF_MEMORY: nothing was added. */
 WEIR_MUST_CHECK enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane,
                                              const struct schedule_head *heads, size_t count);
+/* Whether the item, which has become runnable, may be put into the window: all items before it are there or were used. */
+bool lane_may_insert(const struct lane *lane, const struct schedule_head *item);
+/* Puts it there, in the order of the lane. One that is there already is left. WEIR_OUT_OF_MEMORY: nothing was added. */
+WEIR_MUST_CHECK enum weir_status lane_insert(struct scheduler *scheduler, struct lane *lane,
+                                             const struct schedule_head *item);
 /* Frees the memory of an empty window. */
 void lane_free_window(struct scheduler *scheduler, struct lane *lane);
 /* Drops windows of other lanes until the heads of all lanes fit. */

@@ -9,7 +9,8 @@
  *
  *    take a turn:   first + 1, count - 1
  *    read:          append behind the window, raise position
- *    new item x:    position = right before x; heads behind it are dropped and read again with x
+ *    new rank r:    position = right before r; heads behind it are dropped and read again with the new items
+ *    new item x:    into the window, if x is not behind the position or nothing is there; else it is read later
  *
  * lane_place() derives from the state of a lane and its workspace in which heaps and lists the lane is:
  *
@@ -438,6 +439,11 @@ void lane_grow_reads(struct scheduler *scheduler, struct lane *lane)
     lane->read_size = (uint16_t)size;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Moves the window to the start of its memory, or to larger memory, only when the new heads do not fit behind it. */
 enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *heads,
                              size_t count)
@@ -448,17 +454,19 @@ enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane, con
         return WEIR_OK;
     }
     if (kept + count > lane->capacity) {
-        struct schedule_head *window = malloc((kept + count) * sizeof *window);
+        /* Single heads come one after the other. */
+        size_t capacity = count == 1 ? smaller(kept + kept / 2 + 1, SCHEDULER_LANE_HEADS_MOST) : kept + count;
+        struct schedule_head *window = malloc(capacity * sizeof *window);
         if (window == NULL) {
             return WEIR_OUT_OF_MEMORY;
         }
         if (kept > 0) {
             memcpy(window, &lane->heads[lane->first], kept * sizeof *window);
         }
-        scheduler->bytes += (kept + count - lane->capacity) * sizeof *window;
+        scheduler->bytes += (capacity - lane->capacity) * sizeof *window;
         free(lane->heads);
         lane->heads = window;
-        lane->capacity = (uint16_t)(kept + count);
+        lane->capacity = (uint16_t)capacity;
         lane->first = 0;
     } else if (lane->first + kept + count > lane->capacity) {
         memmove(lane->heads, &lane->heads[lane->first], kept * sizeof *heads);
@@ -510,6 +518,37 @@ void heads_fit(struct scheduler *scheduler, struct lane *kept)
             lane_place(scheduler, lane);
         }
     }
+}
+
+bool lane_may_insert(const struct lane *lane, const struct schedule_head *item)
+{
+    INVARIANT(lane != NULL && item != NULL);
+    return !lane->is_being_read && !lane->waits_retry && lane->count < SCHEDULER_LANE_HEADS_MOST &&
+           (lane->is_all || head_compare(item, &lane->position) <= 0);
+}
+
+enum weir_status lane_insert(struct scheduler *scheduler, struct lane *lane, const struct schedule_head *item)
+{
+    INVARIANT(scheduler != NULL && lane_may_insert(lane, item));
+    size_t at = lane->count;
+    while (at > 0 && head_compare(&lane->heads[lane->first + at - 1], item) > 0) {
+        at--;
+    }
+    if (at > 0 && head_compare(&lane->heads[lane->first + at - 1], item) == 0) {
+        return WEIR_OK;
+    }
+    size_t behind = lane->count - at;
+    enum weir_status status = lane_append(scheduler, lane, item, 1);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct schedule_head *place = &lane->heads[lane->first + at];
+    memmove(place + 1, place, behind * sizeof *place);
+    *place = *item;
+    if (head_compare(item, &lane->position) > 0) {
+        lane->position = *item;
+    }
+    return WEIR_OK;
 }
 
 /* --- place --- */
