@@ -2,7 +2,9 @@
  *
  * A deletion is a set of transactions, each of which counts the living items first:
  *   1. Items that are held refuse it, and items that wait do so unless they are to end. Nothing is changed then.
- *   2. At most DELETION_BATCH waiting items end FAILED, code `workspace_deleted`.
+ *   2. At most DELETION_BATCH waiting items end FAILED, code `workspace_deleted`. No index leads from a workspace to its
+ *      WAITING items. So the deletion goes along those of all workspaces, PARKED_WINDOW of them in a transaction, and the
+ *      handle remembers the place. At the end it begins anew, until the counters have no parked item of the workspace.
  *   3. While more of them wait, the workspace is paused, so that none of them is assigned before the next transaction.
  *   4. With the last of them the row of the workspace goes, with its firings of schedules and their refusals. Its own
  *      workflows are deleted with the schedules that they set, and the deletion is on record.
@@ -19,6 +21,8 @@
 #include "store/refusal.h"
 #include "store/sqlite/definition_schedules.h"
 #include "store/sqlite/sqlite_store.h"
+
+enum { PARKED_WINDOW = 20000 }; /* WAITING items that one transaction of a deletion looks at */
 
 struct id_text {
     char text[UUID_TEXT_MAX];
@@ -42,8 +46,14 @@ static enum weir_status find_workspace_to_change(struct write *write, const char
 
 /* --- deletion --- */
 
-static enum weir_status count_workspace_items(struct write *write, int64_t workspace_id, int64_t *ret_held,
-                                              int64_t *ret_waiting, struct weir_error *error)
+struct living {
+    int64_t held;
+    int64_t waiting; /* the parked ones included */
+    int64_t parked;
+};
+
+static enum weir_status count_workspace_items(struct write *write, int64_t workspace_id, struct living *ret_living,
+                                              struct weir_error *error)
 {
     sqlite3_stmt *statement = connection_bind(write->connection, error, QUERY_COUNT_LIVING, "i", workspace_id);
     enum weir_status status = WEIR_OK;
@@ -51,8 +61,9 @@ static enum weir_status count_workspace_items(struct write *write, int64_t works
         return statement_failure(error);
     }
     if (connection_step(write->connection, statement, &status, error)) {
-        *ret_held = sqlite3_column_int64(statement, 0);
-        *ret_waiting = sqlite3_column_int64(statement, 1);
+        ret_living->held = sqlite3_column_int64(statement, 0);
+        ret_living->parked = sqlite3_column_int64(statement, 2);
+        ret_living->waiting = sqlite3_column_int64(statement, 1) + ret_living->parked;
         (void)sqlite3_reset(statement);
     }
     return status;
@@ -77,13 +88,48 @@ static enum weir_status read_waiting_ids(struct write *write, int64_t workspace_
     return status;
 }
 
-static enum weir_status fail_waiting_items(struct write *write, int64_t workspace_id, size_t *ret_failed,
-                                           struct weir_error *error)
+/* Adds the parked ones of the next window, until the set is full. */
+static enum weir_status read_parked_ids(struct write *write, int64_t workspace_id, struct id_text ids[DELETION_BATCH],
+                                        size_t *count, struct weir_error *error)
+{
+    struct sqlite_store *store = write->store;
+    enum weir_status status = WEIR_OK;
+    size_t examined = 0;
+    if (store->parked_before.workspace_id != workspace_id) {
+        store->parked_before.workspace_id = workspace_id;
+        store->parked_before.due_us = 0;
+    }
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_PARKED_WINDOW, "iid", store->parked_before.due_us,
+                        store->parked_before.due_us == 0 ? 0 : store->parked_before.number, PARKED_WINDOW);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (*count < DELETION_BATCH && connection_step(write->connection, statement, &status, error)) {
+        store->parked_before.due_us = sqlite3_column_int64(statement, 0);
+        store->parked_before.number = sqlite3_column_int64(statement, 1);
+        examined++;
+        if (sqlite3_column_int64(statement, 2) == workspace_id && sqlite3_column_int(statement, 4) != 0) {
+            text_copy(ids[(*count)++].text, sizeof ids[0].text, column_text(statement, 3));
+        }
+    }
+    (void)sqlite3_reset(statement);
+    if (*count < DELETION_BATCH && examined < PARKED_WINDOW) {
+        store->parked_before.due_us = 0; /* the end */
+    }
+    return status;
+}
+
+static enum weir_status fail_waiting_items(struct write *write, int64_t workspace_id, const struct living *living,
+                                           size_t *ret_failed, struct weir_error *error)
 {
     struct id_text ids[DELETION_BATCH];
     size_t count = 0;
     char message[REASON_MAX + ACTOR_MAX + 64];
     enum weir_status status = read_waiting_ids(write, workspace_id, ids, &count, error);
+    if (status == WEIR_OK && count < DELETION_BATCH && living->parked > 0) {
+        status = read_parked_ids(write, workspace_id, ids, &count, error);
+    }
     const struct store *store = &write->store->store;
     (void)snprintf(message, sizeof message, "its workspace was deleted%s%s%s%s", store->actor[0] == '\0' ? "" : " by ",
                    store->actor, store->reason[0] == '\0' ? "" : ": ", store->reason);
@@ -121,23 +167,22 @@ static enum weir_status run_deletion_step(struct write *write, const struct work
                                           struct deletion_step *step, struct weir_error *error)
 {
     int64_t workspace_id = 0;
-    int64_t held = 0;
-    int64_t waiting = 0;
+    struct living living = {.held = 0};
     enum weir_status status = find_workspace_to_change(write, deletion->name, &workspace_id, error);
     if (status == WEIR_OK) {
-        status = count_workspace_items(write, workspace_id, &held, &waiting, error);
+        status = count_workspace_items(write, workspace_id, &living, error);
     }
-    if (status == WEIR_OK && (held > 0 || (waiting > 0 && !deletion->fails_waiting))) {
-        return refusal_workspace_lives(deletion->name, waiting, held, error);
+    if (status == WEIR_OK && (living.held > 0 || (living.waiting > 0 && !deletion->fails_waiting))) {
+        return refusal_workspace_lives(deletion->name, living.waiting, living.held, error);
     }
-    if (status == WEIR_OK && waiting > 0) {
-        status = fail_waiting_items(write, workspace_id, &step->failed, error);
+    if (status == WEIR_OK && living.waiting > 0) {
+        status = fail_waiting_items(write, workspace_id, &living, &step->failed, error);
     }
     if (status != WEIR_OK) {
         return status;
     }
     write->act.affected = (int64_t)step->failed;
-    step->more = (int64_t)step->failed < waiting;
+    step->more = (int64_t)step->failed < living.waiting;
     news_act_workspace(&write->news, workspace_id);
     return step->more ? connection_run(write->connection, error, NULL, QUERY_PAUSE_WORKSPACE, "i", workspace_id)
                       : remove_workspace_row(write, deletion, workspace_id, error);

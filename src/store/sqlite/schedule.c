@@ -372,6 +372,7 @@ static enum weir_status promote_due_items(struct round *round, struct weir_error
         struct schedule_fact *fact = facts_add(&round->facts, FACT_RUNNABLE);
         fact->lane_id = due[i].lane_id;
         fact->rank = due[i].rank;
+        facts_write_id(due[i].number, fact->id);
         round->changed = true;
     }
     return status;

@@ -20,6 +20,11 @@ struct sqlite_store {
     int64_t news_position;
     int64_t news_cookie;                      /* of the schema at that load */
     struct pending_room rooms[PENDING_ROOMS]; /* for the enqueues of this handle */
+    struct {
+        int64_t workspace_id;
+        int64_t due_us;
+        int64_t number;
+    } parked_before; /* of the deletion of a workspace: the last WAITING item that it has looked at (deletion.c) */
     char path[];
 };
 

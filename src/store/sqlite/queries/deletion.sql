@@ -1,21 +1,29 @@
 -- Deletion of workspaces and workflows.
 
--- Items of a workspace that are held and that wait. ?1 workspace. Indexes: queue_held, queue_runnable, queue_delayed.
+-- Items of a workspace that are held and that wait, and those of the latter that are parked. ?1 workspace. Indexes: queue_held,
+-- queue_runnable, queue_delayed. The counters have the parked ones.
 -- name: count_living
 SELECT (SELECT count(*) FROM workflow_execution_queue h
         WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)),
        (SELECT count(*) FROM runnable_items r
         WHERE r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a))
        + (SELECT count(*) FROM workflow_execution_queue w
-          WHERE w.due_at IS NOT NULL AND w.lane_id IN (SELECT a.base | ?1 FROM group_lanes a));
+          WHERE w.due_at IS NOT NULL AND w.waiting_for IS NULL AND w.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)),
+       (SELECT coalesce(sum(c.parked), 0) FROM lane_counters c WHERE c.workspace_id = ?1);
 
--- The ids of those that wait. ?1 workspace, ?2 limit
+-- The ids of those that wait and are PENDING. ?1 workspace, ?2 limit
 -- name: waiting_of_workspace
 SELECT id FROM (SELECT r.id AS id FROM runnable_items r
                 WHERE r.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)
                 UNION ALL
                 SELECT w.id FROM workflow_execution_queue w
-                WHERE w.due_at IS NOT NULL AND w.lane_id IN (SELECT a.base | ?1 FROM group_lanes a)) LIMIT ?2;
+                WHERE w.due_at IS NOT NULL AND w.waiting_for IS NULL AND w.lane_id IN (SELECT a.base | ?1 FROM group_lanes a))
+LIMIT ?2;
+
+-- WAITING items of all workspaces, a bounded number behind ?1 due time and ?2 number. ?3 limit. Index: queue_waiting.
+-- name: parked_window
+SELECT due_at, number, workspace_id, id, waiting_for IS NOT NULL FROM workflow_execution_queue
+WHERE due_at >= ?1 AND (due_at, number) > (?1, ?2) ORDER BY due_at, number LIMIT ?3;
 
 -- name: pause_workspace
 UPDATE workspaces SET paused = 1 WHERE id = ?1;
