@@ -104,8 +104,8 @@ static inline int64_t lane_pool_id(int64_t lane_id)
 /* --- facts --- */
 
 enum schedule_fact_kind {
-    FACT_RUNNABLE, /* lane_id, rank, id: the lane may have runnable items of this rank or higher that were not read yet. With
-                      an id that is not 0 it has this one more, and no other */
+    FACT_RUNNABLE, /* lane_id, rank, id: the lane may have runnable items of this rank or higher that were not read yet.
+                      With an id that is not 0 it has this one more, and no other */
     FACT_HELD,     /* lane_id, node_id, slots, node_held: deltas of the workspace's held slots and of the node's items. With
                       slots = 0 it may be of several lanes: lane_id is not read */
     FACT_WORKSPACE,  /* workspace_id, slots_max, weight, paused, exists: replaces its known limits */

@@ -167,7 +167,8 @@ ON CONFLICT (execution_id, step) DO UPDATE
 SET status = excluded.status, attempt = excluded.attempt, failures = excluded.failures, exit_code = excluded.exit_code,
     due_at = excluded.due_at, finished_at = max(excluded.finished_at, started_at), node_id = excluded.node_id, fence = excluded.fence,
     output = excluded.output,
-    variables = CASE WHEN excluded.finished_at IS NOT NULL AND signal = 'children:' || step THEN coalesce(excluded.variables, variables)
+    variables = CASE WHEN excluded.finished_at IS NOT NULL AND signal = 'children:' || step
+                     THEN coalesce(excluded.variables, workflow_node_executions.variables)
                      ELSE excluded.variables END,
     error_code = excluded.error_code, error = excluded.error, signal = excluded.signal,
     started_at = CASE WHEN excluded.attempt > attempt THEN max(excluded.started_at, started_at) ELSE started_at END,
