@@ -234,7 +234,7 @@ def exchanges_of_the_certificate_are_refused_while_eight_older_ones_have_connect
 
 
 def a_stream_on_a_connection_of_the_certificate_before_ends_at_once(weir):
-    """Otherwise it would keep the connection, and no further certificate could be served."""
+    """Otherwise it would keep the connection, and its daemon, for days."""
     weir.make_store()
     certificates = [_certificate(weir, name) for name in ('first', 'second', 'third')]
     now = weir.path('now.pem'), weir.path('now.key')
@@ -254,11 +254,8 @@ def a_stream_on_a_connection_of_the_certificate_before_ends_at_once(weir):
     data, ended = read_until(old, b'\r\n0\r\n\r\n')
     assert not ended and data.startswith(b'HTTP/1.1 200 ') and is_closed(old), data
     serve(certificates[2])
-
-    def is_third():
-        listener.process.send_signal(signal.SIGHUP)  # refused until the daemon of the connection has ended
-        return _trusts(listener, certificates[2][0])
-    wait_for('the third certificate', is_third)
+    listener.process.send_signal(signal.SIGHUP)
+    wait_for('the third certificate', lambda: _trusts(listener, certificates[2][0]), pause=SHORT)
     listener.stop()
 
 
