@@ -61,7 +61,7 @@ struct act {
     "node_id, fence, signal) SELECT '{id}', w.step, 'WAITING', 1, 0, weir.store_time(), {node}, {fence}, w.signal FROM "   \
     "(VALUES ('ask', 'go'), ('call', 'callback:call:1:' || repeat('0', 32))) w (step, signal) "                            \
     "RETURNING 1) SELECT count(*) FROM step"
-#define WAKE_ALL "SELECT count(*) FROM weir.promote_due(weir.store_time() + 7200000000, 1000)"
+#define WAKE_ALL "SELECT coalesce(cardinality(p.lanes), 0) FROM weir.promote_due(weir.store_time() + 7200000000, 1000) p"
 #define ASSIGN_ONE                                                                                                         \
     "SELECT coalesce(sum(cardinality(places)), 0) + coalesce(sum(cardinality(plain)), 0) FROM weir.schedule({node}, "      \
     "{epoch}, 0, false, '{seen}', weir.timeline(), NULL, '0', 0, ARRAY['{id}'::uuid], ARRAY[{node}::bigint], "             \

@@ -38,11 +38,45 @@ static void an_end_waits_for_a_step_under_way_and_rewrites_it(void **state)
     assert_string_equal(run(scene->a, "SELECT status FROM weir.workflow_executions"), "COMPLETED");
 }
 
+/* One record with the start that is not on record yet. */
+static void record_with_start(struct scene *scene, enum record_kind kind, const struct claimed_item *item)
+{
+    struct record_summary summary;
+    struct record record = record_of(kind, item);
+    record.dispatched_first = true;
+    record.taken_over = item->interruptions > 0;
+    assert_int_equal(store_record(scene->store, scene->node, &record, 1, &summary, &scene->error), WEIR_OK);
+    assert_int_equal(record.status, WEIR_OK);
+}
+
+/* The claim, its start and the wake have their times in the row of the park, of the item, and of the history. */
+static void a_wait_has_one_event_row(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_for(scene, "acme", NULL);
+    for (int parks = 0; parks < 2; parks++) {
+        struct claimed_item item = claim_one(scene, id);
+        assert_int_equal(item.interruptions, parks);
+        record_with_start(scene, RECORD_PARKED, &item);
+        (void)run(scene->a, "SELECT p.lanes FROM weir.promote_due(weir.store_time() + 7200000000, 1000) p");
+        assert_string_equal(run(scene->a, "SELECT status FROM weir.workflow_execution_queue"), "PENDING");
+    }
+    struct claimed_item last = claim_one(scene, id);
+    record_with_start(scene, RECORD_COMPLETED, &last);
+    assert_string_equal(
+        run(scene->a, "SELECT string_agg(e.event, ' ' ORDER BY e.seq) FROM weir.workflow_execution_events e"), "park park");
+    assert_string_equal(run(scene->a, "SELECT string_agg(v.event, ' ' ORDER BY v.fence NULLS FIRST, array_position("
+                                      "ARRAY['enqueue', 'claim', 'dispatch', 'park', 'wake', 'complete'], v.event))"
+                                      " FROM weir.execution_events v"),
+                        "enqueue claim dispatch park wake claim dispatch park wake claim dispatch complete");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_step_that_is_reported_twice_at_once_is_on_record_once),
         SCENE_TEST(an_end_waits_for_a_step_under_way_and_rewrites_it),
+        SCENE_TEST(a_wait_has_one_event_row),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
