@@ -4,7 +4,7 @@
 -- its name).
 -- Locks: the table tokens SHARE ROW EXCLUSIVE, so that `most` is exact. Caller: create_token (queries/tokens.sql).
 CREATE OR REPLACE FUNCTION :schema.create_token(token_name text, token_hash bytea, token_role text, names text[], expires bigint,
-                                                body_bytes bigint, most integer, actor text, why text,
+                                                most integer, actor text, why text, body_bytes bigint DEFAULT 0,
                                                 OUT status text, OUT id bigint, OUT unknown text)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable

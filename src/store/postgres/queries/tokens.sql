@@ -4,7 +4,7 @@
 -- $9 actor, $10 reason
 -- name: create_token
 SELECT c.status, c.id, c.unknown
-FROM :schema.create_token($1, $2, $3, CASE WHEN NOT $5 THEN $4::text[] END, $6, $7, $8, $9, $10) c;
+FROM :schema.create_token($1, $2, $3, CASE WHEN NOT $5 THEN $4::text[] END, $6, $8, $9, $10, body_bytes => $7) c;
 
 -- The name of a session that has ended is free. Its row stays until the next sign-in. $1 name
 -- name: retire_session
