@@ -30,8 +30,8 @@ WEIR_MUST_CHECK enum weir_status json_read_below(const char *bytes, size_t lengt
                                                  struct weir_error *error);
 /* True for a text that json_read() refuses because a number before its first fault fits neither 64 bits nor a double. */
 bool json_has_large_number(const char *bytes, size_t length);
-/* Whether brackets and quotes of an object or a list are balanced, not nested deeper than json_read_below() allows, without a
- * NUL, and with nothing behind. Takes a small part of the time of reading: for a text that the store has put together. */
+/* Whether brackets and quotes of an object or a list are balanced, not nested deeper than json_read_below() allows, without
+ * a NUL, and with nothing behind. Takes a small part of the time of reading: for a text that the store has put together. */
 bool json_is_balanced(const char *bytes, size_t length, int levels);
 /* As json_loadb() and json_loads(), but a refused allocation never ends the process: they return NULL then, and
  * *ret_ran_out is set. Everything in the program parses by these. */
