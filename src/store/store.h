@@ -407,7 +407,7 @@ struct record {
     int64_t step_reported_ago_us;   /* since `step` ended, or began to wait. Not of an end */
     const struct step_record *step; /* STEP; the ends and PARKED may carry the last one; else NULL */
     const char *error_code;         /* or NULL */
-    const char *error;              /* or NULL */
+    const char *error;              /* or NULL; kept up to ERROR_TEXT_MAX bytes */
     const char *actor;              /* of an end, alone in its set: the reporter, for its event; NULL = the engine */
     bool is_cancelled;              /* out: a requested cancel has ended the item in the place of a put-back or a park */
     enum weir_status status;        /* out */
@@ -424,13 +424,13 @@ struct record_summary {
     char refusal[RECORD_REFUSAL_MAX + 1]; /* of the first of them; "" = none */
 };
 
-/* One transaction for the whole set, in its order; on SQLite several while short calls wait. `status` of a record: WEIR_OK,
- * WEIR_STALE_FENCE, WEIR_ILLEGAL_STATE, WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY. The same (id,
- * fence, kind) again is answered WEIR_OK or _NOT_FOUND and changes nothing. So is PARKED when the wait is over. GIVEN_BACK
- * again is WEIR_STALE_FENCE, because giving back makes the fence grow. WEIR_STORE_BUSY: another transaction holds its item
- * or workspace. The record was left out with all later ones of its item, and is to be repeated before them. So are those
- * behind a part on record that fails. WEIR_FAILED is likewise: the database refuses to write its rows (a constraint, a
- * trigger), and the other records of the set are written. An error's text is kept up to ERROR_TEXT_MAX bytes. */
+/* One transaction for the whole set, in its order; on SQLite several while short calls wait. `status` of a record:
+ * WEIR_OK, WEIR_STALE_FENCE, WEIR_ILLEGAL_STATE, WEIR_EXECUTION_NOT_FOUND, WEIR_INVALID_ARGUMENT, WEIR_STORE_BUSY. The
+ * same (id, fence, kind) again is answered WEIR_OK or _NOT_FOUND and changes nothing. So is PARKED when the wait is over.
+ * GIVEN_BACK again is WEIR_STALE_FENCE, because giving back makes the fence grow. WEIR_STORE_BUSY: another transaction
+ * holds its item or workspace, or the rest of a set failed. The record was left out with all later ones of its item, and
+ * is to be repeated before them. WEIR_FAILED is likewise: the database refuses its rows, and the other records are
+ * written. */
 WEIR_MUST_CHECK enum weir_status store_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                               struct record_summary *ret_summary, struct weir_error *error);
 

@@ -546,27 +546,27 @@ static int work_of(int count)
     return work;
 }
 
+/* A store may read a plan in parts of CHILD_STARTS_BATCH, so no plan here is larger. */
 static void a_call_reads_plans_until_the_bound_is_reached(void **state)
 {
     struct scene *scene = *state;
     struct children_advance part = {.again = false};
-    int count = CHILD_PLAN_BATCH;
-    while (work_of(count) >= CHILD_PLAN_BATCH) {
-        count--;
+    int counts[] = {CHILD_STARTS_BATCH, CHILD_STARTS_BATCH, 1};
+    while (work_of(counts[0]) + work_of(counts[1]) >= CHILD_PLAN_BATCH) {
+        counts[1]--;
     }
-    assert_int_equal(work_of(count), CHILD_PLAN_BATCH - 1);
-    scene_cap(scene, "free-co", 2);
-    for (int i = 0; i < 2; i++) {
+    assert_int_equal(work_of(counts[0]) + work_of(counts[1]), CHILD_PLAN_BATCH - 1);
+    scene_cap(scene, "free-co", 3);
+    for (int i = 0; i < 3; i++) {
         (void)scene_enqueue(scene, "free-co");
         struct claimed_item item = scene_claim_one(scene);
-        const struct planned planned = {.count = count, .wanted = -1, .max_parallel = 1};
+        const struct planned planned = {.count = counts[i], .wanted = -1, .max_parallel = 1};
         assert_int_equal(record_plan(scene, &item, &planned), WEIR_OK);
     }
     scene_ok(scene, store_advance_children(scene->store, &part, &scene->error));
-    assert_int_equal(scene_number(scene, "SELECT count(*) FROM children"), 2 * count);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM children"), counts[0] + counts[1] + counts[2]);
 }
 
-/* Two steps of one parent, with more children than one call cancels. */
 /* A parent that runs, with this plan in the steps `go` and `on`. */
 static struct claimed_item begin_two(struct scene *scene, const struct planned *planned)
 {
