@@ -8,8 +8,7 @@
  * Threads: a struct store is a handle for one thread at a time; open one per thread (cheap: handles on the same file share
  * the writer). Memory: the results of a verb live in the arena that the caller passes, until the caller resets it.
  * Errors: outputs are untouched on failure. TRANSIENT: nothing was changed, repeat. UNKNOWN (WEIR_COMMIT_UNKNOWN): repeat
- * is safe for every verb, because ids, fences and lock holders are the caller's.
- */
+ * is safe for every verb, because ids, fences and lock holders are the caller's. */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
@@ -219,7 +218,7 @@ struct claimed_item {
     const struct signal_record *signals; /* those that no step has consumed, in the order of their numbers */
     size_t signal_count;
     int64_t signals_seen; /* the number of its last signal at the claim; 0 = there was none */
-    bool keeps_no_signal; /* a step has consumed each of them, so that none is to be read; false: not, or not known */
+    bool keeps_no_signal; /* a step has consumed each of them; false: not, or not known */
 };
 
 /* Since when it could run: as enqueued, or since its last wait. Store time. */

@@ -22,13 +22,13 @@
 --   assigned  n1 fence, n2 time of the claim. places: assigned to other nodes. plain: assigned to own_node, and new in every other respect;
 --             list1 definitions, list2 priorities and list3 creation times, in the order of plain. Behind the last one of these, list3 has
 --             for each of places when it could run first, 0 = it was assigned before
---   woken     list3: ten numbers for each item of own_node that has been parked, and is new in every other respect: its place, definition,
---             priority, creation time, when it could run first, dispatch, interruptions, interruptions at the last park, the end of its
---             wait, the number of its last signal. 0 = none. places: those with a signal that no step has consumed
+--   woken     items of own_node that have been parked, and are new in every other respect. list3 has ten numbers for each. They are its
+--             place, definition, priority, creation time, and when it could run first. Then its dispatch, interruptions, interruptions at
+--             the last park, end of its wait, and last signal. 0 = none. places: those with a signal that no step has consumed
 --   taken     place of another item of own_node: n1 definition, n2 starts_refused, n3 interruptions, n4 priority, n5 created, n6 run at,
 --             n7 claimed, n8 dispatched, n9 deferrals. flag: cancel requested. trace: its trace context. data: params.
---             list2, of an item that was interrupted or has got signals: its interruptions at the last park, whether it is a suspect,
---             when it was woken (0: never), whether it was handed over, the number of its last signal. list3 {0}: it was
+--             list2: of an item that was interrupted or has got signals. Its interruptions at the last park, whether it is a suspect,
+--             when it was woken (0: never). Then whether it was handed over, and the number of its last signal. list3 {0}: it was
 --             assigned before. No counter grows with a record PUT_BACK, but it leaves its code
 --   locked    place: the item could have been assigned, but another transaction has its row. With flag: its node does not live or is
 --             locked. With n1 = 1: it is behind such an item of its lane. An item that has no row at all has ended.

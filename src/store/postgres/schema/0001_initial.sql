@@ -447,8 +447,9 @@ CREATE TABLE :schema.workflow_node_logs (
 CREATE INDEX logs_written ON :schema.workflow_node_logs (written_at);
 
 -- Events that cannot be derived from the times of a row: retry, defer, release, handover, recovery, cancel, an operator's act. seq
--- orders the events of all executions. A park is one row with the times of the claim that it ended: of the claim, of its start unless that
--- is another row, and of the wake before it with the fence of the claim that was parked then. The view all_events unfolds them.
+-- orders the events of all executions. A park is one row with the times of the claim that it ended. They are those of the claim, and
+-- of its start unless that is another row. Those of the wake before it have the fence of the claim that was parked then. The view
+-- all_events unfolds them.
 CREATE TABLE :schema.workflow_execution_events (
     execution_id   uuid    NOT NULL,
     seq            bigint  GENERATED ALWAYS AS IDENTITY,
