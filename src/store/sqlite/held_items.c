@@ -112,7 +112,7 @@ static struct parameter_row row_of_step(const struct write *write, const struct 
                                       is_due ? time_add(now_us, step->due_in_us - record->step_reported_ago_us) : 0};
 }
 
-/* What a step brings with it beside its row. */
+/* The rows that a step brings with it beside its own. */
 static enum weir_status complete_step(struct write *write, int64_t node_id, const struct record *record,
                                       struct weir_error *error)
 {

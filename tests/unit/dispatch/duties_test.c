@@ -316,7 +316,7 @@ static void step_until_completed(struct bench *bench)
     assert_int_equal(bench->counts[EVENT_EXECUTION_COMPLETED], 1);
 }
 
-/* What is recorded is no longer under way: a stop has nothing to wait for. */
+/* A record that is written is no longer under way: a stop has nothing to wait for. */
 static void a_recorded_set_is_no_longer_under_way(void **state)
 {
     struct bench *bench = *state;

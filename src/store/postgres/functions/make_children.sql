@@ -1,5 +1,5 @@
--- Makes rows of the next children of a start step, so many as it has already, and 500 at first: the first ones run while the plan of the
--- others is read. The whole plan is read each time, so its parts grow. Returns the place in the plan from which the next call goes on.
+-- Makes rows of the next children of a start step, so many as it has already, and 500 at first. So the first ones run while the plan of
+-- the others is read. The whole plan is read each time, so its parts grow. Returns the place in the plan from which the next call goes on.
 -- Locks: none but its own rows; the row of the step is locked. Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.make_children(now_us bigint, held :schema.child_steps) RETURNS integer
 LANGUAGE plpgsql VOLATILE
