@@ -42,7 +42,8 @@ SHARED_HEADERS = {
     'src/worker': ('src/worker/worker_internal.h',),
 }
 # These have no declaration of ours.
-ENTRY_POINTS = ('main', 'visibility')  # the second: the attribute before the entry of the extension of SQLite
+# Of others: the attribute before the entry of the extension of SQLite, and the function that libmicrohttpd calls.
+ENTRY_POINTS = ('main', 'visibility', 'MHD_queue_response')
 PREFIXES = ('verb_', 'answer_')  # of functions that a header declares by a list X(name)
 
 

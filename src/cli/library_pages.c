@@ -4,8 +4,9 @@
 #include "server/library_answer.h"
 
 #undef MHD_queue_response
-__attribute__((visibility("default"))) enum MHD_Result MHD_queue_response(struct MHD_Connection *connection,
-                                                                          unsigned status, struct MHD_Response *response)
+#pragma GCC visibility push(default)
+enum MHD_Result MHD_queue_response(struct MHD_Connection *connection, unsigned status, struct MHD_Response *response)
 {
     return library_answer_queue(connection, status, response);
 }
+#pragma GCC visibility pop

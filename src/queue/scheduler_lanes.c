@@ -439,7 +439,7 @@ void lane_grow_reads(struct scheduler *scheduler, struct lane *lane)
     lane->read_size = (uint16_t)size;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t fewer_places(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -455,7 +455,7 @@ enum weir_status lane_append(struct scheduler *scheduler, struct lane *lane, con
     }
     if (kept + count > lane->capacity) {
         /* Single heads come one after the other. */
-        size_t capacity = count == 1 ? smaller(kept + kept / 2 + 1, SCHEDULER_LANE_HEADS_MOST) : kept + count;
+        size_t capacity = count == 1 ? fewer_places(kept + kept / 2 + 1, SCHEDULER_LANE_HEADS_MOST) : kept + count;
         struct schedule_head *window = malloc(capacity * sizeof *window);
         if (window == NULL) {
             return WEIR_OUT_OF_MEMORY;

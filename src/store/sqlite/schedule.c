@@ -116,8 +116,8 @@ static enum weir_status note_assignment(struct round *round, struct assignment *
 }
 
 /* Records the assignment of an item that was handed over. */
-static enum weir_status assign_handed_over(struct round *round, struct assignment *assignment, int64_t target_id,
-                                           struct weir_error *error)
+static enum weir_status write_handed_over(struct round *round, struct assignment *assignment, int64_t target_id,
+                                          struct weir_error *error)
 {
     int64_t changes = 0;
     enum weir_status status = take_fence(round, error);
@@ -154,7 +154,7 @@ static enum weir_status choose_assignments(struct round *round, struct assigning
         } else if (is_behind(round, i)) {
             assignment->outcome = ASSIGNMENT_BEHIND;
         } else if (assignment->handed_over) {
-            status = assign_handed_over(round, assignment, target_id, error);
+            status = write_handed_over(round, assignment, target_id, error);
         } else {
             assignment->outcome = ASSIGNMENT_GONE;
             assigning->candidates[assigning->count] = assignment;
