@@ -20,8 +20,12 @@ KINDS = ("time", "time, cold", "pages", "reads, cold", "VM steps")
 
 def waits_figures(prefix):
     """Of the four groups of executions that wait, by the end of their name."""
+    computing = ("server", "node") if prefix else ("node",)
     figures = {
-        "park": ["lifecycles without a wait", "parks", "wakes, to the end", "park and wake"],
+        "park": [
+            "lifecycles without a wait",
+            *("%s: processor of the %s" % (part, of) for part in ("lifecycle", "park", "wake") for of in computing),
+            "parks", "wakes, to the end", "park and wake"],
         "parked": [
             *("%s: late, %s" % (load, share) for load in ("due 1,000/s", "the same beside 1M parked")
               for share in ("p50", "p99")),

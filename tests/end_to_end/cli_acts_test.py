@@ -126,7 +126,9 @@ def names_without_an_address_are_refused(weir):
                       ('token', 'create', name, '--role', 'read', '--all-workspaces')):
             assert_error(weir.run(*words), 2, 'invalid_argument', f'name must not be "{name}"', 'no address over HTTP')
         assert f'the node\'s name must not be "{name}"' in weir.run('serve', '--node', name, code=2).err
-    assert weir.items('workspace', 'list') == [] and weir.items('token', 'list') == []
+    assert weir.items('workspace', 'list') == []
+    with weir.database() as database:
+        assert database.execute('SELECT count(*) FROM tokens').fetchone() == (0,)
 
 
 def a_timeout_of_zero_is_refused_except_by_wait(weir):

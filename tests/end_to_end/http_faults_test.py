@@ -457,6 +457,7 @@ def every_status_of_the_document_is_answered(weir):
         411: ask_bytes(head + b'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n'),
         412: listener.ask(f'/v1/executions/{id}/release', 'POST', if_match='"other"'),
         413: ask_bytes(head + b'Content-Type: application/json\r\nContent-Length: 10000000\r\n\r\n'),
+        414: ask_bytes(b'GET /livez?a=%s HTTP/1.1\r\nHost: localhost\r\n\r\n' % (b'a' * 30000)),
         415: listener.ask(PATH, 'POST', body=b'{}'),
         421: listener.ask('/v1/executions', host='evil.example'),
         422: listener.ask(PATH, 'POST', body={**hello, 'params': [1]}),

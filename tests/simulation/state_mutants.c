@@ -228,7 +228,7 @@ const struct mutant state_mutants[STATE_MUTANTS] = {
     {.name = "an answer keeps the former machine", STATE_MUTANT, .schema = kept_machine},
     {.name = "a claim does not bring the machine",
      STATE_MUTANT,
-     .says = "the handler of",
+     .says = "on record",
      .schedule = schedule_without_machines},
     {.name = "the variables of a parked execution change",
      STATE_MUTANT,
