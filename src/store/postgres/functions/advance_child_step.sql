@@ -38,7 +38,7 @@ BEGIN
     lives := EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.id = parent);
     has_rest := held.rest IS NOT NULL;
     held.rest := NULL; -- each call with `held` would read it
-    IF has_rest AND may_plan AND (lives OR held.leaves) THEN
+    IF has_rest AND may_plan AND (lives OR held.leaves OR held.planned = 0) THEN
         planned := planned - held.planned;
         held.planned := :schema.make_children(now_us, held);
         planned := planned + held.planned;
