@@ -1,6 +1,6 @@
 -- The events of each execution, in order, for every reader. The times of its rows are not stored again as events.
 -- `stage` orders entries of one time: enqueue, claim, dispatch, steps, other events, end. The end of a step that a signal has ended,
--- without a node, is behind the signal.
+-- without a node, is behind the signal. A wake that only the item's row has is behind its park, which may have the same time.
 CREATE OR REPLACE VIEW :schema.execution_events AS
 SELECT e.execution_id AS execution_id, :schema.time_of(e.at) AS at, e.event AS event,
        (SELECT n.name FROM :schema.nodes n WHERE n.id = e.node_id) AS node,
@@ -31,10 +31,10 @@ FROM (
     SELECT id, restarted_at, 'dispatch', node_id, fence, NULL, NULL, NULL, NULL, 2, 0 FROM :schema.workflow_executions
     WHERE restarted_at IS NOT NULL
     UNION ALL
-    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 0 FROM :schema.workflow_execution_queue
+    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 9223372036854775807 FROM :schema.workflow_execution_queue
     WHERE woken_at IS NOT NULL AND parked_fence IS NOT NULL
     UNION ALL
-    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 0 FROM :schema.workflow_executions
+    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 9223372036854775807 FROM :schema.workflow_executions
     WHERE woken_at IS NOT NULL AND parked_fence IS NOT NULL
     UNION ALL
     SELECT execution_id, started_at, 'step_start', node_id, fence, NULL, step, NULL, attempt, 3, 0 FROM :schema.all_attempts

@@ -71,12 +71,31 @@ static void a_wait_has_one_event_row(void **state)
                         "enqueue claim dispatch park wake claim dispatch park wake claim dispatch complete");
 }
 
+#define STORY_SQL "SELECT string_agg(v.event, ' ') FROM (SELECT e.event FROM weir.execution_events e) v"
+
+/* A clock with coarse steps gives the park and the end of the wait one time. */
+static void a_wait_without_a_length_is_told_in_order(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_for(scene, "acme", NULL);
+    struct claimed_item item = claim_one(scene, id);
+    record_with_start(scene, RECORD_PARKED, &item);
+    (void)run(scene->a, "SELECT p.lanes FROM weir.promote_due(weir.store_time() + 7200000000, 1000) p");
+    (void)run(scene->a, "UPDATE weir.workflow_execution_queue q SET woken_at = e.at FROM weir.workflow_execution_events e"
+                        " WHERE e.event = 'park' AND e.execution_id = q.id");
+    assert_string_equal(run(scene->a, STORY_SQL), "enqueue claim dispatch park wake");
+    item = claim_one(scene, id);
+    record_with_start(scene, RECORD_COMPLETED, &item);
+    assert_string_equal(run(scene->a, STORY_SQL), "enqueue claim dispatch park wake claim dispatch complete");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_step_that_is_reported_twice_at_once_is_on_record_once),
         SCENE_TEST(an_end_waits_for_a_step_under_way_and_rewrites_it),
         SCENE_TEST(a_wait_has_one_event_row),
+        SCENE_TEST(a_wait_without_a_length_is_told_in_order),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
