@@ -204,6 +204,7 @@ struct firing_set {
     struct enqueue_request *requests;
     struct enqueue_result *results;
     struct schedule_outcome *outcomes;
+    bool *has_outcome; /* else the firing stays as it is */
     char (*keys)[SCHEDULE_KEY_MAX];
 };
 
@@ -212,6 +213,7 @@ static void firing_set_close(struct firing_set *set)
     free(set->requests);
     free(set->results);
     free(set->outcomes);
+    free(set->has_outcome);
     free(set->keys);
 }
 
@@ -329,11 +331,19 @@ static enum weir_status fill_firing_requests(struct firing_set *set, const struc
                                                         .idempotency_key = set->keys[count],
                                                         .has_reserved_key = true,
                                                         .id = firing->planned_id,
+                                                        .firing = firing,
                                                         .run_at_us = firing->due_us + jitter_of(firing)};
         count++;
     }
     *ret_count = count;
     return WEIR_OK;
+}
+
+/* It was removed between its read and its enqueue, or another node has settled it. So there is nothing to settle here, and
+ * nothing to report. A firing of the same time may have been inserted anew. result: NULL = no request was made. */
+static bool is_firing_gone(const struct enqueue_result *result)
+{
+    return result != NULL && result->status == WEIR_ILLEGAL_STATE;
 }
 
 /* result: NULL = no request was made. */
@@ -389,8 +399,10 @@ static size_t fill_firing_outcomes(struct firing_set *set, const struct schedule
     size_t count = 0;
     for (size_t i = 0; i < firings->count; i++) {
         const struct schedule_firing *firing = &firings->firings[i];
-        if (!waits_for_cancel(firing)) {
-            set->outcomes[count++] = outcome_of(firing, firing_is_requested(firing) ? &set->results[next++] : NULL);
+        const struct enqueue_result *result = firing_is_requested(firing) ? &set->results[next++] : NULL;
+        set->has_outcome[i] = !waits_for_cancel(firing) && !is_firing_gone(result);
+        if (set->has_outcome[i]) {
+            set->outcomes[count++] = outcome_of(firing, result);
         }
     }
     return count;
@@ -404,7 +416,7 @@ static void report_outcomes(struct node *node, const struct firing_set *set, con
     struct event rest = {.count = 0};
     for (size_t i = 0; i < firings->count; i++) {
         const struct schedule_firing *firing = &firings->firings[i];
-        if (waits_for_cancel(firing)) {
+        if (!set->has_outcome[i]) {
             continue;
         }
         const struct schedule_outcome *outcome = &set->outcomes[next++];
@@ -437,8 +449,10 @@ static enum weir_status start_firings(struct node *node, const struct schedule_f
     struct firing_set set = {.requests = calloc(firings->count, sizeof *set.requests),
                              .results = calloc(firings->count, sizeof *set.results),
                              .outcomes = calloc(firings->count, sizeof *set.outcomes),
+                             .has_outcome = calloc(firings->count, sizeof *set.has_outcome),
                              .keys = calloc(firings->count, sizeof *set.keys)};
-    if (set.requests == NULL || set.results == NULL || set.outcomes == NULL || set.keys == NULL) {
+    if (set.requests == NULL || set.results == NULL || set.outcomes == NULL || set.has_outcome == NULL ||
+        set.keys == NULL) {
         firing_set_close(&set);
         return error_out_of_memory(error);
     }

@@ -147,6 +147,11 @@ enum weir_status refusal_queue_full(const char *workspace, int64_t most, struct 
     return WEIR_QUEUE_FULL;
 }
 
+enum weir_status refusal_firing_removed(struct weir_error *error)
+{
+    return error_set(error, WEIR_ILLEGAL_STATE, "the firing was removed, or another node has started it");
+}
+
 /* --- nodes and locks --- */
 
 enum weir_status refusal_handler_sets_full(struct weir_error *error)

@@ -69,6 +69,8 @@ enum weir_status refusal_workspace_locked(const char *name, struct weir_error *e
 enum weir_status refusal_workflow_lives(const char *name, const char *workspace, int64_t living, struct weir_error *error);
 /* WEIR_QUEUE_FULL: the workspace has `most` pending executions. */
 enum weir_status refusal_queue_full(const char *workspace, int64_t most, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: for the duty of schedules alone. */
+enum weir_status refusal_firing_removed(struct weir_error *error);
 /* WEIR_WORKFLOW_DISABLED; `workspace` as above. */
 enum weir_status refusal_workflow_disabled(const char *name, const char *workspace, struct weir_error *error);
 

@@ -137,9 +137,9 @@ struct enqueue_request {
     int64_t debounce_most_us;    /* but at most so long after the first; 0 = DEBOUNCE_WINDOWS times debounce_us */
     bool is_unbounded;           /* max_pending of the workspace does not hold: a child of an accepted execution */
     bool is_of_all;              /* the workflow is one without an owner, also if the workspace has its own of this name */
-    bool
-        has_reserved_key; /* the key begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */
-    const char *group;    /* executor group; NULL = the definition's */
+    bool has_reserved_key; /* it begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */
+    const struct schedule_firing *firing; /* refused unless it still waits: WEIR_ILLEGAL_STATE; NULL = it is none */
+    const char *group;                    /* executor group; NULL = the definition's */
     const char *default_group; /* where neither names one; NULL = "default" */
     int priority;
     int64_t run_at_us;       /* 0 = now; a past time is kept, and counts as at most RUN_AT_PAST_MOST_US ago for the order */

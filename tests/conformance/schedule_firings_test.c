@@ -366,13 +366,41 @@ static struct schedule_firing start_without_settlement(struct scene *scene)
 {
     struct schedule_firings firings = read_firings(scene);
     assert_int_equal(firings.count, 1);
-    struct enqueue_request request = {
-        .workspace = firings.firings[0].workspace, .workflow = "hello", .id = firings.firings[0].planned_id};
+    struct enqueue_request request = {.workspace = firings.firings[0].workspace,
+                                      .workflow = "hello",
+                                      .id = firings.firings[0].planned_id,
+                                      .firing = &firings.firings[0]};
     struct enqueue_result result = scene_try(scene, &request);
     assert_int_equal(result.status, WEIR_OK);
     assert_string_equal(result.id, firings.firings[0].planned_id);
     assert_id_has_the_time(scene, result.id);
     return firings.firings[0];
+}
+
+/* A node reads a firing, and stands still until another one has done the duty. */
+static void a_firing_that_was_removed_starts_nothing(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_CANCEL_RUNNING;
+    set_schedule(scene, &request);
+    (void)fire(scene);
+    struct schedule_firing slow = read_firings(scene).firings[0];
+    struct enqueue_request late = {.workspace = "pro-co", .workflow = "hello", .id = slow.planned_id, .firing = &slow};
+    struct enqueue_request other = {.workspace = "pro-co", .workflow = "hello"};
+    struct enqueue_result results[2] = {{.status = WEIR_OK}};
+    assert_int_equal(fire(scene).counts.skipped, 1);
+    scene_ok(scene, store_enqueue(scene->store, (struct enqueue_request[]){late, other}, 2, results, &scene->error));
+    assert_int_equal(results[0].status, WEIR_ILLEGAL_STATE);
+    assert_string_equal(results[0].error.message, "the firing was removed, or another node has started it");
+    assert_int_equal(results[1].status, WEIR_OK);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_queue"), 1);
+    struct schedule_firing newest = start_without_settlement(scene);
+    settle(scene, &newest, newest.planned_id);
+    late.firing = &newest; /* settled by another node */
+    late.id = newest.planned_id;
+    (void)scene_try(scene, &late);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_queue"), 2);
 }
 
 static void a_refusal_of_a_firing_whose_execution_exists_settles_it(void **state)
@@ -687,6 +715,7 @@ int main(void)
         SCENE_TEST(a_settlement_is_counted_once),
         SCENE_TEST(a_settlement_behind_a_newer_one_is_not_counted_again),
         SCENE_TEST(a_settlement_keeps_the_firings_of_later_times),
+        SCENE_TEST(a_firing_that_was_removed_starts_nothing),
         SCENE_TEST(a_refusal_of_a_firing_whose_execution_exists_settles_it),
         SCENE_TEST(a_change_that_removes_firings_keeps_those_with_an_execution),
         SCENE_TEST(a_trigger_fires_at_once_also_when_paused),

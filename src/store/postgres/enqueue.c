@@ -6,7 +6,8 @@
  * 3. A single request goes to enqueue_one(), which has no arrays. If its id was made for this call, that function does not
  *    look for the id among earlier executions.
  *    A request whose key has a mode is a chunk of its own too (functions/enqueue_keyed.sql): it reads the work of the ones
- *    before it in the set. Their keys are locked before all chunks, in one order.
+ *    before it in the set. Their keys are locked before all chunks, in one order. So are the schedules of firings. One that
+ *    was removed meanwhile starts nothing, because its schedule goes on without it.
  * 4. The short way: a single request that starts now becomes visible before its commit is on disk (synchronous_commit off).
  *    A second statement in the same server process waits for the disk, while the scheduler assigns the item already.
  *    Nothing starts too soon, because a claim commits behind the enqueue in the server's log, so both are on disk when
@@ -26,6 +27,7 @@
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/name_suggestions.h"
 #include "store/postgres/postgres_store.h"
+#include "store/refusal.h"
 
 /* A larger set is still one transaction; a chunk is one message and one array of each kind. */
 enum { CHUNK_REQUESTS = 1000, CHUNK_BYTES = 4 * 1024 * 1024 };
@@ -60,6 +62,7 @@ struct enqueue {
     bool repeated;      /* an earlier send may have been committed */
     char wait_text[32]; /* how long it waits for locks; "" = as the connection */
     bool is_refused;    /* of a set that is enqueued as a whole or not at all: it was not */
+    bool *is_removed;   /* of each request, whether its firing was removed; NULL = the set has no firings */
     struct chunk chunk;
 };
 
@@ -138,6 +141,11 @@ static void add_request(struct enqueue *enqueue, size_t place)
     chunk->keyed = request->key_mode != KEY_ONCE ? request : NULL;
 }
 
+static bool is_sent(const struct enqueue *enqueue, size_t place)
+{
+    return enqueue->ids[place][0] != '\0' && (enqueue->is_removed == NULL || !enqueue->is_removed[place]);
+}
+
 /* Fills the chunk from request `from` on; one with a mode stays alone. Returns the place behind its last request. */
 static size_t fill_chunk(struct enqueue *enqueue, size_t from)
 {
@@ -147,7 +155,7 @@ static size_t fill_chunk(struct enqueue *enqueue, size_t from)
     enqueue->chunk.keyed = NULL;
     while (place < enqueue->count && enqueue->chunk.count < CHUNK_REQUESTS && enqueue->chunk.bytes < CHUNK_BYTES &&
            enqueue->chunk.keyed == NULL) {
-        if (enqueue->ids[place][0] != '\0') {
+        if (is_sent(enqueue, place)) {
             if (enqueue->requests[place].key_mode != KEY_ONCE && enqueue->chunk.count > 0) {
                 break;
             }
@@ -312,11 +320,48 @@ static enum weir_status lock_set_keys(const struct enqueue *enqueue, struct link
     return status;
 }
 
+/* Step 3. The rows of the schedules stay locked until the commit, so whoever removes a firing sees its execution. */
+static enum weir_status lock_set_firings(const struct enqueue *enqueue, struct link *link, struct weir_error *error)
+{
+    int64_t schedules[SCHEDULE_FIRINGS_READ_MOST];
+    int64_t workspaces[SCHEDULE_FIRINGS_READ_MOST];
+    int64_t dues[SCHEDULE_FIRINGS_READ_MOST];
+    const char *ids[SCHEDULE_FIRINGS_READ_MOST];
+    size_t places[SCHEDULE_FIRINGS_READ_MOST];
+    size_t count = 0;
+    PGresult *result = NULL;
+    for (size_t i = 0; i < enqueue->count; i++) {
+        const struct schedule_firing *firing = enqueue->requests[i].firing;
+        if (firing != NULL && enqueue->ids[i][0] != '\0') {
+            INVARIANT(count < SCHEDULE_FIRINGS_READ_MOST);
+            schedules[count] = firing->schedule_id;
+            workspaces[count] = firing->workspace_id;
+            dues[count] = firing->due_us;
+            ids[count] = firing->planned_id;
+            places[count++] = i;
+        }
+    }
+    enum weir_status status = link_write(link, error, &result, QUERY_LOCK_FIRINGS, "IIIU", schedules, count, workspaces, count,
+                                       dues, count, ids, count);
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        struct enqueue_result *answer = &enqueue->results[places[i]];
+        enqueue->is_removed[places[i]] = !result_bool(result, (int)i, 0);
+        if (enqueue->is_removed[places[i]]) {
+            answer->status = refusal_firing_removed(&answer->error);
+        }
+    }
+    PQclear(result);
+    return status;
+}
+
 /* The body of the transaction. It may be called again, and then reads every answer again. */
 static enum weir_status send_all_chunks(struct link *link, void *context, struct weir_error *error)
 {
     struct enqueue *enqueue = context;
-    enum weir_status status = lock_set_keys(enqueue, link, error);
+    enum weir_status status = enqueue->is_removed == NULL ? WEIR_OK : lock_set_firings(enqueue, link, error);
+    if (status == WEIR_OK) {
+        status = lock_set_keys(enqueue, link, error);
+    }
     for (size_t from = 0; from < enqueue->count && status == WEIR_OK;) {
         from = fill_chunk(enqueue, from);
         status = send_chunk(enqueue, link, error);
@@ -333,7 +378,8 @@ static enum weir_status send_all_chunks(struct link *link, void *context, struct
 static enum weir_status send_request_set(struct enqueue *enqueue, struct weir_error *error)
 {
     struct link *link = &enqueue->store->link;
-    if (fill_chunk(enqueue, 0) == enqueue->count && !enqueue->repeated && !enqueue->store->store.all_or_none) {
+    bool is_lone = !enqueue->repeated && !enqueue->store->store.all_or_none && enqueue->is_removed == NULL;
+    if (fill_chunk(enqueue, 0) == enqueue->count && is_lone) {
         return send_chunk(enqueue, link, error); /* one statement is a transaction */
     }
     return link_transaction(link, send_all_chunks, enqueue, error);
@@ -417,6 +463,16 @@ static enum weir_status enqueue_checked_requests(struct enqueue *enqueue, struct
     return status;
 }
 
+static bool has_firing(const struct enqueue_request *requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (requests[i].firing != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum weir_status postgres_enqueue(struct store *store, const struct enqueue_request *requests, size_t count,
                                   struct enqueue_result *results, struct weir_error *error)
 {
@@ -428,7 +484,8 @@ enum weir_status postgres_enqueue(struct store *store, const struct enqueue_requ
     (void)link_of(store);
     struct enqueue *enqueue = malloc(sizeof *enqueue);
     char(*ids)[UUID_TEXT_MAX] = calloc(count, UUID_TEXT_MAX);
-    if (enqueue == NULL || ids == NULL) {
+    bool *is_removed = has_firing(requests, count) ? calloc(count, sizeof *is_removed) : NULL;
+    if (enqueue == NULL || ids == NULL || (is_removed == NULL && has_firing(requests, count))) {
         status = error_out_of_memory(error);
     } else {
         enqueue->store = postgres_of(store);
@@ -437,6 +494,7 @@ enum weir_status postgres_enqueue(struct store *store, const struct enqueue_requ
         enqueue->ids = ids;
         enqueue->count = count;
         enqueue->repeated = false;
+        enqueue->is_removed = is_removed;
         enqueue->is_refused = false;
         enqueue->wait_text[0] = '\0';
         if (store->enqueue_wait_us > 0) {
@@ -445,6 +503,7 @@ enum weir_status postgres_enqueue(struct store *store, const struct enqueue_requ
         }
         status = enqueue_checked_requests(enqueue, error);
     }
+    free(is_removed);
     free(ids);
     free(enqueue);
     return status;

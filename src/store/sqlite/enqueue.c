@@ -7,7 +7,8 @@
  *      A key with a mode (docs/design/keys.md) may end the execution that has not started, and goes to the new one.
  *   3. With an id of the caller: if the execution exists in this workspace, answer with it. An id of another workspace
  *      is refused without a hint, because its existence is no business of this one.
- *   4. Refuse it if the workspace has no room for another pending execution (pending_room.c).
+ *   4. Refuse it if the workspace has no room for another pending execution (pending_room.c), or if it is a firing that was
+ *      removed meanwhile: its schedule goes on without it.
  *   5. Insert the row, its params and its key. The rank is fixed here, so that the order of starts does not depend on
  *      later changes.
  *   6. Note the row in the news, one row per set.
@@ -573,6 +574,20 @@ static enum weir_status take_room(struct enqueue_context *context, const struct 
     return status == WEIR_QUEUE_FULL ? refusal_queue_full(request->workspace, cached->pending.most, error) : status;
 }
 
+static enum weir_status check_firing(struct enqueue_context *context, const struct enqueue_request *request,
+                                     struct weir_error *error)
+{
+    const struct schedule_firing *firing = request->firing;
+    int64_t waits = 0;
+    if (firing == NULL) {
+        return WEIR_OK;
+    }
+    enum weir_status status =
+        connection_read_integer(context->connection, error, &waits, QUERY_FIRING_WAITS, "iiit", firing->schedule_id,
+                                firing->workspace_id, firing->due_us, firing->planned_id);
+    return status == WEIR_OK && waits == 0 ? refusal_firing_removed(error) : status;
+}
+
 enum weir_status enqueue_request(struct enqueue_context *context, const struct enqueue_request *request,
                                  struct enqueue_result *result, struct weir_error *error)
 {
@@ -596,7 +611,10 @@ enum weir_status enqueue_request(struct enqueue_context *context, const struct e
     if (status != WEIR_NOT_FOUND) {
         return status;
     }
-    status = take_room(context, request, &keyed, &own);
+    status = check_firing(context, request, &own);
+    if (status == WEIR_OK) {
+        status = take_room(context, request, &keyed, &own);
+    }
     if (status != WEIR_OK) {
         return keep_refusal(result, status, &own, error);
     }

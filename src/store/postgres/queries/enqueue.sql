@@ -35,6 +35,10 @@ CROSS JOIN LATERAL
 -- name: lock_keys
 SELECT :schema.lock_keys($1, $2);
 
+-- $1 schedules, $2 workspaces, $3 due times, $4 planned ids.
+-- name: lock_firings
+SELECT f.waits FROM :schema.lock_firings($1, $2, $3, $4) f ORDER BY f.place;
+
 -- Its transaction writes to the log, so its commit waits for the disk, and with it all that was committed before.
 -- name: flush
 SELECT pg_backend_pid(), pg_logical_emit_message(true, 'weir', '');

@@ -112,6 +112,11 @@ ORDER BY CASE WHEN expands_at IS NOT NULL THEN coalesce(retry_at, 0) ELSE max(du
 -- name: has_waiting_firings
 SELECT EXISTS (SELECT 1 FROM schedule_firings WHERE execution_id IS NULL);
 
+-- ?1 schedule, ?2 workspace, ?3 due time, ?4 planned id: one of the same time that was inserted anew is another one
+-- name: firing_waits
+SELECT EXISTS (SELECT 1 FROM schedule_firings
+               WHERE schedule_id = ?1 AND workspace_id = ?2 AND due_at = ?3 AND planned_id = ?4 AND execution_id IS NULL);
+
 -- ?1 id, ?2 due time as it was read, ?3 the next one, TIME_NEVER = none, ?4 dropped times, ?5 time of the next try; 0 = none
 -- name: advance_schedule
 UPDATE schedules SET due_at = nullif(?3, 9223372036854775807), dropped = dropped + ?4, retry_at = nullif(?5, 0)
