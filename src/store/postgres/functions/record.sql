@@ -21,11 +21,12 @@
 -- 1. Dispatched: CLAIMED becomes DISPATCHED.
 -- 2. Steps: their items are locked FOR SHARE, so that no handover comes before the commit: the next holder must find the step on record.
 -- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING, with its start at once if need be. With a
---    requested cancel they are left to step 5.
--- 4. Give-backs: the item gets a new fence and no node.
--- 5. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
---    earlier set has made a row for it. A set of steps 1 to 4 alone comes here only if one of its put-backs or parks has not taken effect.
--- 6. Steps are written last, and only those with a record that took effect.
+--    requested cancel they are left to step 4.
+-- 4. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
+--    earlier set has made a row for it. A set of steps 1 to 3 alone comes here only if one of its put-backs or parks has not taken effect.
+-- 5. Steps and actions are written, and only those with a record that took effect.
+-- 6. Give-backs: the item gets a new fence and no node. What the set has of its steps is on record by then, so a step that has ended makes
+--    no suspect of its item.
 -- 7. Freed slots wake the scheduler, unless this node schedules: it passes its own records on itself.
 -- 8. Each record that did not take effect gets its outcome from its row now.
 --
@@ -85,16 +86,6 @@ BEGIN
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
     END IF;
-    IF 9 = ANY (kinds) THEN
-        given_back := :schema.record_give_backs(recorder, now_us, ids, fences, kinds, codes, errors);
-        done := done || given_back;
-        IF codes && '{keeper_lost,keeper_lost_alone}' THEN
-            RETURN QUERY
-            SELECT r.n::integer, 'poisoned', NULL::integer
-            FROM unnest(ids, kinds) WITH ORDINALITY r (id, kind, n) JOIN :schema.workflow_executions e ON e.id = r.id
-            WHERE e.id = ANY (ids) AND r.kind = 9 AND r.n = ANY (given_back) AND e.error_code = 'poison';
-        END IF;
-    END IF;
     IF kinds && '{4,6,7,8}' OR coalesce(cardinality(part), 0) < (SELECT count(*) FROM unnest(kinds) k WHERE k IN (1, 2, 3, 10)) THEN
         IF cardinality(end_steps) > 0 THEN
             SELECT array_agg(e.n::integer) INTO stored
@@ -117,6 +108,16 @@ BEGIN
                                      end_variables, end_codes, end_errors, stored, ended_ago, ended, end_claims);
     END IF;
     PERFORM :schema.record_actions(recorder, now_us, done, ids, fences, action_records, actions) WHERE cardinality(action_records) > 0;
+    IF 9 = ANY (kinds) THEN -- behind the steps and actions of the claim, which end with it
+        given_back := :schema.record_give_backs(recorder, now_us, ids, fences, kinds, codes, errors);
+        done := done || given_back;
+        IF codes && '{keeper_lost,keeper_lost_alone}' THEN
+            RETURN QUERY
+            SELECT r.n::integer, 'poisoned', NULL::integer
+            FROM unnest(ids, kinds) WITH ORDINALITY r (id, kind, n) JOIN :schema.workflow_executions e ON e.id = r.id
+            WHERE e.id = ANY (ids) AND r.kind = 9 AND r.n = ANY (given_back) AND e.error_code = 'poison';
+        END IF;
+    END IF;
     PERFORM :schema.stream_records(now_us, done, begun, ids, kinds, codes)
     WHERE cardinality(done) > 0 AND :schema.stream_is_read(now_us);
     PERFORM :schema.record_signals(now_us, done, ids, signalled, signal_records, signal_steps, signal_seqs)
