@@ -470,11 +470,15 @@ void schedules_note_firing(struct simulation *simulation, const struct change *c
         }
     } else if (strcmp(change->what, "firing+") == 0 && !is_settlement) {
         /* Once more behind a clock that was set back, when an operator set the schedule then: by its key it must get the
-         * execution that it had. */
-        bool is_again = firing != NULL && simulation->profile.clock_step > 0 && firing->is_gone && firing->was_settled;
+         * execution that it had. One that was removed before it got one has a new id. */
+        bool is_again = firing != NULL && simulation->profile.clock_step > 0 && firing->is_gone;
         if (is_again) {
             firing->is_gone = false;
             firing->is_waiting = true;
+            if (!firing->was_settled) {
+                text_copy(firing->id, sizeof firing->id, change->id);
+                firing->created_us = change->run_at;
+            }
             return;
         }
         if (firing != NULL) {
