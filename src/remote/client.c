@@ -472,7 +472,7 @@ static enum weir_status explain_problem(const struct remote_client *client, cons
     status = status_of_number(number, call->effect);
     error_set(error, status, "%s", detail);
     if (number == 401) {
-        error_hint(error, "http.token_file or WEIR_TOKEN gives a token; `weir token create` makes one");
+        error_hint(error, "http.token_file or WEIR_TOKEN gives a token, which token create makes on the server's machine");
     } else if (strcmp(code, "wrong_host") == 0) {
         error_hint(error, "name the server as http://127.0.0.1:PORT");
     }

@@ -77,7 +77,7 @@ enum weir_status reading_check_id(const char *given, char ret_lower[UUID_TEXT_MA
     const char *id = add_dashes(given, dashed);
     if (strlen(given) < EXECUTION_ID_PREFIX_LEAST || !reading_complete_id(id, zeros, ret_lower)) {
         error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is not an execution id", given);
-        error_hint(error, "give the whole id or its first %d or more characters, as weir list shows them",
+        error_hint(error, "give the whole id or its first %d or more characters, as `weir list` shows them",
                    EXECUTION_ID_PREFIX_LEAST);
         return WEIR_INVALID_ARGUMENT;
     }
@@ -94,7 +94,7 @@ enum weir_status reading_check_matches(const char *const *ids, size_t count, con
     }
     if (count == 0) {
         (void)reading_refuse_missing(lower, error);
-        error_hint(error, "weir list shows the executions; ended ones are removed after the retention time");
+        error_hint(error, "`weir list` shows the executions; ended ones are removed after the retention time");
         return WEIR_EXECUTION_NOT_FOUND;
     }
     for (size_t i = 0; i < count && i <= IDS_NAMED_MAX; i++) {

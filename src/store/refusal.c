@@ -320,7 +320,7 @@ enum weir_status refusal_token_exists(const char *name, struct weir_error *error
 enum weir_status refusal_tokens_full(struct weir_error *error)
 {
     error_set(error, WEIR_ILLEGAL_STATE, "the store has %d tokens, which is the most", TOKENS_MOST);
-    error_hint(error, "revoke those that are not used: weir token list shows the last use of each");
+    error_hint(error, "revoke those that are not used: `weir token list` shows the last use of each");
     return WEIR_ILLEGAL_STATE;
 }
 

@@ -59,8 +59,8 @@ enum weir_status refusal_plan_without_limit(const char *name, struct weir_error 
 enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_error *error);
 
 /* The hints of an unknown workspace and of an unknown workflow. */
-#define WORKSPACE_HOW "weir workspace list shows them; weir workspace set makes one"
-#define WORKFLOW_HOW "weir workflow list shows them, with their owners"
+#define WORKSPACE_HOW "`weir workspace list` shows them; `weir workspace set` makes one"
+#define WORKFLOW_HOW "`weir workflow list` shows them, with their owners"
 /* WEIR_ILLEGAL_STATE: executions of the workspace wait or run. */
 enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int64_t running, struct weir_error *error);
 /* WEIR_STORE_BUSY: other transactions hold the waiting executions of the workspace. */
@@ -82,8 +82,8 @@ enum weir_status refusal_tokens_full(struct weir_error *error);
 enum weir_status refusal_token_expired(struct weir_error *error);
 /* WEIR_ILLEGAL_STATE: the store has HOOKS_MOST hooks. */
 enum weir_status refusal_hooks_full(struct weir_error *error);
-#define PLAN_HOW "weir plan list shows them; weir plan set makes one"
-#define HOOK_HOW "weir hook list shows them"
+#define PLAN_HOW "`weir plan list` shows them; `weir plan set` makes one"
+#define HOOK_HOW "`weir hook list` shows them"
 /* WEIR_ILLEGAL_STATE: the store has SCHEDULES_MOST schedules. */
 enum weir_status refusal_schedules_full(struct weir_error *error);
 enum weir_status refusal_schedule_expands(const char *schedule, struct weir_error *error);
@@ -92,8 +92,8 @@ enum weir_status refusal_schedule_of_definition(const char *schedule, const char
 /* WEIR_CONFLICT: a definition sets a schedule that another one has; "" = a user has set it. */
 enum weir_status refusal_schedule_name_taken(const char *schedule, const char *definition, struct weir_error *error);
 enum weir_status refusal_workspace_of_schedule(const char *schedule, const char *workspace, struct weir_error *error);
-#define SCHEDULE_HOW "weir schedule list shows them"
-#define TOKEN_HOW "weir token list shows them"
+#define SCHEDULE_HOW "`weir schedule list` shows them"
+#define TOKEN_HOW "`weir token list` shows them"
 
 /* WEIR_ILLEGAL_STATE: a definition would need a set of handlers for which lane ids have no number left. */
 enum weir_status refusal_handler_sets_full(struct weir_error *error);

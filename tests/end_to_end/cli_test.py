@@ -665,6 +665,7 @@ def settings_are_shown_with_their_origin_and_checked(weir):
     weir.good('config', 'check', '--config', again)
     assert './weir.yaml is valid' in weir.good('config', 'check').err
     assert 'WEIR_STOR' in weir.good('config', 'check', env={'WEIR_STOR': 'x'}).err
+    assert 'WEIR_TOKEN' not in weir.good('config', 'check', env={'WEIR_TOKEN': 'x'}).err
     weir.write('weir.yaml', 'starts:\n  maximum: 4\n')
     for words in (('config', 'check'), ('config', 'show'), ('list',), ('serve',)):
         assert_error(weir.run(*words), 2, 'invalid_config', './weir.yaml:2:3', 'starts.max')

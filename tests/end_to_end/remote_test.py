@@ -18,6 +18,7 @@ from harness import ThroughServer, assert_error, run_tests
 from http_test import Listener
 from ports import free_port
 from postgres_server import PostgresServer
+from waiting import wait_for
 
 PROBLEM = b'{"type":"x","title":"x","status":%d,"code":"%s","detail":"as told"}'
 STORE = b'{"weir_version":"0.1.0","now_at":"2026-11-26T04:00:00.000000Z"}'
@@ -282,6 +283,40 @@ def a_token_that_every_user_may_read_is_not_sent(weir):
             os.chmod(weir.path('token'), mode)
             weir.good(*plans)
         assert all('Authorization: Bearer secret-of-file' in head for head in server.heads), server.heads
+
+
+def tokens_are_listed_and_revoked_through_a_server_and_made_at_its_store(weir):
+    weir.make_store()
+    node = Listener(weir)
+    url = weir.url = f'http://127.0.0.1:{node.port}'
+    create = ('token', 'create', '--role', 'admin', '--all-workspaces', '-q')
+    secret, _ = [weir.good(*create, name, env={'WEIR_STORE': 'sqlite:weir.db'}).out.strip() for name in ('ops', 'ci')]
+    wait_for('the need of a token', lambda: weir.run('plan', 'list').code == 5)
+    refused = weir.run('plan', 'list')
+    weir.environment['WEIR_TOKEN'] = secret
+    assert {row['name']: row['state'] for row in weir.items('token', 'list')} == {'ops': 'live', 'ci': 'live'}
+    weir.good('token', 'revoke', 'ci')
+    assert {row['name']: row['state'] for row in weir.items('token', 'list')} == {'ops': 'live', 'ci': 'revoked'}
+    assert_error(weir.run('token', 'revoke', 'ci'), 3, 'not_found', '"ci"')
+    assert weir.items('audit', '--act', 'token revoke')[0]['actor'] == 'token:ops'
+    for result, code, status in ((refused, 5, 'not_permitted'), (weir.run(*create, 'x'), 2, 'invalid_argument'),
+                                 (weir.run('store', 'init', '--store', url), 2, 'invalid_argument')):
+        assert_error(result, code, status, "the server's machine")
+        assert '--store' not in result.err, result  # the server cannot do it
+    node.stop()
+
+
+def commands_of_a_hint_name_the_server(weir):
+    weir.make_store()
+    url = weir.server()
+    for words, command in ((('hook', 'pause', 'x'), 'hook list'), (('schedule', 'pause', 'x'), 'schedule list'),
+                           (('workspace', 'pause', 'x'), 'workspace list'), (('enqueue', '-w', 'x', 'y'), 'workspace set'),
+                           (('workspace', 'set', 'x', '--plan', 'y'), 'plan list'),
+                           (('workflow', 'disable', 'x'), 'workflow list'),
+                           (('cancel', '01a2269d-041f-7001-b9b2-66332fc8c7b4'), 'list'), (('cancel', 'none'), 'list')):
+        for store in (url, f'sqlite:{weir.path("weir.db")}'):
+            result = weir.run(*words, '--store', store)
+            assert f'weir --store {store} {command}' in result.err, result
 
 
 def a_certificate_must_be_of_a_known_authority_and_of_this_name(weir):

@@ -153,22 +153,23 @@ enum weir_status verb_config_show(struct invocation *invocation, struct weir_err
     return WEIR_OK;
 }
 
-/* A WEIR_... variable that no setting reads is probably misspelt, unless weir itself gives it to its steps. */
+/* A WEIR_... variable that no setting reads is probably misspelt, unless weir itself gives it to its steps, or reads it for
+ * a server as the store. */
 static void warn_of_environment(struct output *output)
 {
-    static const char *const given_to_steps[] = {"WEIR_CONFIG",  "WEIR_EXECUTION_ID", "WEIR_STEP",
-                                                 "WEIR_ATTEMPT", "WEIR_FENCE",        "WEIR_WORKSPACE"};
-    enum { GIVEN_COUNT = sizeof given_to_steps / sizeof given_to_steps[0] };
-    const char *names[SETTING_COUNT + GIVEN_COUNT];
-    for (size_t i = 0; i < SETTING_COUNT + GIVEN_COUNT; i++) {
-        names[i] = i < SETTING_COUNT ? settings_table()[i].environment : given_to_steps[i - SETTING_COUNT];
+    static const char *const others[] = {"WEIR_CONFIG",  "WEIR_TOKEN", "WEIR_EXECUTION_ID", "WEIR_STEP",
+                                         "WEIR_ATTEMPT", "WEIR_FENCE", "WEIR_WORKSPACE"};
+    enum { OTHER_COUNT = sizeof others / sizeof others[0] };
+    const char *names[SETTING_COUNT + OTHER_COUNT];
+    for (size_t i = 0; i < SETTING_COUNT + OTHER_COUNT; i++) {
+        names[i] = i < SETTING_COUNT ? settings_table()[i].environment : others[i - SETTING_COUNT];
     }
     for (char **variable = environ; *variable != NULL; variable++) {
         char name[128];
         bool is_known = strncmp(*variable, "WEIR_", 5) != 0;
         text_copy(name, sizeof name, *variable);
         name[strcspn(name, "=")] = '\0';
-        for (size_t i = 0; i < SETTING_COUNT + GIVEN_COUNT && !is_known; i++) {
+        for (size_t i = 0; i < SETTING_COUNT + OTHER_COUNT && !is_known; i++) {
             is_known = strcmp(name, names[i]) == 0;
         }
         if (!is_known) {

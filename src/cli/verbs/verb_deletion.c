@@ -131,7 +131,7 @@ static enum weir_status require_owned_workflow(struct store *store, const char *
     if (status == WEIR_OK && !found) {
         error_set(error, WEIR_WORKFLOW_NOT_FOUND, "there is no workflow of %s \"%s\"",
                   workspace == NULL ? "all workspaces" : "this workspace", name);
-        error_hint(error, "weir workflow list shows them, with their owners");
+        error_hint(error, "`weir workflow list` shows them, with their owners");
         status = WEIR_WORKFLOW_NOT_FOUND;
     }
     return status;

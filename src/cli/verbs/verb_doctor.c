@@ -619,7 +619,7 @@ static enum weir_status check_temporal(struct doctor *doctor, struct weir_error 
         has_temporal = has_temporal || strcmp(settings_text(&own, SETTING_ENGINE), "temporal") == 0;
     }
     if (!has_temporal) {
-        return assemble_require_operator("in_process", "a service", error); /* no node runs executions there */
+        return assemble_require_operator("in_process", "service", error); /* no node runs executions there */
     }
     enum weir_status status = verb_open_store(doctor->invocation, STORE_READ, &doctor->store, error);
     return status == WEIR_OK ? check_services(doctor, error) : status;

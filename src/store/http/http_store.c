@@ -53,7 +53,7 @@ static enum weir_status http_open(const struct store_options *options, const cha
     (void)location; /* the client reads the whole URL */
     if (options->create) {
         error_set(error, WEIR_INVALID_ARGUMENT, "a server does not make a store");
-        error_hint(error, "run `weir store init` on its machine, with the URL of the store itself");
+        error_hint(error, "run it on the server's machine, with the URL of the store itself");
         return WEIR_INVALID_ARGUMENT;
     }
     struct store facts = {.events = options->events,
@@ -209,8 +209,8 @@ static enum weir_status http_token_create(struct store *store, const struct toke
 
 static enum weir_status http_token_revoke(struct store *store, const char *name_or_id, struct weir_error *error)
 {
-    (void)store, (void)name_or_id;
-    return refuse_on_server("token revoke", error);
+    remote_client_target(client_of(store), "/v1/tokens/{}", (const char *const[]){name_or_id});
+    return remote_change(store, "DELETE", NULL, error);
 }
 
 static enum weir_status http_tokens_read(struct store *store, struct arena *arena, struct token_set *ret_set,

@@ -160,6 +160,7 @@ static void target_list(struct remote_client *client, const struct list_options 
                                         [LIST_WORKFLOWS] = "/v1/workflows",
                                         [LIST_NODES] = "/v1/nodes",
                                         [LIST_LOCKS] = "/v1/locks",
+                                        [LIST_TOKENS] = "/v1/tokens",
                                         [LIST_GROUPS] = "/v1/groups",
                                         [LIST_HOOKS] = "/v1/hooks",
                                         [LIST_SCHEDULES] = "/v1/schedules",
@@ -199,11 +200,6 @@ enum weir_status http_list(struct store *store, const struct list_options *optio
                            struct weir_error *error)
 {
     INVARIANT(store != NULL && options != NULL && ret_page != NULL);
-    if (options->kind == LIST_TOKENS) {
-        error_set(error, WEIR_INVALID_ARGUMENT, "`weir token list` does not work through a server");
-        error_hint(error, "run it on the server's machine, with the URL of the store itself");
-        return WEIR_INVALID_ARGUMENT;
-    }
     json_t *page = NULL;
     target_list(client_of(store), options);
     enum weir_status status = remote_read(store, &page, error);

@@ -41,7 +41,7 @@ BEGIN
                                       'reach it', execution_id, execution_id));
     ELSIF sent.outcome = 'none' THEN
         PERFORM :schema.refuse('illegal_state', format('no such step of execution %s waits for an approval', execution_id),
-                               'weir why shows what it waits for');
+                               '`weir why` shows what it waits for');
     ELSIF sent.outcome <> 'sent' THEN
         PERFORM :schema.refuse_act(execution_id, sent.outcome, 'it has ended and takes no signal');
     END IF;

@@ -4,7 +4,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF state = 'gone' THEN
         PERFORM :schema.refuse('execution_not_found', format('there is no execution %s', execution_id),
-                               'weir list shows the executions; ended ones are removed after the retention time');
+                               '`weir list` shows the executions; ended ones are removed after the retention time');
     END IF;
     PERFORM :schema.refuse('illegal_state', format('execution %s is %s: %s', execution_id, state, why), NULL);
 END

@@ -9,6 +9,6 @@ BEGIN
     END IF;
     PERFORM :schema.refuse('workspace_not_found', format('there is no workspace "%s"', workspace),
                            :schema.hint_with_nearest('workspace_not_found', workspace, NULL, NULL,
-                                                     'weir workspace list shows them; weir workspace set makes one'));
+                                                     '`weir workspace list` shows them; `weir workspace set` makes one'));
 END
 $$;

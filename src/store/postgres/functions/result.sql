@@ -11,7 +11,7 @@ BEGIN
     FROM :schema.executions e WHERE e.id = execution_id;
     IF NOT FOUND THEN
         PERFORM :schema.refuse('execution_not_found', format('there is no execution %s', execution_id),
-                               'weir list shows the executions; ended ones are removed after the retention time');
+                               '`weir list` shows the executions; ended ones are removed after the retention time');
     ELSIF ended.status <> 'COMPLETED' THEN
         PERFORM :schema.refuse('illegal_state', format('execution %s is %s and has no result%s', execution_id, ended.status, ended.why),
                                NULL);

@@ -13,7 +13,7 @@ BEGIN
     ELSIF answer.status = 'workflow_not_found' THEN
         PERFORM :schema.refuse(answer.status, format('there is no workflow "%s" of %s', workflow,
                                                      coalesce('workspace "' || owner || '"', 'all workspaces')),
-                               'weir workflow list shows them, with their owners');
+                               '`weir workflow list` shows them, with their owners');
     ELSIF answer.status <> 'ok' THEN
         PERFORM :schema.refuse(answer.status, CASE answer.living WHEN 1 THEN format('1 execution of workflow "%s" has not ended', workflow)
                                               ELSE format('%s executions of workflow "%s" have not ended', answer.living, workflow) END,

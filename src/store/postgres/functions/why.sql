@@ -15,7 +15,7 @@ BEGIN
     END IF;
     IF answer IS NULL THEN
         PERFORM :schema.refuse('execution_not_found', format('there is no execution %s', execution_id),
-                               'weir list shows the executions; ended ones are removed after the retention time');
+                               '`weir list` shows the executions; ended ones are removed after the retention time');
     END IF;
     RETURN answer;
 END
