@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,7 +178,13 @@ static void write_address(struct listen_socket *socket, const char *address)
     socklen_t length = sizeof now;
     char host[INET6_ADDRSTRLEN] = "";
     text_copy(socket->address, sizeof socket->address, address);
-    if (socket->path[0] == '\0' && getsockname(socket->fd, &now.any, &length) == 0 && now.any.sa_family != AF_UNIX) {
+    if (socket->path[0] != '\0' || getsockname(socket->fd, &now.any, &length) != 0) {
+        return;
+    }
+    if (now.any.sa_family == AF_UNIX) { /* the manager's; its file is not ours to remove, so it is no `path` */
+        size_t most = length > offsetof(struct sockaddr_un, sun_path) ? length - offsetof(struct sockaddr_un, sun_path) : 0;
+        (void)snprintf(socket->address, sizeof socket->address, UNIX_PREFIX "%.*s", (int)most, now.file.sun_path);
+    } else {
         bool is_v6 = now.any.sa_family == AF_INET6;
         (void)inet_ntop(now.any.sa_family, is_v6 ? (void *)&now.v6.sin6_addr : (void *)&now.v4.sin_addr, host, sizeof host);
         (void)snprintf(socket->address, sizeof socket->address, is_v6 ? "%s[%s]:%u" : "%s%s:%u",

@@ -526,7 +526,12 @@ def the_service_manager_hands_over_its_sockets(weir):
         finally:
             node.send_signal(signal.SIGTERM)
         assert node.wait(SECONDS) == 0
+        port = one.getsockname()[1]
     assert os.path.exists(weir.path('manager.sock'))  # it is the manager's
+    lines = open(weir.path('node.err')).read().splitlines()
+    at = next(line for line in lines if line.startswith('http at '))
+    assert at.startswith(f'http at 127.0.0.1:{port}, unix:{weir.path("manager.sock")}: '), at
+    assert f'dashboard: http://127.0.0.1:{port}/' in lines, lines
 
 
 def dev_opens_the_usual_address_or_says_that_it_is_taken(weir):
