@@ -490,9 +490,17 @@ def the_documents_describe_every_route_and_problem(weir):
             expected = 404 if path in ('/v1/oidc_sign_in', '/v1/oidc_callback') else 200  # no provider is set
             assert listener.ask(path, accept='text/html, */*').status == expected, path
     page = listener.ask('/docs')
-    assert page.head['content-type'] == 'text/html; charset=utf-8' and 'script' not in page.body.decode(), page
-    for method, path, _ in operations:
-        assert f'<code>{method.upper()}&nbsp;{path}</code>' in page.body.decode(), path
+    assert page.head['content-type'] == 'text/html; charset=utf-8' and '<script' not in page.body.decode(), page
+    rows = page.body.decode().split('<tr>')
+    for method, path, operation in operations:
+        row = next(row for row in rows if f'<code>{method.upper()}&nbsp;{path}</code>' in row)
+        bodies = operation.get('requestBody', {}).get('content', {})
+        name = bodies.get('application/json', {}).get('schema', {}).get('$ref', '').rpartition('/')[2]
+        schema = api['components']['schemas'].get(name, {})
+        for member in schema.get('properties', {}):
+            is_required = member in schema['required']
+            assert re.search(f'<code>{member}</code>[a-z ]+{", required" if is_required else ""}<br>', row), (row, member)
+        assert 'application/yaml' not in bodies or 'application/yaml' in row, row
     assert all(address.startswith('/') for address in re.findall(r'(?:href|src)="([^"]*)"', page.body.decode())), page
     codes = api['components']['schemas']['Problem']['properties']['code']['enum']
     names = listener.ask('/docs/problems').body.decode()

@@ -37,7 +37,59 @@ void answer_openapi(struct api *api, struct store *store, struct http_request *r
     respond_json(answer, 200, openapi_make());
 }
 
-static enum weir_status add_route_row(struct text *page, const struct http_route *route)
+/* A type of a schema: "string", or "integer or null". An object of another schema is only called so. */
+static enum weir_status add_type(struct text *page, const json_t *type)
+{
+    size_t i;
+    const json_t *one;
+    if (!json_is_array(type)) {
+        const char *name = json_string_value(type);
+        return text_format(page, " %s", name == NULL ? "object" : name);
+    }
+    enum weir_status status = WEIR_OK;
+    json_array_foreach(type, i, one)
+    {
+        status = status == WEIR_OK ? text_format(page, "%s%s", i == 0 ? " " : " or ", json_string_value(one)) : status;
+    }
+    return status;
+}
+
+static bool is_required(const json_t *schema, const char *member)
+{
+    size_t i;
+    const json_t *name;
+    json_array_foreach(json_object_get(schema, "required"), i, name)
+    {
+        if (strcmp(json_string_value(name), member) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The types of the body but for JSON, and the members of the JSON with those that must be there. */
+static enum weir_status add_body(struct text *page, const struct http_route *route, const json_t *schemas)
+{
+    json_t *schema = route->body_schema == NULL ? NULL : json_object_get(schemas, route->body_schema);
+    enum weir_status status = WEIR_OK;
+    const char *name;
+    json_t *member;
+    if ((route->bodies & BODY_YAML) != 0) {
+        status = text_add_string(page, "application/yaml, or<br>");
+    }
+    if (status == WEIR_OK && (route->bodies & BODY_NDJSON) != 0) {
+        status = text_add_string(page, "application/x-ndjson, or<br>");
+    }
+    json_object_foreach(json_object_get(schema, "properties"), name, member)
+    {
+        status = status == WEIR_OK ? text_format(page, "<code>%s</code>", name) : status;
+        status = status == WEIR_OK ? add_type(page, json_object_get(member, "type")) : status;
+        status = status == WEIR_OK ? text_add_string(page, is_required(schema, name) ? ", required<br>" : "<br>") : status;
+    }
+    return status;
+}
+
+static enum weir_status add_route_row(struct text *page, const struct http_route *route, const json_t *schemas)
 {
     enum weir_status status = text_format(page, "<tr><td><code>%s&nbsp;%s</code></td><td>%s</td><td>%s</td><td>",
                                           route->method, route->path, route->summary, route_scope_name(route->scope));
@@ -47,6 +99,8 @@ static enum weir_status add_route_row(struct text *page, const struct http_route
     if (status == WEIR_OK && route->takes_filter) {
         status = text_add_string(page, "the keys of a filter<br>");
     }
+    status = status == WEIR_OK ? text_add_string(page, "</td><td>") : status;
+    status = status == WEIR_OK ? add_body(page, route, schemas) : status;
     return status == WEIR_OK ? text_add_string(page, "</td></tr>\n") : status;
 }
 
@@ -56,18 +110,24 @@ void answer_docs(struct api *api, struct store *store, struct http_request *requ
     (void)store;
     size_t count = 0;
     const struct http_route *routes = route_table(&count);
+    json_t *api_for_programs = openapi_make();
+    const json_t *schemas = json_object_get(json_object_get(api_for_programs, "components"), "schemas");
     begin_page(answer);
-    enum weir_status status = text_format(&answer->body, PAGE_HEAD, "HTTP API of weir", "HTTP API of weir");
+    enum weir_status status = schemas == NULL ? WEIR_OUT_OF_MEMORY : WEIR_OK;
+    if (status == WEIR_OK) {
+        status = text_format(&answer->body, PAGE_HEAD, "HTTP API of weir", "HTTP API of weir");
+    }
     if (status == WEIR_OK) {
         status = text_format(&answer->body,
                              "<p>Version %s. For programs: <a href=\"/openapi.json\">/openapi.json</a>. Errors are"
                              " problems: <a href=\"/docs/problems\">/docs/problems</a>.</p>\n<table><tr><th>request</th>"
-                             "<th>what it does</th><th>role</th><th>arguments</th></tr>\n",
+                             "<th>what it does</th><th>role</th><th>arguments</th><th>body</th></tr>\n",
                              weir_version());
     }
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = add_route_row(&answer->body, &routes[i]);
+        status = add_route_row(&answer->body, &routes[i], schemas);
     }
+    json_decref(api_for_programs);
     if (status != WEIR_OK || text_add_string(&answer->body, "</table>" PAGE_END) != WEIR_OK) {
         refuse_half_page(request, answer);
     }
