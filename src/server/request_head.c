@@ -114,7 +114,7 @@ int request_head_check(const struct request_head *head, const char *version, con
         return 400;
     }
     if (strcmp(version, "HTTP/1.1") != 0) {
-        *ret_reason = "this server speaks HTTP/1.1 only";
+        *ret_reason = "this server and each proxy before it speak HTTP/1.1 (nginx: proxy_http_version 1.1)";
         return 505;
     }
     if (head->hosts != 1) {

@@ -99,6 +99,7 @@ static void only_version_1_1_is_spoken(void **state)
     struct request_head head = head_of(FIELDS("Host", "a"));
     const char *reason = NULL;
     assert_int_equal(request_head_check(&head, "HTTP/1.0", &reason), 505);
+    assert_non_null(strstr(reason, "proxy_http_version 1.1")); /* without it nginx speaks 1.0 */
     assert_int_equal(request_head_check(&head, "HTTP/1.2", &reason), 505);
 }
 
