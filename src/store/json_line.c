@@ -234,6 +234,8 @@ static enum weir_status take_line_labels(const json_t *object, struct arena *are
     return request->labels != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
+#define UNKNOWN_KEY "unknown key \""
+
 /* Refuses unknown keys: a misspelt key would otherwise have no effect. */
 static enum weir_status check_line_keys(json_t *object, struct weir_error *error)
 {
@@ -247,7 +249,7 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
         }
         if (!is_known) {
             const char *nearest = text_nearest(key, keys, sizeof keys / sizeof keys[0]);
-            error_set(error, WEIR_INVALID_ARGUMENT, "unknown key \"%s\"", key);
+            error_set(error, WEIR_INVALID_ARGUMENT, UNKNOWN_KEY "%s\"", key);
             error_hint(error,
                        nearest != NULL ? "did you mean \"%s\"?"
                                        : "keys: workspace workflow params idempotency_key priority run_at executor_group "
@@ -327,10 +329,14 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     return status;
 }
 
-/* Each message about the value of a key begins with the key. */
-const char *json_line_key_at_fault(const struct weir_error *error)
+/* Each message about the value of a key begins with the key, and the one about an unknown key ends with it in quotes. */
+const char *json_line_key_at_fault(const struct weir_error *error, struct arena *arena)
 {
-    INVARIANT(error != NULL);
+    INVARIANT(error != NULL && arena != NULL);
+    size_t message_length = strlen(error->message);
+    if (strncmp(error->message, UNKNOWN_KEY, strlen(UNKNOWN_KEY)) == 0 && error->message[message_length - 1] == '"') {
+        return arena_copy(arena, error->message + strlen(UNKNOWN_KEY), message_length - 1 - strlen(UNKNOWN_KEY));
+    }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         size_t length = strlen(keys[i]);
         char next = strncmp(error->message, keys[i], length) == 0 ? error->message[length] : '\0';

@@ -18,8 +18,9 @@ enum { JSON_LINE_BYTES_MAX = PARAMS_BYTES_MAX + 64 * 1024 };
 WEIR_MUST_CHECK enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
                                                 struct enqueue_request *request, struct weir_error *error);
 
-/* The key that a refusal by json_line_read() is about; NULL: the line as a whole, or an unknown key. */
-const char *json_line_key_at_fault(const struct weir_error *error);
+/* The key that a refusal by json_line_read() is about, also an unknown one, which is copied to the arena. NULL: the line as
+ * a whole, or no memory. */
+const char *json_line_key_at_fault(const struct weir_error *error, struct arena *arena);
 
 struct json_slice {
     const char *bytes; /* in the text that was split */

@@ -34,11 +34,10 @@ static enum weir_status read_enqueue(struct http_request *request, int64_t now_u
         return status;
     }
     if (strcmp(enqueue->workspace, workspace) != 0) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "the body names another workspace than the path");
+        return error_set(error, WEIR_INVALID_ARGUMENT, "workspace of the body is not that of the path");
     }
     if (key != NULL && enqueue->idempotency_key != NULL && strcmp(key, enqueue->idempotency_key) != 0) {
-        return error_set(error, WEIR_INVALID_ARGUMENT,
-                         "the body has another idempotency_key than the field Idempotency-Key");
+        return error_set(error, WEIR_INVALID_ARGUMENT, "idempotency_key is not that of the field Idempotency-Key");
     }
     if (key != NULL) {
         enqueue->idempotency_key = key;
@@ -90,7 +89,8 @@ static void read_enqueue_set(struct enqueue_set *set, size_t count, int64_t now_
         struct weir_error refusal = {.status = WEIR_OK};
         struct enqueue_request enqueue;
         if (read_enqueue(set->requests[i], now_us, &enqueue, &refusal) != WEIR_OK) {
-            respond_body_error(set->requests[i], set->answers[i], &refusal, json_line_key_at_fault(&refusal));
+            respond_body_error(set->requests[i], set->answers[i], &refusal,
+                               json_line_key_at_fault(&refusal, &set->requests[i]->arena));
             continue;
         }
         size_t at = enqueue.key_mode == KEY_ONCE ? set->plain++ : --set->first_keyed;

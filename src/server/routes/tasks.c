@@ -4,6 +4,7 @@
  * beginning, with the deadline of the first time. A report of one task is answered by the status of its verdict, one of
  * several tasks by 200 with a verdict for each. */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -13,7 +14,7 @@
 #include "server/task_service.h"
 
 /* A client that is gone is noticed when its claim is woken, so no wait may be long. */
-enum { CLAIM_WAIT_US_MOST = 60000000, REPORTS_MAX = 1000, TASK_LOG_PARTS_MAX = 1000 };
+enum { CLAIM_WAIT_US_MOST = 60000000, REPORTS_MAX = 1000, TASK_LOG_PARTS_MAX = 1000, PLACE_BYTES_MAX = 64 };
 
 /* --- reading --- */
 
@@ -70,7 +71,7 @@ static enum weir_status check_keys(const json_t *object, const char *const *keys
         }
         if (i == count) {
             const char *nearest = text_nearest(key, keys, count);
-            *at_fault = "";
+            *at_fault = key;
             error_set(error, WEIR_INVALID_ARGUMENT, "the body has the unknown key \"%.64s\"", key);
             if (nearest != NULL) {
                 error_hint(error, "did you mean \"%s\"?", nearest);
@@ -81,13 +82,13 @@ static enum weir_status check_keys(const json_t *object, const char *const *keys
     return WEIR_OK;
 }
 
-/* `at_fault`: a key, "" for the whole body, or NULL. */
+/* `at_fault`: a key of the object to which `place` points, "" for that object, or NULL. */
 static void refuse_task_request(struct http_request *request, struct http_answer *answer, const struct weir_error *error,
-                                const char *at_fault)
+                                const char *place, const char *at_fault)
 {
-    char pointer[64];
+    char pointer[PLACE_BYTES_MAX + 72];
     if (at_fault != NULL) {
-        (void)snprintf(pointer, sizeof pointer, "%s%s", at_fault[0] == '\0' ? "" : "/", at_fault);
+        (void)snprintf(pointer, sizeof pointer, "%s%s%.64s", place, at_fault[0] == '\0' ? "" : "/", at_fault);
     }
     respond_error(request, answer, error, at_fault != NULL ? pointer : NULL);
 }
@@ -231,7 +232,7 @@ void answer_claim_tasks(struct api *api, struct store *store, struct http_reques
     }
     if (status != WEIR_OK) {
         text_clear(&answer->body);
-        refuse_task_request(request, answer, &error, at_fault);
+        refuse_task_request(request, answer, &error, "", at_fault);
     }
     json_decref(body);
 }
@@ -248,7 +249,8 @@ struct report_reader {
     enum task_report_kind kind;
     struct text output;                           /* of the present task */
     struct task_log_part log[TASK_LOG_PARTS_MAX]; /* likewise */
-    const char *at_fault;
+    char place[PLACE_BYTES_MAX]; /* a JSON pointer to the report or the part of a log that is read; "" = the body */
+    const char *at_fault;        /* a key there */
 };
 
 /* A process may have several nodes, and a report does not name one. */
@@ -301,16 +303,19 @@ static enum weir_status task_log_fields(const json_t *item, struct task_report *
 {
     const json_t *log = json_object_get(item, "log");
     size_t i;
-    const json_t *part;
     enum weir_status status =
         task_number_field(item, "log_at", INT64_MAX / 2, 0, &report->log_at, &reader->at_fault, error);
     if (status == WEIR_OK && log != NULL && (!json_is_array(log) || json_array_size(log) > TASK_LOG_PARTS_MAX)) {
         reader->at_fault = "log";
         status = error_set(error, WEIR_INVALID_ARGUMENT, "`log` must be a list of at most %d parts", TASK_LOG_PARTS_MAX);
     }
-    json_array_foreach(log, i, part)
-    {
-        status = status == WEIR_OK ? read_log_part(part, &reader->log[i], reader, error) : status;
+    size_t place_length = strlen(reader->place);
+    for (i = 0; i < json_array_size(log) && status == WEIR_OK; i++) {
+        (void)snprintf(reader->place + place_length, sizeof reader->place - place_length, "/log/%zu", i);
+        status = read_log_part(json_array_get(log, i), &reader->log[i], reader, error);
+    }
+    if (status == WEIR_OK) {
+        reader->place[place_length] = '\0';
     }
     report->log = reader->log;
     report->log_count = json_array_size(log);
@@ -349,7 +354,7 @@ static enum weir_status read_report(const json_t *item, struct task_report *repo
     static const size_t counts[] = {[TASK_HEARTBEAT] = 3, [TASK_COMPLETE] = 4, [TASK_FAIL] = 8};
     *report = (struct task_report){
         .kind = reader->kind, .token_id = reader->token_id, .worker = reader->worker, .retry_after_us = -1};
-    reader->at_fault = "tasks";
+    reader->at_fault = "";
     if (!json_is_object(item)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "each of `tasks` must be an object");
     }
@@ -403,11 +408,13 @@ static enum weir_status report_all(const json_t *tasks, struct report_reader *re
     const json_t *item;
     json_array_foreach(tasks, i, item)
     {
+        (void)snprintf(reader->place, sizeof reader->place, "/tasks/%zu", i);
         enum weir_status status = read_report(item, &report, reader, error);
         if (status != WEIR_OK) {
             return status;
         }
     }
+    reader->place[0] = '\0';
     reader->at_fault = NULL;
     reader->unrecorded = NULL;
     json_array_foreach(tasks, i, item)
@@ -487,7 +494,7 @@ static void answer_reports(struct api *api, struct http_request *request, struct
     if (status == WEIR_OK && !request->is_held) {
         answer_verdicts(request, answer, results, last);
     } else if (status != WEIR_OK) {
-        refuse_task_request(request, answer, &error, reader.at_fault);
+        refuse_task_request(request, answer, &error, reader.place, reader.at_fault);
     }
     text_close(&reader.output);
     json_decref(results);

@@ -169,14 +169,14 @@ static void a_refusal_names_its_key(void **state)
     } refused[] = {{"{\"workspace\":\"w\"}", "workflow"},
                    {"{\"workspace\":\"w\",\"workflow\":\"f\",\"key_mode\":1}", "key_mode"},
                    {"{\"workspace\":\"w\",\"workflow\":\"f\",\"debounce_max\":\"x\"}", "debounce_max"},
-                   {"{\"workspace\":\"w\",\"workflow\":\"f\",\"other\":1}", NULL},
+                   {"{\"workspace\":\"w\",\"workflow\":\"f\",\"other\":1}", "other"},
                    {"[]", NULL}};
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct enqueue_request request;
         struct weir_error error;
         assert_int_equal(read_line(refused[i].line, &request, &error), WEIR_INVALID_ARGUMENT);
-        const char *key = json_line_key_at_fault(&error);
+        const char *key = json_line_key_at_fault(&error, &arena);
         assert_string_equal(key == NULL ? "none" : key, refused[i].key == NULL ? "none" : refused[i].key);
     }
 }
