@@ -1,8 +1,9 @@
 /* UUIDs of version 7 (RFC 9562): 48 bits of milliseconds, 12 bits that count within one, 62 random bits.
  *
  * Ids of one process ascend strictly, also when the clock goes back: the time part is at least the last one plus one. So
- * ids of one producer sort by time, which keeps inserts at one end of an index. One lock protects the source of the
- * process; a seeded source, for tests, belongs to its owner. Random bits come from the kernel, 256 ids at a time.
+ * ids of one producer sort by time, which keeps inserts at one end of an index. One lock protects the two sources of the
+ * process, of executions and of all else; a seeded source, for tests, belongs to its owner. Random bits come from the
+ * kernel, 256 ids at a time.
  *
  * A child of fork() drops the bits that its parent fetched. Otherwise both would make the same id in one millisecond, and
  * the store would take the second enqueue for a repetition of the first.
@@ -20,6 +21,7 @@ enum { POOL_BYTES = 2048 };
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uuid_source process_source;
+static struct uuid_source source_beside;
 
 static uint64_t pool[POOL_BYTES / sizeof(uint64_t)];
 static size_t pool_left;
@@ -99,13 +101,23 @@ void uuid_make_from(struct uuid_source *source, int64_t wall_us, char *to)
     to[UUID_TEXT_LENGTH] = '\0';
 }
 
-void uuid_make(int64_t wall_us, char *to)
+static void make_locked(struct uuid_source *source, int64_t wall_us, char *to)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, uuid_watch_forks);
     (void)pthread_mutex_lock(&process_lock);
-    uuid_make_from(&process_source, wall_us, to);
+    uuid_make_from(source, wall_us, to);
     (void)pthread_mutex_unlock(&process_lock);
+}
+
+void uuid_make(int64_t wall_us, char *to)
+{
+    make_locked(&process_source, wall_us, to);
+}
+
+void uuid_make_beside(int64_t wall_us, char *to)
+{
+    make_locked(&source_beside, wall_us, to);
 }
 
 bool uuid_is_valid(const char *text)

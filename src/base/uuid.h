@@ -16,6 +16,10 @@ enum { UUID_TEXT_LENGTH = 36, UUID_TEXT_MAX = 37 };
 
 /* Writes the next id of this process (any thread) for the given time. `to` holds UUID_TEXT_MAX bytes. */
 void uuid_make(int64_t wall_us, char *to);
+/* The same for what is no execution, as a request. It has a source of its own: the wall clock of a process may be years
+ * ahead for a moment, and each later id of the source stays ahead. Ids of executions are of store time, since lists go by
+ * them. */
+void uuid_make_beside(int64_t wall_us, char *to);
 /* A source of its own with a random part from a seed, for the simulation. One thread at a time. */
 struct uuid_source {
     uint64_t last; /* 48 bits of milliseconds, 12 bits of counter */

@@ -51,7 +51,7 @@ void machine_id_write(char *to, size_t size)
         boot[strcspn(boot, "\n")] = '\0';
         (void)snprintf(to, size, "%s:%lu", boot, (unsigned long)facts.st_ino);
     } else {
-        uuid_make(clock_wall(clock_system()), boot);
+        uuid_make_beside(clock_wall(clock_system()), boot);
         (void)snprintf(to, size, "unknown:%s", boot);
     }
 }

@@ -153,7 +153,7 @@ static enum weir_status open_job(struct bulk_jobs *jobs, const struct store *sto
     job->jobs = jobs;
     job->order = *order;
     arena_init(&job->arena, 2 * FILTER_BYTES_MAX + 2 * SIGNAL_DATA_BYTES_MAX);
-    uuid_make(clock_wall(clock_system()), job->id);
+    uuid_make_beside(clock_wall(clock_system()), job->id);
     enum weir_status status = copy_texts(job, error);
     if (status == WEIR_OK) {
         status = store_open_again(store, &job->store, error);

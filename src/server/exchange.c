@@ -51,7 +51,7 @@ struct exchange *exchange_open(struct http_server *server, struct api *api, stru
     exchange->request.body.max = HTTP_BODY_BYTES_MAX;
     exchange->request.is_whole = true;
     arena_init(&exchange->request.arena, ARENA_BYTES_MAX);
-    uuid_make(clock_wall(clock_system()), exchange->request.id);
+    uuid_make_beside(clock_wall(clock_system()), exchange->request.id);
     exchange->target_text = arena_copy_string(&exchange->request.arena, target);
     if (exchange->target_text == NULL) {
         exchange_close(exchange);

@@ -92,7 +92,7 @@ enum MHD_Result library_answer_queue(struct MHD_Connection *connection, unsigned
     struct http_answer answer = {.body = {.max = HTTP_ANSWER_BYTES_SHORT}};
     struct MHD_Response *response = NULL;
     if (refusal != NULL) {
-        uuid_make(clock_wall(clock_system()), request.id);
+        uuid_make_beside(clock_wall(clock_system()), request.id);
         respond_problem(&request, &answer, (int)status, refusal->code, refusal->detail, problem_find(refusal->code)->remedy,
                         NULL);
     }

@@ -61,7 +61,7 @@ static enum weir_status signal_service(const struct invocation *invocation, stru
         return status;
     }
     temporal_settings_read(&settings, &temporal);
-    uuid_make(clock_wall(clock_system()), made_id);
+    uuid_make_beside(clock_wall(clock_system()), made_id);
     struct engine_options options = {.temporal = &temporal};
     return assemble_signal(settings_text(&settings, SETTING_ENGINE), &options, temporal_service_timeout(invocation),
                            &workflow.execution, request->name, request->data, request->key == NULL ? made_id : request->key,

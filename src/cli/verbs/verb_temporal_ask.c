@@ -35,7 +35,7 @@ static enum weir_status send_question(const struct invocation *invocation, struc
         return status;
     }
     temporal_settings_read(&settings, &temporal);
-    uuid_make(clock_wall(clock_system()), request_id);
+    uuid_make_beside(clock_wall(clock_system()), request_id);
     struct temporal_question whole = *question;
     whole.execution = &workflow.execution;
     whole.request_id = request_id;

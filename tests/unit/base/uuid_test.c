@@ -9,6 +9,15 @@
 
 enum { THREADS = 4, IDS_PER_THREAD = 5000 };
 
+static uint64_t milliseconds_of(const char *id)
+{
+    char hex[13];
+    memcpy(hex, id, 8);
+    memcpy(hex + 8, id + 9, 4);
+    hex[12] = '\0';
+    return strtoull(hex, NULL, 16);
+}
+
 static void an_id_is_a_uuid_of_version_seven_with_its_time_in_front(void **state)
 {
     (void)state;
@@ -18,11 +27,20 @@ static void an_id_is_a_uuid_of_version_seven_with_its_time_in_front(void **state
     assert_true(uuid_is_valid(id));
     assert_int_equal(id[14], '7');
     assert_non_null(strchr("89ab", id[19]));
-    char hex[13];
-    memcpy(hex, id, 8);
-    memcpy(hex + 8, id + 9, 4);
-    hex[12] = '\0';
-    assert_int_equal(strtoull(hex, NULL, 16), 1763700000123);
+    assert_int_equal(milliseconds_of(id), 1763700000123);
+}
+
+/* A request that came while the wall clock was ahead must not take the ids of later executions with it. */
+static void ids_beside_the_executions_leave_theirs_alone(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT_MAX];
+    char beside[UUID_TEXT_MAX];
+    uuid_make_beside(INT64_C(2763700000123456), beside);
+    uuid_make(INT64_C(1763700000123456), id);
+    assert_int_equal(milliseconds_of(beside), 2763700000123);
+    assert_int_equal(milliseconds_of(id), 1763700000123);
+    assert_true(uuid_is_valid_v7(beside));
 }
 
 static void ids_grow_within_a_millisecond_and_when_the_clock_goes_back(void **state)
@@ -136,6 +154,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_id_is_a_uuid_of_version_seven_with_its_time_in_front),
+        cmocka_unit_test(ids_beside_the_executions_leave_theirs_alone),
         cmocka_unit_test(ids_grow_within_a_millisecond_and_when_the_clock_goes_back),
         cmocka_unit_test(the_same_seed_gives_the_same_ids),
         cmocka_unit_test(threads_of_a_process_never_make_the_same_id),
