@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/traceparent.h"
 #include "server/access.h"
 #include "server/problem_table.h"
 #include "server/route.h"
@@ -107,6 +108,14 @@ enum weir_status request_key(struct http_request *request, const char **ret_key,
     text[length] = '\0';
     *ret_key = text;
     return WEIR_OK;
+}
+
+const char *request_traceparent(const struct http_request *request)
+{
+    INVARIANT(request != NULL);
+    struct trace_context context;
+    const char *field = request->fields[FIELD_TRACEPARENT];
+    return field != NULL && traceparent_parse(field, &context) ? field : NULL;
 }
 
 enum weir_status request_refuse_key(const struct http_request *request, const char *hint, struct weir_error *error)

@@ -117,6 +117,9 @@ WEIR_MUST_CHECK enum weir_status request_switch(const struct http_request *reque
 /* *ret_key: the field Idempotency-Key, without its quotation marks; NULL when it is not there. WEIR_INVALID_ARGUMENT: it is
  * no quoted string. */
 WEIR_MUST_CHECK enum weir_status request_key(struct http_request *request, const char **ret_key, struct weir_error *error);
+/* The field traceparent. NULL: it is not there, or is no trace context: then it has no effect, as W3C wants it, since it
+ * may come from a proxy. */
+const char *request_traceparent(const struct http_request *request);
 /* For a path that acts anew on each request: WEIR_INVALID_ARGUMENT with the hint if there is the field Idempotency-Key. A
  * client that sends it repeats the request after a lost answer. */
 WEIR_MUST_CHECK enum weir_status request_refuse_key(const struct http_request *request, const char *hint,

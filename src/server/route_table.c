@@ -200,7 +200,7 @@ static const struct http_route routes[] = {
 },
 {
     .method = "POST", .path = "/v1/executions:batch", .operation = "enqueueBatch",
-    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_BODY, .command = "enqueue",
+    .scope = SCOPE_ENQUEUE, .workspace = WORKSPACE_OF_BODY, .fields = TRACE, .command = "enqueue",
     .summary = "Enqueue up to 1,000 executions in one transaction",
     .bodies = BODY_JSON | BODY_NDJSON, .body_max = HTTP_BODY_BYTES_MAX,
     .arguments = {{"atomic", "enqueue all of them or none"},

@@ -511,6 +511,25 @@ def the_documents_describe_every_route_and_problem(weir):
     listener.stop()
 
 
+# --- trace contexts ---
+
+
+def a_trace_context_of_the_head_is_that_of_each_execution_without_its_own(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    one, two = (f'00-{digit * 32}-{digit * 16}-01' for digit in '12')
+    item = {'workspace': 'acme', 'workflow': 'hello'}
+    for field, wanted in ((one, [one, two]), ('none', [None, two])):
+        batch = listener.ask('/v1/executions:batch', 'POST', body={'items': [item, {**item, 'traceparent': two}]},
+                             traceparent=field).json()['items']
+        alone = [listener.ask('/v1/workspaces/acme/executions', 'POST', body=body, traceparent=field).json()
+                 for body in ({'workflow': 'hello'}, {'workflow': 'hello', 'traceparent': two})]
+        for rows in (batch, alone):
+            kept = [listener.ask(f'/v1/executions/{row["id"]}').json()['traceparent'] for row in rows]
+            assert kept == wanted, (field, rows, kept)
+    listener.stop()
+
+
 # --- proxies, the service manager ---
 
 

@@ -35,6 +35,7 @@ struct batch {
 /* An item that cannot be read has its refusal as its answer. */
 static void batch_read_items(struct batch *batch, struct http_request *request, int64_t now_us)
 {
+    const char *trace = request_traceparent(request);
     for (size_t i = 0; i < batch->item_count; i++) {
         struct enqueue_request *enqueue = &batch->requests[batch->request_count];
         struct enqueue_result *answer = &batch->answers[i];
@@ -43,6 +44,9 @@ static void batch_read_items(struct batch *batch, struct http_request *request, 
                                         &answer->error);
         if (answer->status == WEIR_OK) {
             answer->status = own_workspaces_check(request->principal, enqueue->workspace, &answer->error);
+        }
+        if (enqueue->traceparent == NULL) {
+            enqueue->traceparent = trace;
         }
         if (answer->status == WEIR_OK) {
             batch->places[batch->request_count++] = i;

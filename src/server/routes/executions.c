@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/traceparent.h"
 #include "server/entity_tag.h"
 #include "server/own_workspaces.h"
 #include "server/routes/execution_find.h"
@@ -42,11 +41,8 @@ static enum weir_status read_enqueue(struct http_request *request, int64_t now_u
     if (key != NULL) {
         enqueue->idempotency_key = key;
     }
-    /* The body wins. A field that is none has no effect, as W3C wants it: it may come from a proxy. */
-    struct trace_context context;
-    const char *trace = request->fields[FIELD_TRACEPARENT];
-    if (enqueue->traceparent == NULL && trace != NULL && traceparent_parse(trace, &context)) {
-        enqueue->traceparent = trace;
+    if (enqueue->traceparent == NULL) {
+        enqueue->traceparent = request_traceparent(request);
     }
     return WEIR_OK;
 }
