@@ -102,14 +102,14 @@ static int64_t now_boot_us(void)
 
 /* --- the queue --- */
 
-/* With the lock held. */
+/* With the lock held. The caller signals `filled` when it has given the lock back: a thread that wakes before would wait
+ * for the lock, and be woken twice. */
 static void append_to_queue(struct http_server *server, struct exchange *exchange)
 {
     exchange->next = NULL;
     *server->tail = exchange;
     server->tail = &exchange->next;
     server->waiting++;
-    (void)pthread_cond_signal(&server->filled);
 }
 
 /* False: it is full, or the server ends. The connection is suspended under the lock: a thread that took the exchange before
@@ -131,6 +131,9 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
         append_to_queue(server, exchange);
     }
     (void)pthread_mutex_unlock(&server->lock);
+    if (has_room) {
+        (void)pthread_cond_signal(&server->filled);
+    }
     return has_room;
 }
 
@@ -195,6 +198,7 @@ static void queue_again(struct exchange *exchange)
     (void)pthread_mutex_lock(&server->lock);
     append_to_queue(server, exchange);
     (void)pthread_mutex_unlock(&server->lock);
+    (void)pthread_cond_signal(&server->filled);
 }
 
 /* The handler has returned, or the request may go on: the later one of both queues it, and from then on it belongs to

@@ -121,15 +121,13 @@ int sqlite_wake_fd(struct store *store)
     return wake == NULL ? -1 : wake->fd;
 }
 
-/* Reads all notices; true when there was one. */
+/* True when there was a notice. One read: a commit makes a notice for each page, and the system merges those that are not
+ * read yet. A second read would meet the next page of a commit under way, and so take its processor until the sync. More
+ * notices than one read takes leave the descriptor readable. */
 static bool drain_events(int fd)
 {
     char events[4096];
-    bool any = false;
-    while (read(fd, events, sizeof events) > 0) {
-        any = true;
-    }
-    return any;
+    return read(fd, events, sizeof events) > 0;
 }
 
 bool sqlite_wake_drain(struct store *store, int64_t *ret_again_us)
