@@ -157,7 +157,8 @@ OBJECTS = {
     'Session': 'token? role workspaces[]? expires_at? weir_version is_demo',
     'EndedSession': 'ended',
     'Oidc': 'provider?',
-    'Token': 'id name role workspaces[]? created_at created_by expires_at? last_used_at? revoked_at? state max_body_bytes?',
+    'Token': 'id name role workspaces[]? created_at created_by expires_at? last_used_at? revoked_at? state max_body_bytes? '
+             'rate?',
     'RevokedToken': 'name',
     'Store': 'weir_version now_at',
     'StoreCheck': 'problems[]',

@@ -211,6 +211,7 @@ static enum weir_status open_runner_oidc(struct node_runner *runner, struct weir
         .name = settings_text(settings, SETTING_HTTP_OIDC_NAME),
         .ca_file = settings_text(settings, SETTING_HTTP_OIDC_CA_FILE),
         .session_us = settings_number(settings, SETTING_HTTP_OIDC_SESSION),
+        .max_body_bytes = settings_number(settings, SETTING_HTTP_OIDC_MAX_BODY_BYTES),
     };
     return oidc_open(&options, &runner->api.oidc, error);
 }

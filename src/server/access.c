@@ -345,13 +345,16 @@ static int seconds_of(int64_t duration_us)
     return seconds < 1 ? 1 : (int)seconds;
 }
 
-/* A bucket of one second: a token that paused may send the requests of a second at once. */
+/* A bucket of one second: a token that paused may send the requests of a second at once. The smaller one of the server's
+ * rate and the token's counts. */
 static bool take_credit(const struct access *access, struct entry *entry, int64_t now_us, int *ret_retry_after_s)
 {
-    if (access->options.rate == 0) {
+    int64_t own = entry->token.rate;
+    int64_t rate = access->options.rate == 0 || (own != 0 && own < access->options.rate) ? own : access->options.rate;
+    if (rate == 0) {
         return true;
     }
-    int64_t cost_us = time_later(MICROSECONDS_PER_SECOND / access->options.rate, 1);
+    int64_t cost_us = time_later(MICROSECONDS_PER_SECOND / rate, 1);
     entry->credit_us = time_earlier(MICROSECONDS_PER_SECOND, entry->credit_us + (now_us - entry->credit_at_us));
     entry->credit_at_us = now_us;
     if (entry->credit_us < cost_us) {

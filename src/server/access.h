@@ -49,13 +49,13 @@ struct access_options {
     const struct clock *clock; /* NULL = the machine's */
     bool is_anonymous;         /* this machine needs no token, although there are some */
     bool is_closed;            /* else it needs one, although there are none: people sign in */
-    int64_t rate;              /* requests per second of one token; 0 = any */
+    int64_t rate;              /* requests per second of one token; 0 = any. A smaller one of the token itself counts */
 };
 
 enum access_answer {
     ACCESS_GRANTED,
     ACCESS_UNKNOWN,  /* no token of the set has this secret */
-    ACCESS_TOO_FAST, /* more requests than options->rate */
+    ACCESS_TOO_FAST, /* more requests than options->rate, or than its own rate */
     ACCESS_STALE,    /* the set is too old */
     ACCESS_NO_MEMORY
 };

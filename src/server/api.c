@@ -106,7 +106,8 @@ static enum access_answer find_principal(struct api *api, struct http_request *r
         request->principal = copy;
         break;
     case ACCESS_TOO_FAST:
-        respond_problem(request, answer, 429, "rate_limited", "the token has sent more requests than http.rate allows",
+        respond_problem(request, answer, 429, "rate_limited",
+                        "the token has sent more requests than its rate or http.rate allows",
                         "send several executions in one request, or wait for Retry-After", NULL);
         break;
     case ACCESS_STALE:

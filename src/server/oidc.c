@@ -297,6 +297,12 @@ int64_t oidc_session_us(const struct oidc *oidc)
     return oidc->options.session_us;
 }
 
+int64_t oidc_session_body_bytes(const struct oidc *oidc)
+{
+    INVARIANT(oidc != NULL);
+    return oidc->options.max_body_bytes;
+}
+
 const char *oidc_issuer(const struct oidc *oidc)
 {
     INVARIANT(oidc != NULL);

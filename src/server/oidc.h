@@ -48,6 +48,7 @@ struct oidc_options {
     const char *name;
     const char *ca_file;
     int64_t session_us;
+    int64_t max_body_bytes; /* of a request in a session; 0 = the limits of the server alone */
 };
 
 /* The part of a sign-in that both of its requests share, in the cookie of the browser. Each text is random. */
@@ -88,6 +89,7 @@ const char *oidc_name(const struct oidc *oidc);
 /* Whether the browser reaches this node by TLS. */
 bool oidc_has_tls(const struct oidc *oidc);
 int64_t oidc_session_us(const struct oidc *oidc);
+int64_t oidc_session_body_bytes(const struct oidc *oidc);
 const char *oidc_issuer(const struct oidc *oidc);
 const char *oidc_person_claim(const struct oidc *oidc);
 /* The groups in the claims: the claim itself, or, as "realm_access.roles", one in an object. NULL: there is none. */

@@ -104,6 +104,11 @@ enum weir_status store_token_create(struct store *store, const struct token_requ
         error_hint(error, "give no limit for as much as the server takes");
         status = WEIR_INVALID_ARGUMENT;
     }
+    if (status == WEIR_OK && (request->rate < 0 || request->rate > TOKEN_RATE_MOST)) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the rate of a token must be 1 to %d requests per second", TOKEN_RATE_MOST);
+        error_hint(error, "give no rate for as many requests as the server takes");
+        status = WEIR_INVALID_ARGUMENT;
+    }
     if (status == WEIR_OK) {
         status = check_workspaces(request, error);
     }

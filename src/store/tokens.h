@@ -28,7 +28,8 @@ enum {
     TOKEN_WORKSPACES_MOST = 100, /* of one token */
     TOKENS_USED_MOST = 1000,     /* of one call */
     SESSIONS_DROPPED_MOST = 100,
-    TOKEN_BODY_BYTES_MOST = 16 * 1024 * 1024 /* the largest body that a server takes */
+    TOKEN_BODY_BYTES_MOST = 16 * 1024 * 1024, /* the largest body that a server takes */
+    TOKEN_RATE_MOST = 1000000                 /* requests per second */
 };
 /* Begins the name of a session. The part behind its last slash tells the sessions of a person apart. */
 #define TOKEN_PERSON "user:"
@@ -57,14 +58,16 @@ struct token_request {
     size_t workspace_count;
     int64_t expires_at_us;  /* store time; 0 = never */
     int64_t max_body_bytes; /* of one request; 0 = the limits of the server alone */
+    int64_t rate;           /* requests per second; 0 = the limit of the server alone */
     /* Of a person. Its name is free again once the session of that name is over. Sessions of all people that are over are
      * deleted, SESSIONS_DROPPED_MOST of them, so that they do not pile up. Workspaces that do not exist are left out, since
      * the list is that of a setting. WEIR_WORKSPACE_NOT_FOUND: none of them exists. */
     bool is_session;
 };
 /* The same request again has the same answer. WEIR_CONFLICT: a live token has the name. WEIR_WORKSPACE_NOT_FOUND.
- * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, an expiry that is over, a
- * limit beyond TOKEN_BODY_BYTES_MOST, or a name that begins with TOKEN_PERSON without a session. */
+ * WEIR_ILLEGAL_STATE: the store has TOKENS_MOST. WEIR_INVALID_ARGUMENT: no workspace, too many, or an expiry that is over.
+ * The same for a limit beyond TOKEN_BODY_BYTES_MOST or TOKEN_RATE_MOST, and for a name that begins with TOKEN_PERSON
+ * without a session. */
 WEIR_MUST_CHECK enum weir_status store_token_create(struct store *store, const struct token_request *request,
                                                     int64_t *ret_id, struct weir_error *error);
 /* By its name, or by its id in digits. WEIR_NOT_FOUND: no token that is not revoked has it. */
@@ -81,6 +84,7 @@ struct token {
     size_t workspace_count;
     int64_t expires_at_us;  /* store time; TIME_NEVER = never */
     int64_t max_body_bytes; /* 0 = the limits of the server alone */
+    int64_t rate;           /* requests per second; 0 = the limit of the server alone */
 };
 struct token_set {
     struct token *tokens; /* neither revoked nor expired, by their ids */

@@ -61,6 +61,7 @@ static void a_token_is_read_as_it_was_made(void **state)
     two.workspace_count = 2;
     two.expires_at_us = scene_now(scene) + SECONDS(60);
     two.max_body_bytes = 4096;
+    two.rate = 25;
     int64_t first = create(scene, &all);
     int64_t second = create(scene, &two);
     assert_int_equal(read_tokens(scene, &tokens), 2);
@@ -71,6 +72,7 @@ static void a_token_is_read_as_it_was_made(void **state)
     assert_memory_equal(tokens[0].hash, all.hash, TOKEN_HASH_BYTES);
     assert_int_equal(tokens[0].expires_at_us, TIME_NEVER);
     assert_int_equal(tokens[0].max_body_bytes, 0);
+    assert_int_equal(tokens[0].rate, 0);
     assert_int_equal(tokens[1].id, second);
     assert_int_equal(tokens[1].role, TOKEN_READ);
     assert_false(tokens[1].has_all_workspaces);
@@ -78,8 +80,10 @@ static void a_token_is_read_as_it_was_made(void **state)
     assert_int_equal(strlen(tokens[1].workspaces[0]) + strlen(tokens[1].workspaces[1]), strlen("pro-cofree-co"));
     assert_int_equal(tokens[1].expires_at_us, two.expires_at_us);
     assert_int_equal(tokens[1].max_body_bytes, 4096);
+    assert_int_equal(tokens[1].rate, 25);
     json_t *limited = row_of(scene, "two");
     assert_int_equal(json_integer_value(json_object_get(limited, "max_body_bytes")), 4096);
+    assert_int_equal(json_integer_value(json_object_get(limited, "rate")), 25);
     json_decref(limited);
 }
 
@@ -131,6 +135,9 @@ static void wrong_requests_are_refused(void **state)
     assert_int_equal(store_token_create(scene->store, &bad, &id, &scene->error), WEIR_INVALID_ARGUMENT);
     bad.expires_at_us = 0;
     bad.max_body_bytes = TOKEN_BODY_BYTES_MOST + 1;
+    assert_int_equal(store_token_create(scene->store, &bad, &id, &scene->error), WEIR_INVALID_ARGUMENT);
+    bad.max_body_bytes = 0;
+    bad.rate = TOKEN_RATE_MOST + 1;
     assert_int_equal(store_token_create(scene->store, &bad, &id, &scene->error), WEIR_INVALID_ARGUMENT);
     assert_int_equal(id, 0);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM tokens"), 0);
@@ -276,6 +283,7 @@ static void a_list_never_has_a_hash(void **state)
     assert_true(json_is_null(json_object_get(row, "last_used_at")));
     assert_true(json_is_null(json_object_get(row, "expires_at")));
     assert_true(json_is_null(json_object_get(row, "max_body_bytes")));
+    assert_true(json_is_null(json_object_get(row, "rate")));
     json_decref(row);
     row = row_of(scene, "all");
     assert_true(json_is_null(json_object_get(row, "workspaces")));

@@ -453,6 +453,19 @@ def a_token_that_is_too_fast_is_told_when_to_come_back(weir):
     listener.stop()
 
 
+def a_rate_of_a_token_counts_beside_that_of_the_server(weir):
+    weir.make_store()
+    slow, fast = _token(weir, 'slow', 'read', '--rate', '1'), _token(weir, 'fast', 'read')
+    listener = Listener(weir).ready()
+    client = Client(listener)
+    answers = [client.ask('GET', '/v1/executions', slow) for _ in range(50)]
+    assert answers[0].status == 200 and {answer.status for answer in answers} == {200, 429}, answers
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert refused.json()['code'] == 'rate_limited' and refused.head['retry-after'] == '1', refused
+    assert {client.ask('GET', '/v1/executions', fast).status for _ in range(50)} == {200}
+    listener.stop()
+
+
 def a_large_body_without_a_known_token_is_not_read(weir):
     weir.make_store()
     _token(weir, 'ci', 'admin')

@@ -436,6 +436,26 @@ def a_person_signs_in_by_a_provider_on_any_node(weir):
     provider.close()
 
 
+def a_session_of_a_person_has_the_limit_of_the_setting_for_bodies(weir):
+    provider = Provider()
+    weir.make_store()
+    body = json.dumps({'workflow': 'hello', 'params': {}}).encode()
+    _provide(weir, provider, **{'http.oidc.max_body_bytes': len(body)})
+    listener = Listener(weir).ready()
+    browser = _Browser()
+    assert browser.sign_in(provider, listener, listener).status == 303
+    row, = weir.items('token', 'list')
+    assert (row['name'], row['max_body_bytes'], row['rate']) == ('user:ada@example.com/1', len(body), None), row
+    fields = {'host': 'weir.example', 'weir_session': '1', 'origin': 'https://weir.example',
+              'content_type': 'application/json',
+              'cookie': '; '.join(f'{name}={value}' for name, value in browser.cookies.items())}
+    path = '/v1/workspaces/acme/executions'
+    problem(listener.ask(path, 'POST', body=body + b' ', **fields), 413, 'body_too_large')
+    assert listener.ask(path, 'POST', body=body, **fields).status == 202
+    listener.stop()
+    provider.close()
+
+
 def a_sign_in_that_is_wrong_in_any_way_gets_a_page_and_no_session(weir):
     provider = Provider()
     provider.methods = ['client_secret_post', 'private_key_jwt']

@@ -36,16 +36,18 @@ def the_answer_in_json_has_the_secret_and_the_facts(weir):
     weir.make_store()
     planned = weir.good('token', 'create', 'ci', '--role', 'read', '-w', 'acme', '-w', 'tiny', '--json', '-n').json()
     assert planned == {'act': 'token create', 'name': 'ci', 'id': None, 'role': 'read', 'workspaces': ['acme', 'tiny'],
-                       'expires_at': None, 'max_body_bytes': None, 'secret': None, 'dry_run': True}, planned
+                       'expires_at': None, 'max_body_bytes': None, 'rate': None, 'secret': None, 'dry_run': True}, planned
     assert weir.items('token', 'list') == []
     made = weir.good('token', 'create', 'ci', '--role', 'read', '-w', 'acme', '-w', 'tiny', '--expires-at', '90d',
-                     '--max-body-bytes', '4096', '--json').json()
+                     '--max-body-bytes', '4096', '--rate', '250', '--json').json()
     assert SECRET.match(made.pop('secret')) and made['workspaces'] == ['acme', 'tiny'] and made['expires_at'], made
     listed, = weir.items('token', 'list')
     assert (listed['name'], listed['role'], listed['workspaces'], listed['state'], listed['expires_at']) == (
         'ci', 'read', ['acme', 'tiny'], 'live', made['expires_at']), listed
     assert listed['max_body_bytes'] == made['max_body_bytes'] == 4096, listed
-    assert '4096' in weir.good('token', 'list').out
+    assert listed['rate'] == made['rate'] == 250, listed
+    table = weir.good('token', 'list').out
+    assert '4096' in table and '250' in table, table
     assert listed['id'] == made['id'] and listed['last_used_at'] is None and listed['created_by'], listed
 
 
@@ -85,6 +87,8 @@ def slips_are_answered(weir):
              'invalid_argument'),
             (('create', 'ci', '--role', 'read', '-w', 'acme', '--max-body-bytes', '0'), 2, 'invalid_argument'),
             (('create', 'ci', '--role', 'read', '-w', 'acme', '--max-body-bytes', '16777217'), 2, 'invalid_argument'),
+            (('create', 'ci', '--role', 'read', '-w', 'acme', '--rate', '0'), 2, 'invalid_argument'),
+            (('create', 'ci', '--role', 'read', '-w', 'acme', '--rate', '1000001'), 2, 'invalid_argument'),
             (('create', 'ci', '--role', 'read', *('-w', 'acme') * 101), 2, 'invalid_argument'),
             (('create', 'ci', '--role', 'read', *('-w', 'acme') * 200), 2, 'invalid_argument'),
             (('revoke', 'nobody'), 3, 'not_found'), (('revoke', 'nobody', '-n'), 3, 'not_found')):

@@ -555,6 +555,8 @@ static const struct command commands[] = {
          .help = "it is refused from then on: 2027-01-31T10:00:00Z, or 90d; without, never"},
         {.name = "max-body-bytes", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = TOKEN_BODY_BYTES_MOST,
          .help = "the largest body of a request with it; without, as large as the server takes it"},
+        {.name = "rate", .type = VALUE_INTEGER, .value = "N", .least = 1, .most = TOKEN_RATE_MOST,
+         .help = "requests per second with it; without, as many as http.rate allows"},
         FLAG_REASON,
     },
 },

@@ -184,6 +184,11 @@ static const struct setting table[SETTING_COUNT] = {
     .key = "http.oidc.session", .type = SETTING_DURATION, .default_text = "8h", .environment = "WEIR_HTTP_OIDC_SESSION",
     .least = MICROSECONDS_PER_SECOND, .most = 30 * DAY_US, .of_process = true,
     .help = "a session of a person ends so long after the sign-in, and new groups count with the next one"},
+/* At most TOKEN_BODY_BYTES_MOST (store/tokens.h). */
+[SETTING_HTTP_OIDC_MAX_BODY_BYTES] = {
+    .key = "http.oidc.max_body_bytes", .type = SETTING_INTEGER, .default_text = "0",
+    .environment = "WEIR_HTTP_OIDC_MAX_BODY_BYTES", .least = 0, .most = INT64_C(16) * 1024 * 1024, .of_process = true,
+    .help = "the largest body of a request in a session of a person; 0 = as large as the server takes it"},
 [SETTING_HTTP_OIDC_NAME] = {
     .key = "http.oidc.name", .type = SETTING_TEXT, .default_text = "the provider",
     .environment = "WEIR_HTTP_OIDC_NAME", .of_process = true,

@@ -35,6 +35,22 @@ static const char *workspaces_text(struct output *output, const json_t *token)
     return safe;
 }
 
+/* Empty: the token has no limit of its own. */
+static void add_limit_cell(struct table *table, const json_t *item, const char *key)
+{
+    int64_t limit = field_number(item, key, 0);
+    if (limit == 0) {
+        table_cell(table, NULL);
+    } else {
+        table_cell_format(table, "%" PRId64, limit);
+    }
+}
+
+static json_t *limit_json(int64_t limit)
+{
+    return limit == 0 ? json_null() : json_integer(limit);
+}
+
 static void print_tokens(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {{.title = "TOKEN", .least = 8},
@@ -44,7 +60,8 @@ static void print_tokens(struct output *output, const json_t *page, int64_t now_
                                             {.title = "CREATED"},
                                             {.title = "EXPIRES"},
                                             {.title = "LAST USED"},
-                                            {.title = "MAX BODY", .align = COLUMN_RIGHT}};
+                                            {.title = "MAX BODY", .align = COLUMN_RIGHT},
+                                            {.title = "RATE", .align = COLUMN_RIGHT}};
     struct table table;
     size_t i;
     json_t *item;
@@ -60,12 +77,8 @@ static void print_tokens(struct output *output, const json_t *page, int64_t now_
         table_cell(&table, output_ago(output, field_text(output, item, "created_at"), now_us));
         table_cell(&table, output_ago(output, field_text(output, item, "expires_at"), now_us));
         table_cell(&table, output_ago(output, field_text(output, item, "last_used_at"), now_us));
-        int64_t body_bytes = field_number(item, "max_body_bytes", 0);
-        if (body_bytes == 0) {
-            table_cell(&table, NULL);
-        } else {
-            table_cell_format(&table, "%" PRId64, body_bytes);
-        }
+        add_limit_cell(&table, item, "max_body_bytes");
+        add_limit_cell(&table, item, "rate");
     }
     table_close(&table);
 }
@@ -102,12 +115,12 @@ static enum weir_status print_token(const struct invocation *invocation, const s
         time_format(request->expires_at_us, expires);
     }
     return verb_print_act(invocation,
-                          json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:s?}", "name", request->name, "id",
+                          json_pack("{s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:s?}", "name", request->name, "id",
                                     id == 0 ? json_null() : json_integer(id), "role", token_role_name(request->role),
                                     "workspaces", names_json(request), "expires_at",
                                     expires[0] == '\0' ? json_null() : json_string(expires), "max_body_bytes",
-                                    request->max_body_bytes == 0 ? json_null() : json_integer(request->max_body_bytes),
-                                    "secret", secret),
+                                    limit_json(request->max_body_bytes), "rate", limit_json(request->rate), "secret",
+                                    secret),
                           error);
 }
 
@@ -160,6 +173,7 @@ static enum weir_status create_token(struct invocation *invocation, struct store
     }
     request.expires_at_us = invocation_time(invocation, "expires-at", now_us, 0);
     request.max_body_bytes = invocation_number(invocation, "max-body-bytes", 0);
+    request.rate = invocation_number(invocation, "rate", 0);
     if (!invocation_is_dry_run(invocation)) {
         return make_token(invocation, store, &request, error);
     }

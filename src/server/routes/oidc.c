@@ -299,7 +299,8 @@ static enum weir_status begin_person_session(const struct api *api, struct store
     struct token_request token = {.role = right->role,
                                   .has_all_workspaces = right->has_all_workspaces,
                                   .workspaces = right->workspaces,
-                                  .workspace_count = right->has_all_workspaces ? 0 : right->workspace_count};
+                                  .workspace_count = right->has_all_workspaces ? 0 : right->workspace_count,
+                                  .max_body_bytes = oidc_session_body_bytes(api->oidc)};
     (void)snprintf(actor, sizeof actor, TOKEN_PERSON "%s", person);
     enum weir_status status = store_act_as(store, actor, "signed in by the provider", error);
     if (status == WEIR_OK) {

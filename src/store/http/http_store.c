@@ -207,12 +207,6 @@ static enum weir_status http_token_create(struct store *store, const struct toke
     return refuse_on_server("token create", error);
 }
 
-static enum weir_status http_token_revoke(struct store *store, const char *name_or_id, struct weir_error *error)
-{
-    remote_client_target(client_of(store), "/v1/tokens/{}", (const char *const[]){name_or_id});
-    return remote_change(store, "DELETE", NULL, error);
-}
-
 static enum weir_status http_tokens_read(struct store *store, struct arena *arena, struct token_set *ret_set,
                                          struct weir_error *error)
 {

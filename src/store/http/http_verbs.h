@@ -72,6 +72,7 @@ enum weir_status http_lock(struct store *store, const struct lock_request *reque
 enum weir_status http_lock_extend(struct store *store, const struct lock_request *request, struct weir_error *error);
 enum weir_status http_unlock(struct store *store, const struct lock_request *request, struct weir_error *error);
 /* settings.c */
+enum weir_status http_token_revoke(struct store *store, const char *name, struct weir_error *error);
 enum weir_status http_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error);
 enum weir_status http_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error);
 enum weir_status http_delete_workspace(struct store *store, const struct workspace_deletion *deletion,

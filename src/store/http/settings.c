@@ -118,6 +118,16 @@ enum weir_status http_erase_workspace(struct store *store, const char *name, str
     return status;
 }
 
+/* --- tokens --- */
+
+/* The path names a token, so the server refuses an id. */
+enum weir_status http_token_revoke(struct store *store, const char *name, struct weir_error *error)
+{
+    INVARIANT(store != NULL && name != NULL);
+    remote_client_target(client_of(store), "/v1/tokens/{}", (const char *const[]){name});
+    return remote_change(store, "DELETE", NULL, error);
+}
+
 /* --- workflows --- */
 
 /* The owner is an argument and not a part of the path, because a name without one is of all workspaces. */

@@ -48,11 +48,11 @@ enum weir_status postgres_token_create(struct store *store, const struct token_r
     if (status != WEIR_OK) {
         return status;
     }
-    status =
-        link_write(link, error, &result, QUERY_CREATE_TOKEN, "tbtToiidtt", request->name, (const char *)request->hash,
-                   (size_t)TOKEN_HASH_BYTES, token_role_name(request->role), request->workspaces,
-                   request->has_all_workspaces ? (size_t)0 : request->workspace_count, (int)request->has_all_workspaces,
-                   request->expires_at_us, request->max_body_bytes, TOKENS_MOST, store_actor(store), store_reason(store));
+    status = link_write(link, error, &result, QUERY_CREATE_TOKEN, "tbtToiidtti", request->name, (const char *)request->hash,
+                        (size_t)TOKEN_HASH_BYTES, token_role_name(request->role), request->workspaces,
+                        request->has_all_workspaces ? (size_t)0 : request->workspace_count,
+                        (int)request->has_all_workspaces, request->expires_at_us, request->max_body_bytes, TOKENS_MOST,
+                        store_actor(store), store_reason(store), request->rate);
     if (status != WEIR_OK) {
         return status;
     }
@@ -98,7 +98,8 @@ static enum weir_status token_of_result(const PGresult *result, int row, struct 
     *token = (struct token){.id = result_int(result, row, 0),
                             .name = result_copy(result, row, 1, arena, &failed),
                             .expires_at_us = result_null(result, row, 5) ? TIME_NEVER : result_int(result, row, 5),
-                            .max_body_bytes = result_int(result, row, 8)};
+                            .max_body_bytes = result_int(result, row, 8),
+                            .rate = result_int(result, row, 9)};
     if (failed) {
         return error_out_of_memory(error);
     }

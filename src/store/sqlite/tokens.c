@@ -83,10 +83,10 @@ static enum weir_status insert_token(struct write *write, const struct token_req
         status = find_workspaces(write, request, &ids, error);
     }
     if (status == WEIR_OK) {
-        status = connection_read_integer(write->connection, error, ret_id, QUERY_INSERT_TOKEN, "tbttitii", request->name,
-                                         (const char *)request->hash, (size_t)TOKEN_HASH_BYTES,
-                                         token_role_name(request->role), ids.data, write->now_us,
-                                         actor == NULL ? "" : actor, request->expires_at_us, request->max_body_bytes);
+        status = connection_read_integer(
+            write->connection, error, ret_id, QUERY_INSERT_TOKEN, "tbttitiii", request->name, (const char *)request->hash,
+            (size_t)TOKEN_HASH_BYTES, token_role_name(request->role), ids.data, write->now_us, actor == NULL ? "" : actor,
+            request->expires_at_us, request->max_body_bytes, request->rate);
     }
     text_close(&ids);
     return status;
@@ -178,7 +178,8 @@ static enum weir_status token_of_row(sqlite3_stmt *statement, struct arena *aren
         .id = sqlite3_column_int64(statement, 0),
         .name = column_copy(statement, 1, arena, &failed),
         .expires_at_us = sqlite3_column_type(statement, 5) == SQLITE_NULL ? TIME_NEVER : sqlite3_column_int64(statement, 5),
-        .max_body_bytes = sqlite3_column_int64(statement, 6)};
+        .max_body_bytes = sqlite3_column_int64(statement, 6),
+        .rate = sqlite3_column_int64(statement, 7)};
     if (failed) {
         return error_out_of_memory(error);
     }

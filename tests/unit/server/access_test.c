@@ -90,11 +90,12 @@ static int close_scene(void **state)
     return 0;
 }
 
-/* Makes a token of acme; `expires_in_us` 0 = never. */
-static void make_token(struct scene *scene, const char *name, int64_t expires_in_us, char *secret)
+/* Makes a token of acme; `expires_in_us` 0 = never, `rate` 0 = that of the server. */
+static void make_token_with_rate(struct scene *scene, const char *name, int64_t expires_in_us, int64_t rate, char *secret)
 {
     static const char *const workspaces[] = {"acme"};
-    struct token_request request = {.name = name, .role = TOKEN_ENQUEUE, .workspaces = workspaces, .workspace_count = 1};
+    struct token_request request = {
+        .name = name, .role = TOKEN_ENQUEUE, .workspaces = workspaces, .workspace_count = 1, .rate = rate};
     int64_t now_us = 0;
     int64_t id = 0;
     assert_int_equal(store_time(scene->store, &now_us, &scene->error), WEIR_OK);
@@ -102,6 +103,11 @@ static void make_token(struct scene *scene, const char *name, int64_t expires_in
     assert_int_equal(token_secret_make(secret, &scene->error), WEIR_OK);
     assert_true(token_secret_hash(secret, strlen(secret), request.hash));
     assert_int_equal(store_token_create(scene->store, &request, &id, &scene->error), WEIR_OK);
+}
+
+static void make_token(struct scene *scene, const char *name, int64_t expires_in_us, char *secret)
+{
+    make_token_with_rate(scene, name, expires_in_us, 0, secret);
 }
 
 static void refresh(struct scene *scene)
@@ -327,6 +333,43 @@ static void a_token_has_a_rate_of_its_own(void **state)
     assert_int_equal(find(scene, first, &principal), ACCESS_TOO_FAST);
 }
 
+/* How many requests of a second are granted. */
+static int granted_at_once(struct scene *scene, const char *secret)
+{
+    struct principal principal;
+    int count = 0;
+    pass(MICROSECONDS_PER_SECOND);
+    while (find(scene, secret, &principal) == ACCESS_GRANTED) {
+        count++;
+        assert_in_range(count, 1, 1000);
+    }
+    return count;
+}
+
+static void the_smaller_rate_of_server_and_token_counts(void **state)
+{
+    struct scene *scene = *state;
+    char slow[TOKEN_SECRET_LENGTH + 1];
+    char fast[TOKEN_SECRET_LENGTH + 1];
+    char plain[TOKEN_SECRET_LENGTH + 1];
+    struct principal principal;
+    make_token_with_rate(scene, "slow", 0, 5, slow);
+    make_token_with_rate(scene, "fast", 0, 20, fast);
+    make_token(scene, "plain", 0, plain);
+    open_access(scene, &(struct access_options){.rate = 10});
+    refresh(scene);
+    assert_int_equal(granted_at_once(scene, slow), 5);
+    assert_int_equal(granted_at_once(scene, fast), 10);
+    assert_int_equal(granted_at_once(scene, plain), 10);
+    open_access(scene, &(struct access_options){.rate = 0});
+    refresh(scene);
+    assert_int_equal(granted_at_once(scene, slow), 5);
+    assert_int_equal(granted_at_once(scene, fast), 20);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(find(scene, plain, &principal), ACCESS_GRANTED);
+    }
+}
+
 static void refused_attempts_are_counted_by_address(void **state)
 {
     struct scene *scene = *state;
@@ -418,6 +461,7 @@ int main(void)
         ACCESS_TEST(a_token_that_waited_is_found_again_without_counting),
         ACCESS_TEST(a_token_is_found_again_only_with_its_workspace),
         ACCESS_TEST(a_token_has_a_rate_of_its_own),
+        ACCESS_TEST(the_smaller_rate_of_server_and_token_counts),
         ACCESS_TEST(refused_attempts_are_counted_by_address),
         ACCESS_TEST(a_use_is_written_once),
         ACCESS_TEST(rights_are_those_of_the_token),

@@ -613,7 +613,8 @@ CREATE TABLE :schema.tokens (
     expires_at     bigint,                      -- NULL = never
     revoked_at     bigint,
     last_used_at   bigint,
-    max_body_bytes bigint                       -- of one request; NULL = the limits of the server alone
+    max_body_bytes bigint,                      -- of one request; NULL = the limits of the server alone
+    rate           bigint                       -- requests per second; NULL = the limit of the server alone
 ) WITH (fillfactor = 80);
 CREATE UNIQUE INDEX tokens_by_name ON :schema.tokens (name) WHERE revoked_at IS NULL;
 

@@ -9,10 +9,11 @@ SELECT count(*) FROM tokens WHERE revoked_at IS NULL;
 -- name: has_tokens
 SELECT EXISTS (SELECT 1 FROM tokens);
 
--- ?1 name, ?2 hash, ?3 role, ?4 JSON array of ids or NULL, ?5 time, ?6 actor, ?7 expiry; 0 = never, ?8 most bytes of a body; 0 = any
+-- ?1 name, ?2 hash, ?3 role, ?4 JSON array of ids or NULL, ?5 time, ?6 actor, ?7 expiry; 0 = never, ?8 most bytes of a body; 0 = any,
+-- ?9 requests per second; 0 = any
 -- name: insert_token
-INSERT INTO tokens (name, hash, role, workspaces, created_at, created_by, expires_at, max_body_bytes)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, 0), nullif(?8, 0)) RETURNING id;
+INSERT INTO tokens (name, hash, role, workspaces, created_at, created_by, expires_at, max_body_bytes, rate)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, nullif(?7, 0), nullif(?8, 0), nullif(?9, 0)) RETURNING id;
 
 -- The name of a session that has ended is free. Its row stays until the next sign-in. ?1 name, ?2 time
 -- name: retire_session
@@ -42,7 +43,7 @@ SELECT name FROM tokens WHERE revoked_at IS NULL ORDER BY name LIMIT 1000;
 SELECT t.id, t.name, t.hash, t.role,
        CASE WHEN t.workspaces IS NOT NULL
             THEN (SELECT json_group_array(json_array(w.id, w.name)) FROM json_each(t.workspaces) i JOIN workspaces w ON w.id = i.value) END,
-       t.expires_at, coalesce(t.max_body_bytes, 0)
+       t.expires_at, coalesce(t.max_body_bytes, 0), coalesce(t.rate, 0)
 FROM tokens t WHERE t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ?1) ORDER BY t.id LIMIT ?2;
 
 -- ?1 JSON array of ids, ?2 time, ?3 a use before this time is noted again
@@ -62,5 +63,5 @@ SELECT t.id, t.name, t.role,
        strftime('%Y-%m-%dT%H:%M:%S', t.revoked_at / 1000000, 'unixepoch') || printf('.%06dZ', t.revoked_at % 1000000) AS revoked_at,
        strftime('%Y-%m-%dT%H:%M:%S', t.last_used_at / 1000000, 'unixepoch') || printf('.%06dZ', t.last_used_at % 1000000)
            AS last_used_at,
-       t.max_body_bytes, printf('%020d', t.id) AS cursor_key
+       t.max_body_bytes, t.rate, printf('%020d', t.id) AS cursor_key
 FROM tokens t WHERE (?1 IS NULL OR t.name = ?1) AND printf('%020d', t.id) > ?2 ORDER BY t.id LIMIT ?3;

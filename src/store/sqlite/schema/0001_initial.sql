@@ -448,7 +448,8 @@ CREATE TABLE tokens (
     expires_at     INTEGER,                    -- NULL = never
     revoked_at     INTEGER,
     last_used_at   INTEGER,
-    max_body_bytes INTEGER                     -- of one request; NULL = the limits of the server alone
+    max_body_bytes INTEGER,                    -- of one request; NULL = the limits of the server alone
+    rate           INTEGER                     -- requests per second; NULL = the limit of the server alone
 );
 CREATE UNIQUE INDEX tokens_by_name ON tokens (name) WHERE revoked_at IS NULL;
 
