@@ -102,8 +102,7 @@ static int64_t now_boot_us(void)
 
 /* --- the queue --- */
 
-/* With the lock held. The caller signals `filled` when it has given the lock back: a thread that wakes before would wait
- * for the lock, and be woken twice. */
+/* With the lock held. The caller signals `filled`. */
 static void append_to_queue(struct http_server *server, struct exchange *exchange)
 {
     exchange->next = NULL;
@@ -131,7 +130,7 @@ static bool queue_add(struct http_server *server, struct exchange *exchange)
         append_to_queue(server, exchange);
     }
     (void)pthread_mutex_unlock(&server->lock);
-    if (has_room) {
+    if (has_room) { /* without the lock: a thread that wakes before would wait for it, and be woken twice */
         (void)pthread_cond_signal(&server->filled);
     }
     return has_room;
@@ -191,14 +190,15 @@ static void end_slow(struct http_server *server)
     (void)pthread_mutex_unlock(&server->lock);
 }
 
-/* The bound of the queue does not count: the request was admitted before, and its client waits. */
+/* The bound of the queue does not count: the request was admitted before, and its client waits. The signal is sent with the
+ * lock, because the server may be closed as soon as the request is answered, while the caller's thread lives on. */
 static void queue_again(struct exchange *exchange)
 {
     struct http_server *server = exchange->server;
     (void)pthread_mutex_lock(&server->lock);
     append_to_queue(server, exchange);
-    (void)pthread_mutex_unlock(&server->lock);
     (void)pthread_cond_signal(&server->filled);
+    (void)pthread_mutex_unlock(&server->lock);
 }
 
 /* The handler has returned, or the request may go on: the later one of both queues it, and from then on it belongs to
