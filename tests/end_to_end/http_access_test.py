@@ -455,7 +455,7 @@ def a_token_that_is_too_fast_is_told_when_to_come_back(weir):
 
 def a_rate_of_a_token_counts_beside_that_of_the_server(weir):
     weir.make_store()
-    slow, fast = _token(weir, 'slow', 'read', '--rate', '1'), _token(weir, 'fast', 'read')
+    slow, fast = _token(weir, 'slow', 'read', '--all-workspaces', '--rate', '1'), _token(weir, 'fast', 'read')
     listener = Listener(weir).ready()
     client = Client(listener)
     answers = [client.ask('GET', '/v1/executions', slow) for _ in range(50)]
