@@ -372,8 +372,6 @@ def tokens_are_listed_and_revoked_through_a_server(weir):
     for row in direct['items']:
         row.pop('last_used_at')
     assert listed == direct and [row['name'] for row in listed['items']] == ['root', 'ci', 'old'], listed
-    page = weir.good('token', 'list', '--limit', '1', '--json', *through).json()
-    assert [row['name'] for row in page['items']] == ['root'] and page['next_cursor'], page
     assert weir.good('token', 'revoke', 'ci', '-n', '--json', *through).json()['dry_run'] is True
     planned = {row['name']: row['state'] for row in weir.items('token', 'list', *through)}
     assert planned == {'root': 'live', 'ci': 'live', 'old': 'live'}, planned
