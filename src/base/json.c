@@ -171,6 +171,38 @@ enum weir_status json_write(const json_t *value, struct text *to, struct weir_er
     return WEIR_OK;
 }
 
+/* Each byte of such a text stands for itself in JSON. Bytes beyond ASCII may be no UTF-8, which jansson checks. */
+static bool is_plain_text(const char *string)
+{
+    while (*string >= ' ' && *string <= '~' && *string != '"' && *string != '\\') {
+        string++;
+    }
+    return *string == '\0';
+}
+
+enum weir_status json_write_string(const char *string, struct text *to, struct weir_error *error)
+{
+    if (!is_plain_text(string)) {
+        json_t *value = json_string(string);
+        enum weir_status status = value == NULL ? error_out_of_memory(error) : json_write(value, to, error);
+        json_decref(value);
+        return status;
+    }
+    size_t before = to->length;
+    enum weir_status status = text_add(to, "\"", 1);
+    status = status == WEIR_OK ? text_add_string(to, string) : status;
+    status = status == WEIR_OK ? text_add(to, "\"", 1) : status;
+    if (status == WEIR_OK) {
+        return status;
+    }
+    to->length = before;
+    if (to->data != NULL) {
+        to->data[before] = '\0';
+    }
+    return status == WEIR_FAILED ? error_set(error, status, "JSON text is larger than %zu bytes", to->max)
+                                 : error_out_of_memory(error);
+}
+
 /* jansson writes and reads without regard to the locale, so it does both here. */
 enum weir_status json_format_number(double number, char *to)
 {

@@ -40,6 +40,8 @@ WEIR_MUST_CHECK json_t *json_load_bytes(const char *bytes, size_t length, size_t
 WEIR_MUST_CHECK json_t *json_load_text(const char *text, size_t flags);
 /* Compact text, keys in the order in which they were set; appended to `to`. */
 WEIR_MUST_CHECK enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error);
+/* The same text as json_write() makes of a string, without the value. `string` is UTF-8. */
+WEIR_MUST_CHECK enum weir_status json_write_string(const char *string, struct text *to, struct weir_error *error);
 /* The shortest text that reads back as the same number, as "0.1" (json_write() spells 17 digits). `number` is finite; `to`
  * holds JSON_NUMBER_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status json_format_number(double number, char *to);

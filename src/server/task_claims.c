@@ -368,26 +368,38 @@ static enum weir_status take_worker(struct task_hub *hub, const struct task_clai
     return WEIR_OK;
 }
 
-/* The input is JSON text, and goes to the worker as it is. */
+/* Written without a JSON value: a claim writes a hundred of them under the lock. The input is JSON text, and goes to the
+ * worker as it is. */
 static enum weir_status write_task(const struct task *task, struct text *answer, struct weir_error *error)
 {
     const struct weir_call *call = task->call;
     int64_t left_us = weir_call_time_left_us(call);
-    const char *id = weir_call_execution_id(call);
-    const char *step = weir_call_step(call);
     const char *traceparent = weir_call_traceparent(call);
-    json_t *head = json_pack("{ss ss ss ss ss si sI so so ss?}", "task", task->id, "execution_id", id, "workspace",
-                             weir_call_workspace(call), "step", step, "handler", task->handler->handler.name, "attempt",
-                             weir_call_attempt(call), "fence", (json_int_t)weir_call_fence(call), "idempotency_key",
-                             json_sprintf("%s/%s", id, step), "timeout_us",
-                             left_us < 0 ? json_null() : json_integer(left_us), "traceparent", traceparent);
-    if (head == NULL) {
-        return error_out_of_memory(error);
+    char key[TASK_ID_MAX];
+    char timeout[24] = "null";
+    (void)snprintf(key, sizeof key, "%s/%s", weir_call_execution_id(call), weir_call_step(call));
+    if (left_us >= 0) {
+        (void)snprintf(timeout, sizeof timeout, "%" PRId64, left_us);
     }
-    enum weir_status status = json_write(head, answer, error);
-    json_decref(head);
+    const char *const texts[][2] = {{"{\"task\":", task->id},
+                                    {",\"execution_id\":", weir_call_execution_id(call)},
+                                    {",\"workspace\":", weir_call_workspace(call)},
+                                    {",\"step\":", weir_call_step(call)},
+                                    {",\"handler\":", task->handler->handler.name},
+                                    {",\"idempotency_key\":", key}};
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {
+        status = text_add_string(answer, texts[i][0]);
+        status = status == WEIR_OK ? json_write_string(texts[i][1], answer, error) : status;
+    }
     if (status == WEIR_OK) {
-        answer->length--; /* the brace that closes it */
+        status = text_format(answer, ",\"attempt\":%d,\"fence\":%" PRId64 ",\"timeout_us\":%s,\"traceparent\":",
+                             weir_call_attempt(call), weir_call_fence(call), timeout);
+    }
+    if (status == WEIR_OK) {
+        status = traceparent == NULL ? text_add_string(answer, "null") : json_write_string(traceparent, answer, error);
+    }
+    if (status == WEIR_OK) {
         status = text_add_string(answer, ",\"input\":");
     }
     if (status == WEIR_OK) {

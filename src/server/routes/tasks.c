@@ -247,6 +247,7 @@ struct report_reader {
     int64_t token_id;
     const char *worker;
     enum task_report_kind kind;
+    bool is_read;                                 /* all reports once, without a mistake */
     struct text output;                           /* of the present task */
     struct task_log_part log[TASK_LOG_PARTS_MAX]; /* likewise */
     char place[PLACE_BYTES_MAX]; /* a JSON pointer to the report or the part of a log that is read; "" = the body */
@@ -399,21 +400,35 @@ static enum weir_status read_report_set(const json_t *body, struct report_reader
     return status;
 }
 
-/* Reads all reports before the first one counts: a refused set has no effect. */
-static enum weir_status report_all(const json_t *tasks, struct report_reader *reader, json_t *results,
+static enum weir_status add_verdict(struct text *results, const char *task, enum task_verdict verdict,
+                                    struct weir_error *error)
+{
+    enum weir_status status = text_add_string(results, results->length == 0 ? "{\"tasks\":[{\"task\":" : ",{\"task\":");
+    if (status == WEIR_OK) {
+        status = json_write_string(task, results, error);
+    }
+    if (status == WEIR_OK) {
+        status = text_format(results, ",\"verdict\":\"%s\"}", task_verdict_name(verdict));
+    }
+    return status == WEIR_OK ? status : error_out_of_memory(error);
+}
+
+/* Reads all reports before the first one counts: a refused set has no effect. One that has been held was read then. Without
+ * a record of all there is no answer, so the verdicts behind an unrecorded one are not written. */
+static enum weir_status report_all(const json_t *tasks, struct report_reader *reader, struct text *results,
                                    enum task_verdict *ret_last, struct weir_error *error)
 {
     struct task_report report;
     size_t i;
     const json_t *item;
-    json_array_foreach(tasks, i, item)
-    {
+    for (i = 0; i < json_array_size(tasks) && !reader->is_read; i++) {
         (void)snprintf(reader->place, sizeof reader->place, "/tasks/%zu", i);
-        enum weir_status status = read_report(item, &report, reader, error);
+        enum weir_status status = read_report(json_array_get(tasks, i), &report, reader, error);
         if (status != WEIR_OK) {
             return status;
         }
     }
+    reader->is_read = true;
     reader->place[0] = '\0';
     reader->at_fault = NULL;
     reader->unrecorded = NULL;
@@ -424,38 +439,41 @@ static enum weir_status report_all(const json_t *tasks, struct report_reader *re
             return status; /* no memory: the reports before it count, and the client repeats all of them */
         }
         *ret_last = give_report(reader, &report);
-        (void)json_array_append_new(results,
-                                    json_pack("{s:s, s:s}", "task", report.task, "verdict", task_verdict_name(*ret_last)));
+        status = reader->unrecorded == NULL ? add_verdict(results, report.task, *ret_last, error) : WEIR_OK;
+        if (status != WEIR_OK) {
+            return status; /* likewise */
+        }
     }
     return WEIR_OK;
 }
 
 /* A client that reports one task at a time needs no body: the status is the verdict. */
-static void answer_verdicts(struct http_request *request, struct http_answer *answer, json_t *results,
-                            enum task_verdict last)
+static void answer_verdicts(struct http_request *request, struct http_answer *answer, bool is_alone, enum task_verdict last)
 {
-    bool is_alone = json_array_size(results) == 1;
     if (is_alone && last == TASK_LOST) {
+        text_clear(&answer->body);
         respond_problem(request, answer, 409, task_verdict_name(last),
                         "the worker does not have this task any more: its lease was over, or another report has ended it",
                         "drop it: its step is continued elsewhere", "/tasks/0/task");
     } else if (is_alone && last == TASK_UNKNOWN) {
+        text_clear(&answer->body);
         respond_problem(request, answer, 404, task_verdict_name(last), "this node does not have the task",
                         "report it to the other nodes until its lease is over", "/tasks/0/task");
     } else {
-        respond_json(answer, 200, json_pack("{s:O}", "tasks", results));
+        answer->status = 200;
+        answer->type = "application/json";
     }
 }
 
 /* A result that is not on record yet holds the request, which reports all again afterwards: the same report counts once.
  * Waits for the last one, since the store records in the order of the reports. */
 static enum weir_status report_until_recorded(struct http_request *request, const json_t *tasks,
-                                              struct report_reader *reader, json_t *results, enum task_verdict *ret_last,
-                                              struct weir_error *error)
+                                              struct report_reader *reader, struct text *results,
+                                              enum task_verdict *ret_last, struct weir_error *error)
 {
     enum task_record record = TASK_RECORD_SETTLED;
     while (record == TASK_RECORD_SETTLED) {
-        (void)json_array_clear(results);
+        text_clear(results);
         enum weir_status status = report_all(tasks, reader, results, ret_last, error);
         if (status != WEIR_OK || reader->unrecorded == NULL) {
             return status;
@@ -480,24 +498,29 @@ static void answer_reports(struct api *api, struct http_request *request, struct
     /* A larger output is refused by the engine, so that the step fails with the reason. */
     struct report_reader reader = {
         .api = api, .token_id = token_of(request->principal), .kind = kind, .output = {.max = HTTP_BODY_BYTES_MAX * 2}};
+    reader.is_read = request->is_again;
     enum task_verdict last = TASK_UNKNOWN;
     json_t *body = NULL;
     const json_t *tasks = NULL;
-    json_t *results = json_array();
-    enum weir_status status = results == NULL ? error_out_of_memory(&error) : request_object(request, &body, &error);
+    enum weir_status status = request_object(request, &body, &error);
     if (status == WEIR_OK) {
         status = read_report_set(body, &reader, &tasks, &error);
     }
     if (status == WEIR_OK) {
-        status = report_until_recorded(request, tasks, &reader, results, &last, &error);
+        status = report_until_recorded(request, tasks, &reader, &answer->body, &last, &error);
+    }
+    if (status == WEIR_OK && !request->is_held && text_add_string(&answer->body, "]}\n") != WEIR_OK) {
+        status = error_out_of_memory(&error);
     }
     if (status == WEIR_OK && !request->is_held) {
-        answer_verdicts(request, answer, results, last);
-    } else if (status != WEIR_OK) {
+        answer_verdicts(request, answer, json_array_size(tasks) == 1, last);
+    } else {
+        text_clear(&answer->body);
+    }
+    if (status != WEIR_OK) {
         refuse_task_request(request, answer, &error, reader.place, reader.at_fault);
     }
     text_close(&reader.output);
-    json_decref(results);
     json_decref(body);
 }
 

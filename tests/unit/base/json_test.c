@@ -198,6 +198,31 @@ static void a_text_that_is_too_small_stays_as_it_was(void **state)
     text_close(&text);
 }
 
+static void a_string_is_written_as_its_value_is(void **state)
+{
+    (void)state;
+    static const char *const strings[] = {"",     "plain ~ text/",      "a \"quote\"",     "a \\ back", "line\nnext\x01",
+                                          "\x7f", "gr\xC3\xBC\xC3\x9F", "\xF0\x9F\x98\x80"};
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+        struct text written = {.max = 100};
+        struct text wanted = {.max = 100};
+        json_t *value = json_string(strings[i]);
+        assert_int_equal(json_write(value, &wanted, NULL), WEIR_OK);
+        assert_int_equal(json_write_string(strings[i], &written, NULL), WEIR_OK);
+        assert_string_equal(written.data, wanted.data);
+        json_decref(value);
+        text_close(&written);
+        text_close(&wanted);
+    }
+    struct text text = {.max = 10};
+    assert_int_equal(text_add_string(&text, "abc"), WEIR_OK);
+    assert_int_equal(json_write_string("too long", &text, NULL), WEIR_FAILED);
+    assert_int_equal(json_write_string("too l\"ng", &text, NULL), WEIR_FAILED);
+    assert_int_equal(text.length, 3);
+    assert_string_equal(text.data, "abc");
+    text_close(&text);
+}
+
 static void damaged_json_never_crashes_the_reader(void **state)
 {
     (void)state;
@@ -305,6 +330,7 @@ int main(void)
         cmocka_unit_test(brackets_are_balanced_or_not),
         cmocka_unit_test(values_are_bounded),
         cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
+        cmocka_unit_test(a_string_is_written_as_its_value_is),
         cmocka_unit_test(damaged_json_never_crashes_the_reader),
         cmocka_unit_test(types_have_names),
         cmocka_unit_test(refused_memory_ends_no_process),
