@@ -55,11 +55,11 @@ async function measureProcessor() {
   const require = createRequire(import.meta.url);
   const { native } = require(join(dirname(require.resolve("weir")), "native.js"));
   const usedBefore = usedUs();
-  const deliver = (number, handle) => {
-    if (number === undefined) {
+  const deliver = (handle) => {
+    if (handle === undefined) {
       setImmediate(() => native.deliverMore(node, deliver));
     } else {
-      native.answerDone(handle, "null");
+      native.answerDone(handle, null);
       run();
     }
   };

@@ -22,8 +22,6 @@ export const STREAM_STDERR = 2;
 export const LINE_CHARACTERS_MAX = 256 * 1024;
 export const NOTE = '(weir left out a line that is too long for the log)\n';
 
-type Pass = (text: string, stream: number) => void;
-
 class StreamLines {
   #decoder: StringDecoder | undefined;
   #partial = '';
@@ -31,7 +29,7 @@ class StreamLines {
 
   constructor(
     readonly stream: number,
-    readonly pass: Pass,
+    readonly log: AttemptLog,
   ) {}
 
   write(chunk: string | Uint8Array): void {
@@ -67,21 +65,19 @@ class StreamLines {
     const lines = this.#isTooLong ? NOTE + text.slice(text.indexOf('\n') + 1) : this.#partial + text;
     this.#partial = '';
     this.#isTooLong = false;
-    this.pass(lines, this.stream);
+    this.log.pass(lines, this.stream);
   }
 }
 
-/** The log of one call. After close() it takes nothing. */
-export class AttemptLog {
-  readonly #pass: Pass;
+/** The log of one call, as the base of what else the worker knows of it. After close() it takes nothing. */
+export abstract class AttemptLog {
   /** Made when something is written: most functions write nothing. */
   #stdout: StreamLines | undefined;
   #stderr: StreamLines | undefined;
   #isOpen = true;
 
-  constructor(pass: Pass) {
-    this.#pass = pass;
-  }
+  /** Takes whole lines. */
+  abstract pass(text: string, stream: number): void;
 
   /** Never throws. */
   write(stream: number, chunk: unknown, encoding: unknown): void {
@@ -108,19 +104,26 @@ export class AttemptLog {
 
   #lines(stream: number): StreamLines {
     if (stream === STREAM_STDOUT) {
-      this.#stdout ??= new StreamLines(STREAM_STDOUT, this.#pass);
+      this.#stdout ??= new StreamLines(STREAM_STDOUT, this);
       return this.#stdout;
     }
-    this.#stderr ??= new StreamLines(STREAM_STDERR, this.#pass);
+    this.#stderr ??= new StreamLines(STREAM_STDERR, this);
     return this.#stderr;
   }
 }
 
 const current = new AsyncLocalStorage<AttemptLog>();
 
-/** Runs `act` so that what it, and all that it starts, writes to stdout and stderr is in the log. */
-export function runInLog<Value>(log: AttemptLog, act: () => Value): Value {
-  return current.run(log, act);
+/**
+ * Returns `act(...values)`, with what it, and all that it starts, writes to stdout and stderr in the log. The values save the
+ * caller a closure.
+ */
+export function runInLog<Values extends unknown[], Value>(
+  log: AttemptLog,
+  act: (...values: Values) => Value,
+  ...values: Values
+): Value {
+  return current.run(log, act, ...values);
 }
 
 type Write = NodeJS.WriteStream['write'];

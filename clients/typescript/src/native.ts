@@ -45,7 +45,8 @@ export type DeliverFunction = (
   step: string,
   attempt: number,
   fence: number,
-  input: string,
+  /** null: {} */
+  input: string | null,
   traceparent: string | null,
 ) => void;
 
@@ -165,7 +166,8 @@ export interface Native {
   closeNode(node: NodeHandle): Promise<void>;
   deliverMore(node: NodeHandle, deliver: DeliverFunction): void;
   abandonCalls(node: NodeHandle): number;
-  answerDone(call: CallHandle, output: string): boolean;
+  /** `output`: JSON text; null is shorter. */
+  answerDone(call: CallHandle, output: string | null): boolean;
   answerRetry(call: CallHandle, code: string, message: string | null, delayUs: number): boolean;
   /** state, data of the signal, failed state, code and text of its failure */
   callState(call: CallHandle): [string | null, string | null, string | null, string | null, string | null];

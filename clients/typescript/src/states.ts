@@ -220,7 +220,7 @@ class StateFunction extends Workflow<object, unknown> {
     return this.#method.call(new this.#owner(), contextOf(context, params, handle));
   }
 
-  override answer(handle: CallHandle, given: unknown): () => boolean {
+  override answer(handle: CallHandle, given: unknown): boolean {
     const value = typeof given === 'string' ? new Next(given) : given;
     if (value instanceof Next || value instanceof Wait || value instanceof WaitChildren) {
       checkNames(this.name, value);
@@ -230,17 +230,17 @@ class StateFunction extends Workflow<object, unknown> {
       if (!Number.isFinite(atUs)) {
         throw new Fail('state_no_answer', `${this.name} answers with a Date that is none`);
       }
-      return () => native.answerNextAt(handle, value.state, atUs);
+      return native.answerNextAt(handle, value.state, atUs);
     }
     if (value instanceof Next) {
       const delayUs = value.options.after === undefined ? 0 : microseconds(value.options.after);
-      return () => native.answerNext(handle, value.state, delayUs);
+      return native.answerNext(handle, value.state, delayUs);
     }
     if (value instanceof Wait || value instanceof WaitChildren) {
       const timeoutUs = value.options.timeout === undefined ? 0 : microseconds(value.options.timeout);
       return value instanceof Wait
-        ? () => native.answerWait(handle, value.state, value.signal, timeoutUs)
-        : () => native.answerWaitChildren(handle, value.state, timeoutUs);
+        ? native.answerWait(handle, value.state, value.signal, timeoutUs)
+        : native.answerWaitChildren(handle, value.state, timeoutUs);
     }
     if (value instanceof Done) {
       return super.answer(handle, value.result);

@@ -60,18 +60,12 @@ export interface WorkerOptions {
   logger?: Logger;
 }
 
-/** A call under way. */
-interface Running {
-  readonly handle: CallHandle;
-  readonly workflow: AnyWorkflow;
-  readonly context: CallContext;
-  readonly log: AttemptLog;
-  timer: NodeJS.Timeout | undefined;
-  isOpen: boolean;
+/** Apart from the constructor: a closure in there would cost each call the memory of its variables. */
+function readSecrets(names: readonly string[], handle: CallHandle): Readonly<Record<string, string>> {
+  return makeSecrets(names, (name) => native.secret(handle, name));
 }
 
 class CallContext implements Context {
-  readonly idempotencyKey: string;
   readonly secrets: Readonly<Record<string, string>>;
   readonly #handle: CallHandle;
   /** Made when the function asks for its signal: most do not, and it costs as much as the rest of a short call. */
@@ -90,8 +84,11 @@ class CallContext implements Context {
     readonly traceparent: string | null,
   ) {
     this.#handle = handle;
-    this.idempotencyKey = `${executionId}/${step}`;
-    this.secrets = makeSecrets(secrets, (name) => native.secret(handle, name));
+    this.secrets = readSecrets(secrets, handle);
+  }
+
+  get idempotencyKey(): string {
+    return `${this.executionId}/${this.step}`;
   }
 
   get signal(): AbortSignal {
@@ -123,6 +120,36 @@ class CallContext implements Context {
       throw new Cancelled(`execution ${this.executionId} must end: it was cancelled, or its attempt is over`);
     }
   }
+}
+
+/** A call under way, with its log: one object, since each object costs the garbage collector. */
+class Running extends AttemptLog {
+  timer: NodeJS.Timeout | undefined = undefined;
+  isUnderWay = true;
+
+  constructor(
+    readonly handle: CallHandle,
+    readonly workflow: AnyWorkflow,
+    readonly context: CallContext,
+  ) {
+    super();
+  }
+
+  pass(text: string, stream: number): void {
+    native.log(this.handle, clean(text) ?? '', stream);
+  }
+}
+
+function callFunction(running: Running, params: unknown): unknown {
+  return running.workflow.run(params, running.context, running.handle);
+}
+
+/** Whether the value has to be awaited. Throws what its getter throws. */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return (
+    ((typeof value === 'object' && value !== null) || typeof value === 'function') &&
+    typeof (value as { then?: unknown }).then === 'function'
+  );
 }
 
 /** A thrown value may have getters that throw: the answer to a call must not fail. */
@@ -254,8 +281,7 @@ export class Worker {
         const workflow = this.#parts[index] as AnyWorkflow;
         const { name, secrets } = workflow;
         const context = new CallContext(handle, name, secrets, id, workspace, step, attempt, fence, traceparent);
-        const log = new AttemptLog((text, stream) => native.log(handle, clean(text) ?? '', stream));
-        this.#begin({ handle, workflow, context, log, timer: undefined, isOpen: true }, input);
+        this.#begin(new Running(handle, workflow, context), input);
       }
     };
     const node = native.createNode(await this.store.handle(), names, deliver);
@@ -405,17 +431,21 @@ export class Worker {
   }
 
   /** Must not throw: the addon calls it. */
-  #begin(running: Running, input: string): void {
+  #begin(running: Running, input: string | null): void {
     this.#running[running.handle & HANDLE_PLACE_MASK] = running;
     this.#runningCount++;
-    void this.#run(running, input);
+    try {
+      this.#run(running, input);
+    } catch (problem) {
+      void Promise.reject(problem); // of a logger: reported as that of an asynchronous function is
+    }
   }
 
   /** Its place may have a new call. */
   #forget(running: Running): void {
     const place = running.handle & HANDLE_PLACE_MASK;
-    if (running.isOpen) {
-      running.isOpen = false;
+    if (running.isUnderWay) {
+      running.isUnderWay = false;
       this.#runningCount--;
     }
     if (this.#running[place] === running) {
@@ -423,30 +453,62 @@ export class Worker {
     }
   }
 
-  /** Never rejects. */
-  async #run(running: Running, input: string): Promise<void> {
-    const { handle, workflow, context } = running;
+  /** Awaits a promise alone, and without `await`: that, and a promise for each call, would double its memory. */
+  #run(running: Running, input: string | null): void {
+    let value: unknown;
+    try {
+      const params = this.#readParams(running.workflow, input);
+      value = runInLog(running, callFunction, running, params);
+      if (isThenable(value)) {
+        this.#await(running, value);
+        return;
+      }
+    } catch (problem) {
+      this.#endWithProblem(running, problem);
+      return;
+    }
+    this.#end(running, value);
+  }
+
+  #await(running: Running, value: PromiseLike<unknown>): void {
+    Promise.resolve(value).then(
+      (result) => this.#end(running, result),
+      (problem) => this.#endWithProblem(running, problem),
+    );
+  }
+
+  #end(running: Running, value: unknown): void {
     let counted: boolean;
     try {
-      try {
-        const params = this.#readParams(workflow, input);
-        const value: unknown = await runInLog(running.log, () => workflow.run(params, context, handle));
-        const answer = workflow.answer(handle, value);
-        running.log.close();
-        counted = answer();
-      } catch (problem) {
-        counted = this.#answerProblem(running, problem);
-      }
-      if (!counted) {
-        this.#logger.warn(`${this.#name(running)} ended after its attempt was over; its result is not recorded`);
-      }
+      running.close();
+      counted = running.workflow.answer(running.handle, value);
+    } catch (problem) {
+      this.#endWithProblem(running, problem);
+      return;
+    }
+    this.#noteEnd(running, counted);
+  }
+
+  #endWithProblem(running: Running, problem: unknown): void {
+    let counted = true;
+    try {
+      counted = this.#answerProblem(running, problem);
     } finally {
-      clearTimeout(running.timer);
-      this.#forget(running);
+      this.#noteEnd(running, counted);
     }
   }
 
-  #readParams(workflow: AnyWorkflow, input: string): unknown {
+  #noteEnd(running: Running, counted: boolean): void {
+    if (running.timer !== undefined) {
+      clearTimeout(running.timer);
+    }
+    this.#forget(running);
+    if (!counted) {
+      this.#logger.warn(`${this.#name(running)} ended after its attempt was over; its result is not recorded`);
+    }
+  }
+
+  #readParams(workflow: AnyWorkflow, input: string | null): unknown {
     try {
       return workflow.read(input);
     } catch (problem) {
@@ -456,7 +518,7 @@ export class Worker {
 
   #answerProblem(running: Running, problem: unknown): boolean {
     const { handle } = running;
-    running.log.close();
+    running.close();
     if (isError(problem) && problem instanceof Retry) {
       return native.answerRetry(handle, clean(problem.code) || 'retry', clean(problem.text), problem.delayUs);
     }
@@ -479,7 +541,7 @@ export class Worker {
     }
     this.#abandonLater(running);
     const reason = new Cancelled(`execution ${running.context.executionId} was cancelled`);
-    runInLog(running.log, () => running.context.cancel(reason)); // its listeners are part of the function
+    runInLog(running, () => running.context.cancel(reason)); // its listeners are part of the function
   }
 
   /** A promise cannot be ended from outside. One that ignores its cancellation loses its attempt, so that the slot is free. */

@@ -202,9 +202,9 @@ export class Workflow<Params extends object, Result> {
   }
 
   /** For the package's own use: answers the call with what the function returned; false = the call had ended. */
-  answer(handle: CallHandle, value: unknown): () => boolean {
-    const output = dumpResult(this.name, value);
-    return () => native.answerDone(handle, output);
+  answer(handle: CallHandle, value: unknown): boolean {
+    const output = value === undefined || value === null ? null : dumpResult(this.name, value);
+    return native.answerDone(handle, output);
   }
 
   /** Throws ParamsError when the function could not be called with these. */
@@ -215,9 +215,9 @@ export class Workflow<Params extends object, Result> {
     }
   }
 
-  /** For the package's own use: the params of a call, from JSON text. */
-  read(text: string): Params {
-    const params: unknown = text === '{}' ? {} : JSON.parse(text);
+  /** For the package's own use: the params of a call, from JSON text; null = there are none. */
+  read(text: string | null): Params {
+    const params: unknown = text === null ? {} : JSON.parse(text);
     if (this.#parse === undefined) {
       return params as Params;
     }

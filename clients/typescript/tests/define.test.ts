@@ -111,6 +111,20 @@ test('a failure is undone by functions', async (t) => {
   assert.deepEqual(calls, ['book', 'free']);
 });
 
+test('a function without a result gives null to the next step', async (t) => {
+  const store = await makeStore(t);
+  const register = new Registry();
+  const first = workflow({ name: 'first', register }, () => undefined);
+  const second = workflow({ name: 'second', register }, (params: { before: unknown }) => [params.before]);
+  await makeWorker(t, { workflows: [first, second] });
+  await new define.Definition('two')
+    .step('one', define.handler('first'))
+    .step('two', define.handler('second', { before: of('.steps.one.output') }), { needs: ['one'] })
+    .publish(store);
+  const id = await store.enqueue({ workspace: 'acme', workflow: 'two' });
+  assert.deepEqual(await store.result(id), [null]);
+});
+
 test('mistakes name the place', async (t) => {
   const made = new define.Definition('wrong').step('one', define.sleep(1));
   const refused = (text: RegExp) => (problem: unknown) => {

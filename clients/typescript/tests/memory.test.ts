@@ -1,6 +1,7 @@
-/** The addon frees each call: the memory of the process does not grow with the number of calls. */
+/** The addon frees each call: the memory of the process does not grow with the number of calls. And a call makes little garbage. */
 
 import assert from 'node:assert/strict';
+import { type HeapProfiler, Session } from 'node:inspector';
 import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -13,6 +14,8 @@ const BATCH = 2_000;
 /** The library's caches fill up within this many calls. */
 const WARM_UP = 20_000;
 const GROWTH_MOST_MIB = 20;
+/** Of a function that does nothing, with its promise. */
+const BYTES_MOST = 1500;
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -54,4 +57,44 @@ test(`${CALLS} calls leave no memory behind`, { timeout: 600_000 }, async (t) =>
   const grownMib = residentMib() - before;
   t.diagnostic(`the resident memory has grown by ${grownMib.toFixed(1)} MiB`);
   assert.ok(grownMib < GROWTH_MOST_MIB, `${grownMib} MiB`);
+});
+
+function bytesOf(node: HeapProfiler.SamplingHeapProfileNode): number {
+  return node.children.reduce((sum, child) => sum + bytesOf(child), node.selfSize);
+}
+
+test(`a call takes at most ${BYTES_MOST} bytes of the heap`, { timeout: 600_000 }, async (t) => {
+  const store = await makeStore(t);
+  await store.setWorkspace('acme', { maxConcurrent: 200 });
+  let ended = 0;
+  let end = () => {};
+  const all = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const nothing = workflow({ name: 'nothing', register: new Registry() }, async () => {
+    if (++ended === WARM_UP) {
+      end();
+    }
+  });
+  await nothing.publish(store);
+  for (let made = 0; made < WARM_UP; made += BATCH) {
+    await nothing.enqueueMany(Array.from({ length: BATCH }, () => ({ workspace: 'acme' })));
+  }
+  const session = new Session();
+  session.connect();
+  session.post('HeapProfiler.startSampling', {
+    samplingInterval: 512,
+    includeObjectsCollectedByMajorGC: true,
+    includeObjectsCollectedByMinorGC: true,
+  } as HeapProfiler.StartSamplingParameterType);
+  await makeWorker(t, { workflows: [nothing] });
+  await all;
+  const bytes = await new Promise<number>((resolve, reject) => {
+    session.post('HeapProfiler.stopSampling', (problem, found) => {
+      problem === null ? resolve(bytesOf(found.profile.head) / ended) : reject(problem);
+    });
+  });
+  session.disconnect();
+  t.diagnostic(`${bytes.toFixed(0)} bytes`);
+  assert.ok(bytes < BYTES_MOST, `${bytes} bytes`);
 });

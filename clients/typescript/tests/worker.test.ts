@@ -25,6 +25,9 @@ import {
 } from 'weir';
 import { makeStore, makeWorker, silent, waitUntil } from './support';
 
+/** A name for the tests of objects that are like promises. */
+const THEN = 'then';
+
 const calls: Context[] = [];
 let began: unknown[] = [];
 let openGate: () => void;
@@ -124,6 +127,14 @@ function failure(code: string, text: string) {
   };
 }
 
+test('a key for other services names the execution and the step', async (t) => {
+  const store = await makeStore(t);
+  await makeWorker(t);
+  const id = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
+  await store.result(id);
+  assert.equal(calls[0]?.idempotencyKey, `${id}/run`);
+});
+
 test('a function gets its params and its result is recorded', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
@@ -136,6 +147,51 @@ test('a function gets its params and its result is recorded', async (t) => {
   assert.equal(calls[0]?.idempotencyKey, `${id}/run`);
   assert.equal(calls[0]?.step, 'run');
   assert.ok((calls[0]?.fence ?? 0) > 0);
+});
+
+test('a function may return a value, a promise, or another thing with then(), and throw before or after it', async (t) => {
+  const store = await makeStore(t);
+  const register = new Registry();
+  const returns: Record<string, () => unknown> = {
+    value: () => ({ kind: 'value' }),
+    nothing: () => undefined,
+    promise: () => Promise.resolve('promise'),
+    thenable: () => ({ [THEN]: (take: (value: string) => void) => take('thenable') }),
+    function: () => Object.assign(() => 0, { [THEN]: (take: (value: string) => void) => take('function') }),
+    'no-promise': () => ({ [THEN]: 'a property' }),
+    throws: () => {
+      throw new Fail('thrown', 'at once');
+    },
+    rejects: () => Promise.reject(new Fail('rejected', 'later')),
+    'refuses-then': () => ({ [THEN]: (_take: unknown, refuse: (problem: Error) => void) => refuse(new Fail('refused')) }),
+    'hides-then': () => ({
+      get [THEN]() {
+        throw new Fail('hidden');
+      },
+    }),
+  };
+  const workflows = Object.entries(returns).map(([name, handler]) =>
+    workflow({ name, register, retry: { attempts: 1 } }, handler),
+  );
+  const worker = await makeWorker(t, { workflows });
+  const ends: unknown[] = [];
+  for (const one of workflows) {
+    const end = one.enqueue({ workspace: 'acme' }).then((id) => store.result(id));
+    ends.push(await end.catch((problem: ExecutionFailed) => problem.code));
+  }
+  assert.deepEqual(ends, [
+    { kind: 'value' },
+    null,
+    'promise',
+    'thenable',
+    'function',
+    { [THEN]: 'a property' },
+    'thrown',
+    'rejected',
+    'refused',
+    'hidden',
+  ]);
+  await waitUntil(() => worker.running === 0);
 });
 
 test('a workspace has a name of any language', async (t) => {
