@@ -76,6 +76,12 @@ def difference(group, base, key):
     return median(a - b for a, b in found) if found else None
 
 
+def rest(group, base, key, other):
+    """The value of `key` less that of `other`, through the runs of `base` beside each; None = not measured."""
+    mine, its = difference(group, base, key), difference(group, base, other)
+    return None if mine is None or its is None else mine - its
+
+
 def compare(what, group, base, mine, other, unit, goal=None, is_most=False):
     return Row(what, middle(group, mine), unit, NAMES[other], middle(group, other), 'of it',
                ratio(group, base, mine, other), goal, is_most)
@@ -136,6 +142,10 @@ def rows(groups):
                 found.append(Row(f'{LANGUAGES[key]}, {store}: memory of a worker', middle(group, key), 'MiB',
                                  'bare interpreter', middle(group, 'bare'), 'MiB more',
                                  difference(group, 'bare', key), 15, True))
+                if values(group, 'without-weir'):
+                    found.append(Row('the same beside functions without weir', middle(group, key), 'MiB', 'Node alone',
+                                     middle(group, 'without-weir'), 'MiB more',
+                                     rest(group, 'bare', key, 'without-weir')))
     return found
 
 

@@ -72,6 +72,12 @@ def the_goals_of_a_worker_are_upper_limits():
         'Node, SQLite: memory of a worker'], met
 
 
+def a_worker_of_node_is_compared_with_the_same_functions_without_weir():
+    bare = run('bare', 10)
+    groups = {'node-memory-SQLite': [bare, run('node', 30), bare, run('without-weir', 18), bare]}
+    assert row(groups, 'without weir').measured == 12 and row(groups, 'memory of a worker').measured == 20
+
+
 def the_binding_of_python_is_judged_apart_from_the_interpreter():
     handler = run('handler', 10)
     groups = {'processor': [handler, run('python-native', 12), handler, run('python', 45), handler]}
@@ -92,7 +98,7 @@ def every_group_and_program_of_the_driver_has_a_row():
     groups['python-latency-functions'] = groups['python-latency']
     rows = goals.rows(groups)
     assert all(row.measured is not None for row in rows), [row.what for row in rows if row.measured is None]
-    assert len(rows) == 29, len(rows)
+    assert len(rows) == 31, len(rows)
     assert sum(row.goal is not None for row in rows) == 23, [row.what for row in rows if row.goal is not None]
 
 

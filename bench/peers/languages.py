@@ -85,6 +85,8 @@ for language, make in SINGLE.items():
         GROUPS[f'{language}-start-{name}'] = ('start', 'start_ms', language, {language: make(store)})
         GROUPS[f'{language}-memory-{name}'] = ('memory', 'resident_kib', 'bare', {
             'bare': Program(f'bare-{language}', store=store), language: make(store)})
+for name, store in STORES.items():
+    GROUPS[f'node-memory-{name}'][3]['without-weir'] = Program('node', ('without_weir.mjs',), store, 0, HANDLER)
 BARE = {
     'bare-python': "print('{\"resident_kib\": %s}' % [line.split()[1] for line in open('/proc/self/status') "
                    "if line.startswith('VmRSS')][0])",
