@@ -195,8 +195,7 @@ static void run_handler(struct weir_call *weir_call, void *context)
     release_call(call);
 }
 
-/* deliver(handle, handler, executionId, workspace, step, attempt, fence, input, traceparent) of a new call. The input {} is
- * null: most calls without params have it, and a string costs more. */
+/* deliver(handle, handler, executionId, workspace, step, attempt, fence, input, traceparent) of a new call; null = {}. */
 static bool deliver_start(napi_env env, napi_value function, napi_value receiver, struct call *call)
 {
     napi_value values[9] = {NULL};
@@ -213,9 +212,8 @@ static bool deliver_start(napi_env env, napi_value function, napi_value receiver
     values[4] = make_text(env, weir_call_step(call->call));
     values[5] = make_number(env, weir_call_attempt(call->call));
     values[6] = make_number(env, weir_call_fence(call->call));
-    const char *input = weir_call_input(call->call);
+    const char *input = weir_call_input(call->call), *traceparent = weir_call_traceparent(call->call);
     values[7] = strcmp(input, "{}") == 0 ? make_null(env) : make_text(env, input);
-    const char *traceparent = weir_call_traceparent(call->call);
     values[8] = traceparent == NULL ? make_null(env) : make_ascii(env, traceparent);
     return napi_call_function(env, receiver, function, 9, values, NULL) == napi_ok;
 }
