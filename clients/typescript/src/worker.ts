@@ -66,6 +66,7 @@ function readSecrets(names: readonly string[], handle: CallHandle): Readonly<Rec
 }
 
 class CallContext implements Context {
+  readonly idempotencyKey: string;
   readonly secrets: Readonly<Record<string, string>>;
   readonly #handle: CallHandle;
   /** Made when the function asks for its signal: most do not, and it costs as much as the rest of a short call. */
@@ -84,11 +85,8 @@ class CallContext implements Context {
     readonly traceparent: string | null,
   ) {
     this.#handle = handle;
+    this.idempotencyKey = `${executionId}/${step}`;
     this.secrets = readSecrets(secrets, handle);
-  }
-
-  get idempotencyKey(): string {
-    return `${this.executionId}/${this.step}`;
   }
 
   get signal(): AbortSignal {

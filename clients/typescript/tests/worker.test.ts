@@ -127,12 +127,13 @@ function failure(code: string, text: string) {
   };
 }
 
-test('a key for other services names the execution and the step', async (t) => {
+test('a key for other services names the execution and the step, also in a copy of the context', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t);
   const id = await echo.enqueue({ workspace: 'acme', params: { order: 1 } });
   await store.result(id);
-  assert.equal(calls[0]?.idempotencyKey, `${id}/run`);
+  const copy = { ...(calls[0] as Context) };
+  assert.equal(copy.idempotencyKey, `${id}/run`);
 });
 
 test('a function gets its params and its result is recorded', async (t) => {
@@ -144,7 +145,8 @@ test('a function gets its params and its result is recorded', async (t) => {
   assert.equal(await echo.enqueue({ workspace: 'acme', params: { order: 42 }, key: 'order-42' }), id);
   await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 43 }, key: 'order-42' }), KeyReused);
   assert.equal(calls[0]?.executionId, id);
-  assert.equal(calls[0]?.idempotencyKey, `${id}/run`);
+  const copy = { ...(calls[0] as Context) };
+  assert.equal(copy.idempotencyKey, `${id}/run`);
   assert.equal(calls[0]?.step, 'run');
   assert.ok((calls[0]?.fence ?? 0) > 0);
 });
