@@ -79,7 +79,6 @@ static void a_silence_that_was_watched_on_another_server_proves_nothing(void **s
     assert_int_equal(recover_silent(scene, other, (struct silent_node){.id = scene->node}, beat.server).nodes, is_shared);
 }
 
-/* Each of so many nodes is watched by some, however many precede it. */
 /* Where leases decide: a node that could not renew its own lease believes the leases of the others. */
 static void trusted_nodes_are_not_dead_because_of_their_lease(void **state)
 {
@@ -96,6 +95,10 @@ static void trusted_nodes_are_not_dead_because_of_their_lease(void **state)
     static const char *const trusted[] = {"", "boot"};
     for (size_t i = 0; i < sizeof trusted / sizeof trusted[0]; i++) {
         options.trusted_machine = trusted[i];
+        options.look_only = true;
+        scene_recover(scene, &options, &result);
+        assert_false(result.more);
+        options.look_only = false;
         scene_recover(scene, &options, &result);
         assert_int_equal(result.nodes, 0);
         assert_int_equal(result.handed_over, 0);
@@ -106,6 +109,47 @@ static void trusted_nodes_are_not_dead_because_of_their_lease(void **state)
     assert_int_equal(result.handed_over, 1);
 }
 
+static int64_t start_process(struct scene *scene, long pid)
+{
+    struct node_options options = {.name = "node-1",
+                                   .group = "default",
+                                   .host = "host",
+                                   .boot_id = "boot",
+                                   .pid = pid,
+                                   .version = "test",
+                                   .engine = "test",
+                                   .capacity = 100,
+                                   .lease_us = SCENE_LEASE_US};
+    int64_t node = 0;
+    scene_ok(scene, store_node_start(scene->store, &options, &node, &scene->error));
+    return node;
+}
+
+/* The server has a clock of its own. A store of one machine takes the wall clock when no node follows the old time: the
+ * process of the machine's last node is another one. */
+static void the_first_node_takes_a_wall_clock_that_is_ahead(void **state)
+{
+    struct scene *scene = *state;
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    driver_set_clock(&scene->driver, SECONDS(3600));
+    int64_t before_us = scene_now(scene);
+    (void)start_process(scene, 4712);
+    bool is_shared = (store_features(scene->store) & STORE_SHARED) != 0;
+    assert_int_equal(scene_now(scene) - before_us, is_shared ? 0 : SECONDS(3600));
+}
+
+/* It is no first node, as its wall clock may have jumped while it ran. */
+static void a_process_that_stands_up_again_keeps_the_time_of_the_store(void **state)
+{
+    struct scene *scene = *state;
+    scene_pass(scene, SCENE_LEASE_US + 1);
+    driver_set_clock(&scene->driver, SECONDS(3600));
+    int64_t before_us = scene_now(scene);
+    (void)start_process(scene, scene_number(scene, "SELECT pid FROM nodes WHERE id = %lld", (long long)scene->node));
+    assert_int_equal(scene_now(scene), before_us);
+}
+
+/* Each of so many nodes is watched by some, however many precede it. */
 static void a_node_of_a_large_group_is_told_of_those_that_follow_it(void **state)
 {
     struct scene *scene = *state;
@@ -246,6 +290,8 @@ int main(void)
         SCENE_TEST(a_clock_that_is_set_takes_no_item_away_and_keeps_none),
         SCENE_TEST(a_silence_that_was_watched_on_another_server_proves_nothing),
         SCENE_TEST(trusted_nodes_are_not_dead_because_of_their_lease),
+        SCENE_TEST(the_first_node_takes_a_wall_clock_that_is_ahead),
+        SCENE_TEST(a_process_that_stands_up_again_keeps_the_time_of_the_store),
         SCENE_TEST(a_node_of_a_large_group_is_told_of_those_that_follow_it),
         SCENE_TEST(a_clock_that_is_set_frees_no_role_and_keeps_none),
     };

@@ -695,6 +695,54 @@ static void a_backlog_is_reported(void **state)
     json_decref(scene_rows(scene, "DELETE FROM books WHERE lane_id = 99"));
 }
 
+/* Two schedules of one plan. The times of both have firings in parts. */
+static void the_last_part_of_a_schedule_ends_no_other_schedules_parts(void **state)
+{
+    struct scene *scene = *state;
+    static const char *const names[] = {"all", "second"};
+    struct schedule_counts counts = {0};
+    add_workspaces(scene, SCHEDULE_PART_MOST + 3); /* beside pro-co */
+    for (size_t i = 0; i < 2; i++) {
+        struct schedule_request request = schedule_named(names[i]);
+        request.workspaces = NULL;
+        request.workspace_count = 0;
+        request.plan = "pro";
+        set_schedule(scene, &request);
+        struct schedule_trigger trigger = {.name = names[i]};
+        scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
+        assert_int_equal(counts.rest, 4);
+    }
+    for (size_t left = 2; left > 0; left--) {
+        struct due_schedules due = read_due(scene);
+        assert_int_equal(due.count, left);
+        struct schedule_advance advance = advance_of(&due.schedules[0], due.schedules[0].due_us);
+        scene_ok(scene, store_advance_schedule(scene->store, &advance, &scene->error));
+        assert_true(advance.is_done);
+        assert_int_equal(advance.counts.firings, 4);
+    }
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM schedule_firings"), 2 * (SCHEDULE_PART_MOST + 4));
+}
+
+/* Ids order executions of one millisecond, too: a quarter of it is 1024 of 4096. */
+static void a_planned_id_has_the_time_below_its_millisecond(void **state)
+{
+    struct scene *scene = *state;
+    struct schedule_counts counts = {0};
+    struct schedule_request request = schedule_named("often");
+    request.overlap = OVERLAP_QUEUE_ALL;
+    set_schedule(scene, &request);
+    scene_pass(scene, 1000 - scene_now(scene) % 1000);
+    for (unsigned quarter = 1; quarter < 4; quarter++) {
+        struct schedule_trigger trigger = {.name = "often"};
+        unsigned part = 0;
+        scene_pass(scene, 250);
+        scene_ok(scene, store_schedule_trigger(scene->store, &trigger, &counts, &scene->error));
+        const char *id = scene_text(scene, "SELECT max(planned_id) FROM schedule_firings");
+        assert_int_equal(sscanf(id, "%*8x-%*4x-7%3x", &part), 1);
+        assert_in_range(part, quarter * 1024, quarter * 1024 + 1);
+    }
+}
+
 /* --- refusals and triggers --- */
 
 int main(void)
@@ -730,6 +778,8 @@ int main(void)
         SCENE_TEST(a_set_with_another_policy_leaves_the_firing_that_it_lets_wait),
         SCENE_TEST(a_deleted_schedule_leaves_no_firing),
         SCENE_TEST(a_backlog_is_reported),
+        SCENE_TEST(the_last_part_of_a_schedule_ends_no_other_schedules_parts),
+        SCENE_TEST(a_planned_id_has_the_time_below_its_millisecond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -426,6 +426,24 @@ static void heads_exclude_items_assigned_in_the_same_round(void **state)
     assert_false(reads[2].workspace_exists);
 }
 
+/* A load grows with the lanes that have items, and not with all that ever had one. */
+static void a_load_has_no_pass_of_a_lane_without_items(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    bool more = true;
+    const char *ended = scene_enqueue(scene, "pro-co");
+    (void)scene_enqueue(scene, "big-co");
+    struct lane_pass passes[2] = {{.lane_id = lane_of(scene, "pro-co", "default"), .pass = 41},
+                                  {.lane_id = lane_of(scene, "big-co", "default"), .pass = 42}};
+    seat_take(&seat, scene, scene->node);
+    scene_ok(scene, store_publish_books(scene->store, seat.node, seat.epoch, passes, 2, &more, &scene->error));
+    act_on(scene, BULK_CANCEL, ended);
+    seat_take(&seat, scene, scene->node);
+    assert_int_equal(count_facts(&seat.answer, FACT_PASS), 1);
+    assert_int_equal(find_fact(&seat.answer, FACT_PASS, passes[1].lane_id)->pass, 42);
+}
+
 /* --- items without a workspace --- */
 
 static void items_of_a_workspace_that_is_gone_end_failed(void **state)
@@ -480,6 +498,7 @@ int main(void)
         SCENE_TEST(heads_come_in_order_behind_their_position),
         SCENE_TEST(a_position_is_good_when_its_item_is_gone),
         SCENE_TEST(heads_exclude_items_assigned_in_the_same_round),
+        SCENE_TEST(a_load_has_no_pass_of_a_lane_without_items),
         SCENE_TEST(items_of_a_workspace_that_is_gone_end_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,6 +252,41 @@ static void a_step_that_waited_at_its_end_ran_on_no_node(void **state)
     assert_int_equal(scene_number(scene, "SELECT start_node_id FROM workflow_node_executions"), scene->node);
 }
 
+/* A set that brings two attempts of a step leaves no record of the begin of the first one. Steps of other executions have
+ * attempts of the same number. */
+static void an_attempt_without_a_begin_takes_that_of_no_other_execution(void **state)
+{
+    struct scene *scene = *state;
+    struct record_summary summary = {0};
+    struct step_record runs = {.step = "one", .state = STEP_RUNNING, .attempt = 1, .exit_code = -1};
+    for (int others = 0; others < 2; others++) {
+        struct claimed_item other = claimed_after_a_second(scene);
+        assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &other), WEIR_OK);
+        struct record record = scene_record_of(RECORD_STEP, &other);
+        record.step = &runs;
+        assert_int_equal(scene_record_full(scene, scene->node, record), WEIR_OK);
+    }
+    struct claimed_item item = claimed_after_a_second(scene);
+    assert_int_equal(scene_record(scene, RECORD_DISPATCHED, &item), WEIR_OK);
+    scene_pass(scene, SECONDS(5));
+    struct step_record waits = {
+        .step = "one", .state = STEP_WAITING, .attempt = 1, .failures = 1, .exit_code = 3, .error_code = "exit_3"};
+    struct step_record again = {.step = "one", .state = STEP_RUNNING, .attempt = 2, .failures = 1, .exit_code = -1};
+    struct record records[] = {scene_record_of(RECORD_STEP, &item), scene_record_of(RECORD_STEP, &item)};
+    records[0].step = &waits;
+    records[1].step = &again;
+    scene_ok(scene, store_record(scene->store, scene->node, records, 2, &summary, &scene->error));
+    assert_int_equal(summary.changed, 2);
+    json_t *shown = NULL;
+    int64_t started_us = 0;
+    scene_ok(scene, store_show(scene->store, item.id, &shown, &scene->error));
+    const json_t *earlier = json_array_get(json_object_get(shown, "earlier_attempts"), 0);
+    scene_ok(scene, time_parse(json_text_at(earlier, "started_at"), 0, &started_us, &scene->error));
+    assert_int_equal(json_number_at(earlier, "attempt"), 1);
+    assert_int_equal(started_us, scene_now(scene));
+    json_decref(shown);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +301,7 @@ int main(void)
         SCENE_TEST(a_refused_record_leaves_no_event),
         SCENE_TEST(an_exit_code_of_zero_is_on_record),
         SCENE_TEST(a_step_that_waited_at_its_end_ran_on_no_node),
+        SCENE_TEST(an_attempt_without_a_begin_takes_that_of_no_other_execution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

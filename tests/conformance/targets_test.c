@@ -201,6 +201,34 @@ static void an_item_that_no_node_can_ask_for_says_where_it_was_started(void **st
     assert_string_equal(scene_status_of(scene, next), "PENDING");
 }
 
+/* Its lease is not over yet, and a part of its items is still its own. */
+static void a_dead_node_is_none_of_its_group_before_all_its_items_are_handed_over(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    int64_t first = add_node(scene, "first", &billing);
+    const char *ids[] = {scene_enqueue(scene, "big-co"), scene_enqueue(scene, "big-co")};
+    seat_take(&seat, scene, scene->node);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(seat_assign(&seat, ids[i], first), ASSIGNMENT_TAKEN);
+    }
+    scene_ok(scene, store_node_stop(scene->store, scene->node, true, &scene->error));
+    struct recover_options options = {
+        .node_id = add_node(scene, "other", &sales), .group = "default", .boot_id = "boot", .is_gone = is_dead, .limit = 1};
+    struct recover_result result = {0};
+    dead_node = first;
+    scene_recover(scene, &options, &result);
+    assert_int_equal(result.handed_over, 1);
+    assert_true(result.more);
+    const char *id = scene_text(scene, "SELECT id FROM workflow_execution_queue WHERE node_id = 0");
+    json_t *why = why_of(scene, id);
+    assert_string_equal(json_text_at(why, "pending_reason"), "no_node_for_engine");
+    assert_int_equal(json_array_size(json_object_get(why, "group_targets")), 1);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(why, "group_targets"), 0)),
+                        "temporal, namespace sales (cluster-1) at a:7233");
+    json_decref(why);
+}
+
 static void expect_waits_for_an_engine(struct scene *scene, const char *id, const char *engine)
 {
     assert_string_equal(scene_reason_of(scene, id), "no_node_for_engine");
@@ -309,6 +337,7 @@ int main(void)
         SCENE_TEST(a_handed_over_item_goes_to_nodes_of_its_target_only),
         SCENE_TEST(what_is_put_back_has_no_target),
         SCENE_TEST(an_item_that_no_node_can_ask_for_says_where_it_was_started),
+        SCENE_TEST(a_dead_node_is_none_of_its_group_before_all_its_items_are_handed_over),
         SCENE_TEST(an_item_goes_to_a_node_with_the_engine_that_its_definition_needs),
         SCENE_TEST(an_item_whose_engine_no_node_of_its_group_has_says_so),
         SCENE_TEST(a_retry_needs_the_same_engine_again),

@@ -432,6 +432,50 @@ static void an_idle_lane_that_moves_to_another_share_brings_no_turns(void **stat
     assert_in_range(of_first, 140, 160);
 }
 
+/* Others hold its first items, so it is not read for a moment. */
+static void a_lane_does_not_wait_for_one_that_rests(void **state)
+{
+    struct fixture *f = *state;
+    learn(f, (struct schedule_fact){.kind = FACT_NODES});
+    learn_node(f, WORKER, GROUP, 1000);
+    learn_handlers(f, WORKER, 1);
+    learn_handlers(f, WORKER, 2);
+    learn(f, (struct schedule_fact){.kind = FACT_NODES_END});
+    enqueue(f, lane_with(1, 1), 20 * LANE_LOCKED_RUN_MOST);
+    do {
+        read_all(f);
+        (void)assign(f, 1000);
+        settle(f, ASSIGNMENT_LOCKED);
+    } while (f->set_count > 0);
+    enqueue(f, lane_with(1, 2), 1);
+    read_all(f);
+    assert_int_equal(assign(f, 1000), 1);
+    assert_int_equal(f->set[0].lane_id, lane_with(1, 2));
+}
+
+/* The first workspace has one turn of fifty and has just had it, by its lane of the set 1. WORKER then gets the set 2. */
+static void a_lane_that_moves_to_another_share_brings_its_workspace_no_earlier_turn(void **state)
+{
+    struct fixture *f = *state;
+    f->limits[1].slots_max = f->limits[2].slots_max = 1000;
+    f->limits[2].weight = 50;
+    learn_workers(f, 1000, 2);
+    enqueue(f, lane_with(1, 1), 20);
+    enqueue(f, lane_with(2, 1), 100);
+    assert_int_equal(take(f, 1), 1);
+    assert_int_equal(f->set[0].lane_id, lane_with(1, 1));
+    enqueue(f, lane_with(1, 2), 20);
+    learn(f, (struct schedule_fact){.kind = FACT_NODES});
+    learn_node(f, WORKER, GROUP, 1000);
+    learn_handlers(f, WORKER, 1);
+    learn_handlers(f, WORKER, 2);
+    learn(f, (struct schedule_fact){.kind = FACT_NODES_END});
+    for (int turn = 0; turn < 40; turn++) {
+        assert_int_equal(take(f, 1), 1);
+        assert_int_equal(f->set[0].lane_id, lane_with(2, 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +498,8 @@ int main(void)
         rule(an_id_of_a_lane_keeps_its_parts),
         rule(an_idle_lane_that_moves_to_another_share_brings_no_turns),
         rule(shares_with_a_node_in_common_take_turns_when_places_return_one_by_one),
+        rule(a_lane_does_not_wait_for_one_that_rests),
+        rule(a_lane_that_moves_to_another_share_brings_its_workspace_no_earlier_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "base/uuid.h"
 #include "store/postgres/link/parameters.h"
 #include "store/store.h"
 #include "support/postgres_server.h"
@@ -656,6 +658,56 @@ static void an_argument_that_cannot_be_sent_is_refused(void **state)
     assert_int_equal(encode("I", numbers, (size_t)20), WEIR_OUT_OF_MEMORY);
 }
 
+/* --- windows --- */
+
+/* The last id of a window of three rows that begins behind `from`; "" = there are fewer. Static buffer. */
+static const char *window_end(enum postgres_query query, const char *from, const char *states)
+{
+    static char end[UUID_TEXT_MAX];
+    const char *const values[] = {from, "2", states};
+    PGresult *result = PQexecParams(connection, address->texts[query], 3, NULL, values, NULL, NULL, 0);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("%s", PQerrorMessage(connection));
+    }
+    text_copy(end, sizeof end, PQgetvalue(result, 0, 0));
+    PQclear(result);
+    return end;
+}
+
+static void read_ids(const char *table, char ids[static 5][UUID_TEXT_MAX])
+{
+    char sql[128];
+    (void)snprintf(sql, sizeof sql, "SELECT id FROM %s ORDER BY id", table);
+    PGresult *result = PQexec(connection, sql);
+    assert_int_equal(PQntuples(result), 5);
+    for (int i = 0; i < 5; i++) {
+        text_copy(ids[i], UUID_TEXT_MAX, PQgetvalue(result, i, 0));
+    }
+    PQclear(result);
+}
+
+/* Five rows of the history, and five newer ones of the queue. */
+static void a_window_ends_with_the_nearer_of_queue_and_history(void **state)
+{
+    char ended[5][UUID_TEXT_MAX];
+    char queued[5][UUID_TEXT_MAX];
+    (void)state;
+    run("DELETE FROM weir.workflow_execution_queue");
+    run("DELETE FROM weir.workflow_executions");
+    run("SELECT count(weir.enqueue('acme', 'hello')) FROM generate_series(1, 10)");
+    run("SELECT weir.move_to_history(ARRAY(SELECT id FROM weir.workflow_execution_queue ORDER BY id LIMIT 5),"
+        " 'CANCELLED', NULL, NULL, weir.store_time())");
+    read_ids("weir.workflow_executions", ended);
+    read_ids("weir.workflow_execution_queue", queued);
+    assert_string_equal(window_end(QUERY_WINDOW_DESCENDING, UUID_LAST, "127"), queued[2]);
+    assert_string_equal(window_end(QUERY_WINDOW_ASCENDING, UUID_FIRST, "127"), ended[2]);
+    /* Of the states of the history alone, behind a row; and of those of the queue alone. */
+    assert_string_equal(window_end(QUERY_WINDOW_DESCENDING, ended[4], "112"), ended[1]);
+    assert_string_equal(window_end(QUERY_WINDOW_ASCENDING, ended[0], "112"), ended[3]);
+    assert_string_equal(window_end(QUERY_WINDOW_ASCENDING, UUID_FIRST, "9"), queued[2]);
+    assert_string_equal(window_end(QUERY_WINDOW_DESCENDING, queued[0], "9"), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -674,6 +726,7 @@ int main(void)
         cmocka_unit_test(arrays_arrive_in_their_order),
         cmocka_unit_test(empty_arrays_are_empty),
         cmocka_unit_test(an_argument_that_cannot_be_sent_is_refused),
+        cmocka_unit_test(a_window_ends_with_the_nearer_of_queue_and_history),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }
