@@ -119,6 +119,24 @@ static void a_late_record_of_a_start_keeps_its_time(void **state)
     }
 }
 
+/* The time of the last start that the history lists. */
+static int64_t last_dispatch_of(struct scene *scene, const char *id)
+{
+    int64_t at_us = 0;
+    json_t *shown = NULL;
+    json_t *event;
+    size_t i;
+    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
+    json_array_foreach(json_object_get(shown, "events"), i, event)
+    {
+        if (strcmp(json_text_at(event, "event"), "dispatch") == 0) {
+            scene_ok(scene, time_parse(json_text_at(event, "at"), 0, &at_us, &scene->error));
+        }
+    }
+    json_decref(shown);
+    return at_us;
+}
+
 /* Starts wait longer for their set than steps do. */
 static void a_start_is_not_after_a_step_that_is_on_record(void **state)
 {
@@ -139,6 +157,7 @@ static void a_start_is_not_after_a_step_that_is_on_record(void **state)
         }
         record_short_run(scene, &item, SECONDS(1), SECONDS(1));
         assert_times(scene, &item, SECONDS(7), SECONDS(7), SECONDS(10));
+        assert_int_equal(last_dispatch_of(scene, item.id), scene_now(scene) - SECONDS(3));
     }
 }
 
@@ -155,24 +174,6 @@ static void a_start_and_an_end_in_one_set_keep_the_time_of_the_start(void **stat
     records[1].step_began_ago_us = SECONDS(4);
     scene_ok(scene, store_record(scene->store, scene->node, records, 2, &summary, &scene->error));
     assert_times(scene, &item, SECONDS(4), SECONDS(6), SECONDS(10));
-}
-
-/* The time of the last start that the history lists. */
-static int64_t last_dispatch_of(struct scene *scene, const char *id)
-{
-    int64_t at_us = 0;
-    json_t *shown = NULL;
-    json_t *event;
-    size_t i;
-    scene_ok(scene, store_show(scene->store, id, &shown, &scene->error));
-    json_array_foreach(json_object_get(shown, "events"), i, event)
-    {
-        if (strcmp(json_text_at(event, "event"), "dispatch") == 0) {
-            scene_ok(scene, time_parse(json_text_at(event, "at"), 0, &at_us, &scene->error));
-        }
-    }
-    json_decref(shown);
-    return at_us;
 }
 
 /* Its row keeps the first dispatch, so that the second has a place of its own. */

@@ -6,10 +6,11 @@
  *
  * After each call, of each step that it has touched (check_children()):
  *
- *   2. Each planned child has one row, and the row of the step has the numbers of the plan and of its children.
+ *   2. Each planned child has one row, and the row of the step has the numbers of the plan and of its children. A store may
+ *      make the rows in parts. It makes the first one at once, and the others unless its parent ends and cancels them.
  *   3. At most max_parallel children have begun and not ended.
- *   4. The wait ends with the children that it needs, by one signal with all outcomes in the order of the plan. No signal
- *      comes otherwise.
+ *   4. The wait ends with the children that it needs, when all have rows. One signal ends it, with all outcomes in the
+ *      order of the plan. No signal comes otherwise.
  *   5. The step ends its wait once: by this signal, by its time, or with its execution. Its record has the cause.
  *
  * After each call of the duty that has done all that it could (children_check_advance()), and soon in a calm fleet
@@ -123,11 +124,31 @@ void check_child_change(struct simulation *simulation, const struct model_family
 
 /* --- 2 and 3: the numbers --- */
 
+/* Its parent has ended, and cancels its children. */
+static bool is_closed(struct simulation *simulation, const struct model_family *family)
+{
+    return parent_of(simulation, family)->place != PLACE_LIVE && !leaves(family);
+}
+
+static void check_parts(struct simulation *simulation, const struct model_family *family)
+{
+    int64_t first = family->count < simulation->profile.child_part ? family->count : simulation->profile.child_part;
+    bool is_whole = family->planned == family->count;
+    if (family->planned < first || family->planned > family->count || family->has_rest == is_whole) {
+        bool is_ended = family->planned >= first && !is_whole && is_closed(simulation, family);
+        if (!is_ended) {
+            fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "%lld of %lld children of %s of %s have rows, and the plan is %s",
+                 (long long)family->planned, (long long)family->count, family->step, family->parent,
+                 family->has_rest ? "kept" : "gone");
+        }
+    }
+}
+
 static void check_plan(struct simulation *simulation, const struct model_family *family)
 {
     const json_t *plan = family->plan;
     int64_t planned = (int64_t)json_array_size(json_object_get(plan, "children"));
-    if (family->count != planned || family->row_count != (size_t)planned || family->problem[0] != '\0' ||
+    if (family->count != planned || family->row_count != (size_t)family->planned || family->problem[0] != '\0' ||
         family->row_leaves != leaves(family) || family->row_wanted != number_at(plan, "wanted") ||
         family->row_parallel != number_at(plan, "max_parallel") ||
         family->row_waits_for_all != (number_at(plan, "waits_for_all") != 0)) {
@@ -161,10 +182,10 @@ static void check_begun(struct simulation *simulation, struct model_family *fami
         completed += strcmp(child->status, "COMPLETED") == 0;
         living += has_begun && !is_refused && item != NULL && item->place == PLACE_LIVE && child->status[0] == '\0';
     }
-    if (ended != family->ended || completed != family->completed || family->started > family->count) {
+    if (ended != family->ended || completed != family->completed || family->started > family->planned) {
         fail(simulation, COUNTERS_EQUAL_ROWS,
              "%s of %s counts %lld begun of %lld, %lld ended and %lld completed children, its rows give %lld and %lld",
-             family->step, family->parent, (long long)family->started, (long long)family->count, (long long)family->ended,
+             family->step, family->parent, (long long)family->started, (long long)family->planned, (long long)family->ended,
              (long long)family->completed, (long long)ended, (long long)completed);
     } else if (living > number_at(family->plan, "max_parallel")) {
         fail(simulation, CAP_IS_KEPT, "%lld children of %s of %s live at once, of %lld", (long long)living, family->step,
@@ -267,7 +288,10 @@ static void check_settlement(struct simulation *simulation, const struct model_f
     bool over = is_over(family, &is_completed);
     bool is_settled_now = family->is_settled && !family->was_settled;
     int expected = is_settled_now && is_awaited(simulation, family) ? 1 : 0;
-    if (is_settled_now && !over) {
+    if (is_settled_now && family->has_rest) {
+        fail(simulation, A_WAIT_ENDS_ONCE, "the wait of %s of %s ends with %lld rows of %lld", family->step, family->parent,
+             (long long)family->planned, (long long)family->count);
+    } else if (is_settled_now && !over) {
         fail(simulation, A_WAIT_ENDS_ONCE, "the wait of %s of %s ends with %lld ended children of %lld, %lld completed",
              family->step, family->parent, (long long)family->ended, (long long)family->count,
              (long long)family->completed);
@@ -333,6 +357,7 @@ void check_children(struct simulation *simulation)
         }
         if (family->is_there && family->count >= 0 && !failed(simulation)) {
             check_plan(simulation, family);
+            check_parts(simulation, family);
             check_begun(simulation, family);
             check_depth(simulation, family);
         }
@@ -381,12 +406,15 @@ static const char *undone(struct simulation *simulation, const struct model_fami
 {
     bool is_completed = false;
     const struct model_item *parent = parent_of(simulation, family);
-    bool is_closed = parent->place != PLACE_LIVE && !leaves(family);
+    bool is_cancelled = is_closed(simulation, family);
     if (!family->is_there) {
         return NULL;
     }
     if (family->count < 0) {
         return "its plan was not read";
+    }
+    if (family->has_rest) {
+        return "a part of its plan was not read";
     }
     for (size_t place = 0; place < family->row_count && (int64_t)place < family->started; place++) {
         const struct model_child *child = &family->children[place];
@@ -394,18 +422,18 @@ static const char *undone(struct simulation *simulation, const struct model_fami
         if (child->status[0] == '\0' && (item == NULL || item->place != PLACE_LIVE)) {
             return "the end of a child was not counted";
         }
-        if (is_closed && child->status[0] == '\0' && item != NULL && !item->cancel_asked) {
+        if (is_cancelled && child->status[0] == '\0' && item != NULL && !item->cancel_asked) {
             return "a child runs on behind its parent";
         }
     }
-    if (!is_closed && family->started < family->count &&
+    if (!is_cancelled && family->started < family->count &&
         family->started - family->ended < number_at(family->plan, "max_parallel")) {
         return "a child has not begun";
     }
     if (is_over(family, &is_completed) && !family->is_settled) {
         return "its wait is over";
     }
-    bool is_done = is_closed ? family->cancelled_to >= family->started : family->ended >= family->count;
+    bool is_done = is_cancelled ? family->cancelled_to >= family->started : family->ended >= family->count;
     return parent->place == PLACE_PURGED && is_done ? PURGED : NULL;
 }
 

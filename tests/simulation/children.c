@@ -370,6 +370,9 @@ static void family_appeared(struct simulation *simulation, const struct change *
 static bool is_done(struct simulation *simulation, const struct model_family *family)
 {
     bool leaves = number_at(family->plan, "leaves") != 0;
+    if (leaves && family->planned < family->count) {
+        return false;
+    }
     for (size_t place = 0; place < family->child_count; place++) {
         const struct model_child *child = &family->children[place];
         const struct model_item *item = observer_find(simulation, child->id);
@@ -408,12 +411,17 @@ void children_note_family(struct simulation *simulation, const struct change *ch
         family_vanished(simulation, family);
         return;
     }
+    int64_t count = change->has_count ? change->fence : -1;
+    /* A store that reads a plan at once has no such number. */
+    int64_t planned = change->extra == NULL ? (count < 0 ? 0 : count) : strtoll(change->extra, NULL, 10);
     if (change->rank < family->started || change->due_at < family->ended || change->run_at < family->completed ||
-        (family->is_settled && change->phase == 0) || strcmp(simulation->verb, ADVANCE) != 0) {
+        planned < family->planned || (family->is_settled && change->phase == 0) || strcmp(simulation->verb, ADVANCE) != 0) {
         fail(simulation, CHILDREN_FOLLOW_THE_PLAN, "%s of %s went back, or was changed by %s: %lld begun, %lld ended",
              family->step, family->parent, simulation->verb, (long long)change->rank, (long long)change->due_at);
     }
-    family->count = change->has_count ? change->fence : -1;
+    family->count = count;
+    family->planned = planned;
+    family->has_rest = change->extra != NULL && strchr(change->extra, ' ') != NULL;
     family->is_settled = change->phase != 0;
     family->started = change->rank;
     family->ended = change->due_at;

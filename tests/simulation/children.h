@@ -33,6 +33,8 @@ struct model_family {
     bool is_there, is_gone; /* its row */
     int64_t count;          /* -1: the store has not read the plan */
     int64_t started, ended, completed, cancelled_to, depth;
+    int64_t planned; /* children that have rows */
+    bool has_rest;   /* the store keeps the plan of the others */
     bool is_settled;
     int64_t row_wanted, row_parallel;
     bool row_leaves, row_waits_for_all;

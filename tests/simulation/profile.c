@@ -12,6 +12,7 @@ enum {
     STATED_FROM = 5,
     FAMILIES_OF = 14,
     FAMILIES_AT = 4,
+    PARTS_OF = 3,
     SETS_OF = 5,
     SETS_AT = 3
 };
@@ -35,6 +36,10 @@ static void draw_features(struct simulation *simulation, struct profile *profile
     profile->has_children = mutant != NULL ? mutant->has_children
                                            : simulation->options.seed % FAMILIES_OF == FAMILIES_AT ||
                                                  simulation->options.seed % FAMILIES_OF == STATED_FROM;
+    /* SQLite makes all rows at once. */
+    profile->child_part = simulation->options.store == SIMULATED_POSTGRES
+                              ? 1 + (int64_t)(simulation->options.seed % PARTS_OF)
+                              : CHILDREN_OF_STEP_MOST;
     profile->has_sets = mutant != NULL ? mutant->has_sets : simulation->options.seed % SETS_OF == SETS_AT;
     if (profile->has_states || profile->has_children || profile->has_sets) {
         profile->kinds[0] = profile->kinds[1] = SCRIPTED_IN_NODE;

@@ -6,7 +6,8 @@
  * The clock: after the migration, :schema.store_time() is replaced in that database by a function that reads a file. The
  * file is named after the database, and the run that the database belongs to writes its virtual time there. The function
  * costs no query, so that time may pass between any two calls. The uuids that the server draws come from a sequence, so
- * that a seed replays. Nothing of weir but these two functions is another one than in production.
+ * that a seed replays. Plans of children are read in parts of one to three rows. Nothing of weir but these functions is
+ * another one than in production.
  *
  * Each node has a role of its own, by which its sessions are found: to end them, and to wait until they are gone. */
 #include <errno.h>
@@ -147,9 +148,10 @@ static const char *const children_preparations[] = {
     "CREATE FUNCTION note_family() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE r record; BEGIN"
     " IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;"
     " INSERT INTO weir.simulation_changes (what, id, status, fence, phase, rank, due_at, run_at, node_id, deferrals,"
-    "  priority, lane_id, starts_refused, handovers, waiting_for)"
+    "  priority, lane_id, starts_refused, handovers, waiting_for, extra)"
     " VALUES ('family' || TG_ARGV[0], r.parent_id, r.step, r.count, r.is_settled::integer, r.started, r.ended, r.completed,"
-    "  r.cancelled_to, r.depth, r.leaves::integer, r.wanted, r.max_parallel, r.waits_for_all::integer, r.problem);"
+    "  r.cancelled_to, r.depth, r.leaves::integer, r.wanted, r.max_parallel, r.waits_for_all::integer, r.problem,"
+    "  r.planned || CASE WHEN r.rest IS NULL THEN '' ELSE ' with a rest' END);"
     " RETURN NULL; END $$",
     "CREATE TRIGGER s30 AFTER INSERT ON child_steps FOR EACH ROW EXECUTE FUNCTION note_family('+')",
     "CREATE TRIGGER s31 AFTER UPDATE ON child_steps FOR EACH ROW EXECUTE FUNCTION note_family('=')",
@@ -253,6 +255,16 @@ static void replace_clock(PGconn *connection)
     run(connection, sql);
 }
 
+static void replace_child_part(struct simulation *simulation)
+{
+    char sql[SQL_MAX];
+    (void)snprintf(sql, sizeof sql,
+                   "CREATE OR REPLACE FUNCTION weir.child_part() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE AS"
+                   " $$ SELECT %d $$",
+                   (int)simulation->profile.child_part);
+    run(simulation->reader_of_server, sql);
+}
+
 static void migrate(const char *url)
 {
     struct weir_error error;
@@ -313,6 +325,9 @@ void server_make(struct simulation *simulation)
     for (size_t i = 0;
          simulation->profile.has_children && i < sizeof children_preparations / sizeof children_preparations[0]; i++) {
         run(simulation->reader_of_server, children_preparations[i]);
+    }
+    if (simulation->profile.has_children) {
+        replace_child_part(simulation);
     }
     for (size_t i = 0; simulation->profile.has_sets && i < sizeof nodes_preparations / sizeof nodes_preparations[0]; i++) {
         run(simulation->reader_of_server, nodes_preparations[i]);

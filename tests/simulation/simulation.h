@@ -442,6 +442,7 @@ struct profile {
     bool is_scheduled;          /* there are schedules, and the clocks change */
     bool has_states;            /* some executions are of a workflow with states */
     bool has_children;          /* some executions start others */
+    int64_t child_part;         /* so many of a step get their rows with the first part of its plan */
     bool has_sets;              /* workflows need different handlers, and nodes have different ones */
     unsigned homes[NODES_MOST]; /* the handlers of each node when all is calm */
     bool exclusive;             /* dispatch.exclusive: nodes claim only while they hold the lock */

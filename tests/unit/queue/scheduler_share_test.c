@@ -234,6 +234,7 @@ static void heads_that_do_not_fit_are_read_again(void **state)
         (void)want(f);
         for (size_t i = 0; i < f->read_count; i++) {
             answer(f, f->reads[i]);
+            assert_true(f->scheduler->heads <= f->scheduler->heads_most);
         }
         (void)assign(f, 3);
         for (size_t i = 0; i < f->set_count; i++) {

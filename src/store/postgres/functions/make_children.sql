@@ -1,12 +1,12 @@
--- Makes rows of the next children of a start step, so many as it has already, and 500 at first. So the first ones run while the plan of
--- the others is read. The whole plan is read each time, so its parts grow. Returns the place in the plan from which the next call goes on.
+-- Makes rows of the next children of a start step, so many as it has already, and child_part() at first. So the first ones run while the
+-- plan of the others is read. The whole plan is read each time, so its parts grow. Returns the place in the plan from which the next call
+-- goes on.
 -- Locks: none but its own rows; the row of the step is locked. Caller: advance_child_step().
 CREATE OR REPLACE FUNCTION :schema.make_children(now_us bigint, held :schema.child_steps) RETURNS integer
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    part_least constant integer := 500; -- CHILD_STARTS_BATCH in queue/limits.h
-    upto constant integer := least(held.count, held.planned + greatest(held.planned, part_least));
+    upto constant integer := least(held.count, held.planned + greatest(held.planned, :schema.child_part()));
     rest constant json := (SELECT convert_from(s.rest, 'UTF8')::json FROM :schema.child_steps s
                            WHERE s.parent_id = held.parent_id AND s.step = held.step);
     keys constant text[] := ARRAY(SELECT k.key FROM json_array_elements_text(rest -> 'keys') WITH ORDINALITY k (key, n) ORDER BY k.n);

@@ -435,6 +435,70 @@ static void a_wait_ends_when_all_children_have_rows(void **state)
     assert_string_equal(run(scene->b, "SELECT json_array_length(data::json -> 'output') FROM weir.signals"), "1200");
 }
 
+/* Parts of two, two and four rows, and so on. */
+static void make_parts_small(struct scene *scene)
+{
+    (void)run(scene->b, "CREATE OR REPLACE FUNCTION weir.child_part() RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE "
+                        "AS $$ SELECT 2 $$");
+}
+
+/* Its output lists all ids, too. */
+static void a_wait_for_none_ends_when_all_children_have_rows(void **state)
+{
+    struct scene *scene = *state;
+    make_parts_small(scene);
+    struct claimed_item parent = plan_many(scene, (struct plan){.count = 7, .wanted = 0, .max_parallel = 1});
+    static const char *const rows[] = {"2 of 7 with a rest, 2 1", "4 of 7 with a rest, 4 3", "7 of 7, 7 6"};
+    for (size_t part = 0; part < 3; part++) {
+        struct children_advance done = advance(scene);
+        assert_int_equal(done.started, part == 0 ? 1 : 0);
+        assert_int_equal(done.again, part < 2);
+        assert_int_equal(done.settled, part < 2 ? 0 : 1);
+        assert_string_equal(rows_of(scene, parent.id), rows[part]);
+    }
+    assert_string_equal(run(scene->b, "SELECT json_array_length(data::json -> 'output') FROM weir.signals"), "7");
+}
+
+/* The first child fails, and all of them were to complete. The parent fails behind the last row. */
+static void a_wait_that_fails_early_ends_when_all_children_have_rows(void **state)
+{
+    struct scene *scene = *state;
+    make_parts_small(scene);
+    struct claimed_item parent = plan_many(scene, (struct plan){.count = 7, .wanted = 7, .max_parallel = 1});
+    assert_int_equal(advance(scene).started, 1);
+    struct claimed_item child = claim_one(scene, child_of(scene, &parent));
+    assert_int_equal(record(scene, RECORD_FAILED, &child), WEIR_OK);
+    assert_int_equal(advance(scene).settled, 0);
+    assert_string_equal(rows_of(scene, parent.id), "4 of 7 with a rest, 4 3");
+    assert_string_equal(run(scene->b, "SELECT ended - completed FROM weir.child_steps"), "1");
+    assert_int_equal(advance(scene).settled, 1);
+    assert_string_equal(rows_of(scene, parent.id), "7 of 7, 7 6");
+    assert_string_equal(run(scene->b, "SELECT data::json ->> 'code' FROM weir.signals"), "child_failed");
+    assert_int_equal(record(scene, RECORD_FAILED, &parent), WEIR_OK);
+    (void)advance(scene);
+    assert_string_equal(run(scene->b, "SELECT count(*) FROM weir.workflow_execution_queue"), "0");
+}
+
+/* A plan that no call has read by then gets its first rows all the same, as on a store that reads it at once. */
+static void a_plan_whose_parent_ended_first_has_its_first_part(void **state)
+{
+    struct scene *scene = *state;
+    make_parts_small(scene);
+    struct claimed_item parent = plan_many(scene, (struct plan){.count = 7, .wanted = 1, .max_parallel = 1});
+    struct record parked = record_of(RECORD_PARKED, &parent);
+    struct record_summary summary;
+    parked.dispatched_first = true;
+    parked.delay_us = TIME_NEVER;
+    parked.waiting_for = WAIT_CHILD;
+    ok(store_record(scene->store, scene->node, &parked, 1, &summary, &scene->error));
+    assert_int_equal(parked.status, WEIR_OK);
+    (void)run(scene->b, "SELECT weir.cancel('%s')", parent.id);
+    struct children_advance done = advance(scene);
+    assert_int_equal(done.started, 0);
+    assert_false(done.again);
+    assert_string_equal(rows_of(scene, parent.id), "2 of 7, 2 1");
+}
+
 static void the_end_of_a_parent_ends_its_plan(void **state)
 {
     struct scene *scene = *state;
@@ -492,6 +556,9 @@ int main(void)
                                        TEST(the_first_children_begin_before_the_whole_plan_is_read),
                                        TEST(a_part_that_is_undone_is_made_anew),
                                        TEST(a_wait_ends_when_all_children_have_rows),
+                                       TEST(a_wait_for_none_ends_when_all_children_have_rows),
+                                       TEST(a_wait_that_fails_early_ends_when_all_children_have_rows),
+                                       TEST(a_plan_whose_parent_ended_first_has_its_first_part),
                                        TEST(the_end_of_a_parent_ends_its_plan),
                                        TEST(children_that_are_left_begin_behind_the_end_of_their_parent),
                                        TEST(an_altered_plan_stops_its_step_alone)};
