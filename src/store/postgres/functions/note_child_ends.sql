@@ -1,7 +1,7 @@
 -- Notes the ends of children and of parents for advance_children(). Each caller checks first whether there are any. The ends of a
 -- transaction are one note for each step, because a row for each end would cost as much as the end itself.
 --   ids  of executions that have ended, or parents that were purged, in this transaction
--- Locks: none but its own rows. Callers: record_ends(), move_to_history(), purge_items().
+-- Locks: none but its own rows. Callers: note_ends(), move_to_history(), purge_items().
 CREATE OR REPLACE FUNCTION :schema.note_child_ends(ids uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$

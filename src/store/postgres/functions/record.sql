@@ -59,6 +59,7 @@ DECLARE
     freed  integer := 0; given_back integer[];
     stored integer[]; begun integer[]; part integer[]; parks record; signalled uuid[];
     ended integer[]; end_claims bigint[]; -- places, and the times of their claims
+    due integer; -- records that may end their items
 BEGIN
     IF 0 = ANY (kinds) THEN
         done := done || :schema.record_starts(now_us, ids, fences, kinds, started_ago);
@@ -86,15 +87,11 @@ BEGIN
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
     END IF;
-    IF kinds && '{4,6,7,8}' OR coalesce(cardinality(part), 0) < (SELECT count(*) FROM unnest(kinds) k WHERE k IN (1, 2, 3, 10)) THEN
-        IF cardinality(end_steps) > 0 THEN
-            SELECT array_agg(e.n::integer) INTO stored
-            FROM :schema.workflow_node_executions s JOIN unnest(ids, end_steps) WITH ORDINALITY e (id, step, n) ON s.execution_id = e.id
-            WHERE s.execution_id = ANY (ids) AND s.step = e.step;
-        END IF;
-        SELECT e.places, e.claims, begun || e.started INTO ended, end_claims, begun
-        FROM :schema.record_ends(recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts,
-                                 end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, stored) e;
+    due := (SELECT count(*) FROM unnest(kinds) k WHERE k NOT IN (0, 5, 9)) - coalesce(cardinality(part), 0);
+    IF due > 0 THEN
+        SELECT e.places, e.claims, begun || e.started, e.stored INTO ended, end_claims, begun, stored
+        FROM :schema.end_items(due, recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts,
+                               end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors) e;
         freed := freed + coalesce(cardinality(ended), 0);
         done := done || ended;
         IF ended IS NOT NULL AND kinds && '{1,2,3,10}' THEN

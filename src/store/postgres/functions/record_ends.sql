@@ -4,16 +4,17 @@
 -- start; one under a later claim is in restarted_at.
 --   end_steps ... end_step_errors  the step that ended together with each item, NULL = none
 --   stored                         the places with a step that has a row in workflow_node_executions, which record_steps() writes instead
+--   has_steps                      whether any execution of the set may have such rows
 --
 -- places: of the records that took effect; claims: the times of their claims; started: the places of those whose start was not on record.
 -- NULL = none. Locks: their rows.
--- Caller: record().
+-- Caller: end_items().
 CREATE OR REPLACE FUNCTION :schema.record_ends(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                started_ago bigint[], codes text[], errors text[], end_steps text[],
                                                end_states text[], end_attempts integer[], end_failures integer[],
                                                end_exit_codes integer[], end_began_ago bigint[], end_outputs bytea[], end_variables bytea[],
-                                               end_codes text[], end_errors text[], stored integer[], OUT places integer[],
-                                               OUT started integer[], OUT claims bigint[])
+                                               end_codes text[], end_errors text[], stored integer[], has_steps boolean,
+                                               OUT places integer[], OUT started integer[], OUT claims bigint[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     any_other constant boolean := kinds && '{1,2,3,4,7,8,10}';
@@ -38,8 +39,9 @@ BEGIN
                   CASE WHEN r.started_ago >= 0 THEN
                        coalesce(q.dispatched_at,
                                 least(greatest(now_us - r.started_ago, q.claimed_at),
-                                      (SELECT min(s.started_at) FROM :schema.workflow_node_executions s
-                                       WHERE s.execution_id = q.id AND s.fence = q.fence)))
+                                      CASE WHEN has_steps THEN
+                                           (SELECT min(s.started_at) FROM :schema.workflow_node_executions s
+                                            WHERE s.execution_id = q.id AND s.fence = q.fence) END))
                        ELSE q.dispatched_at END AS started_at,
                   CASE r.kind WHEN 6 THEN 'COMPLETED' WHEN 4 THEN 'FAILED' WHEN 7 THEN 'FAILED' ELSE 'CANCELLED' END AS end_state
     ), history AS (
@@ -82,12 +84,6 @@ BEGIN
     )
     SELECT array_agg(e.n::integer), array_agg(e.n::integer) FILTER (WHERE e.is_start), array_agg(e.claimed_at)
     INTO places, started, claims FROM ended e;
-    IF places IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.hooks) THEN
-        PERFORM :schema.write_hook_events(now_us, ARRAY(SELECT ids[p] FROM unnest(places) p ORDER BY p));
-    END IF;
-    IF places IS NOT NULL AND EXISTS (SELECT 1 FROM :schema.child_steps) THEN
-        PERFORM :schema.note_child_ends(ARRAY(SELECT ids[p] FROM unnest(places) p));
-    END IF;
     IF 4 = ANY (kinds) THEN
         INSERT INTO :schema.workflow_execution_events (execution_id, at, event, node_id, fence, reason, detail)
         SELECT r.id, now_us, 'refuse', recorder, r.fence, r.code, r.reported

@@ -1,7 +1,7 @@
 -- Adds an event to the outbox for each execution that has ended in this transaction and each hook that fits. Executions of a workflow
 -- that a hook starts have none, so that hooks make no loops. Each caller checks first whether there are hooks.
 --   ended  ids; those that are not in the history have no event
--- Locks: none but its own rows. Callers: record_ends(), move_to_history().
+-- Locks: none but its own rows. Callers: note_ends(), move_to_history().
 CREATE OR REPLACE FUNCTION :schema.write_hook_events(now_us bigint, ended uuid[]) RETURNS void
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_nestloop = on SET jit = off AS $$
     INSERT INTO :schema.hook_outbox (hook_id, execution_id, workspace_id, at, params)
