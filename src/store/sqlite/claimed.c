@@ -117,9 +117,9 @@ static enum weir_status read_steps(struct claimed *claimed, struct claimed_item 
     return failed ? error_out_of_memory(error) : status;
 }
 
-/* Fills an item from the present row. */
-static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed)
+void claimed_take_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed)
 {
+    INVARIANT(claimed->arena != NULL && item != NULL && ret_failed != NULL);
     *item = (struct claimed_item){.definition_id = sqlite3_column_int64(statement, 1),
                                   .weight = sqlite3_column_int(statement, 14),
                                   .starts_refused = sqlite3_column_int(statement, 2),
@@ -149,10 +149,10 @@ static void read_row(const struct claimed *claimed, sqlite3_stmt *statement, str
     item->workspace = workspace == NULL ? "" : workspace;
 }
 
-/* Reads the rows of all numbers with one statement, in their order. */
-static enum weir_status read_claimed_rows(struct claimed *claimed, const int64_t *numbers, size_t count,
-                                          struct claimed_item *items, struct weir_error *error)
+enum weir_status claimed_read_rows(struct claimed *claimed, const int64_t *numbers, size_t count,
+                                   struct claimed_item *items, struct weir_error *error)
 {
+    INVARIANT(claimed->connection != NULL && claimed->arena != NULL && items != NULL);
     struct connection *connection = claimed->connection;
     enum weir_status status = WEIR_OK;
     size_t found = 0;
@@ -170,7 +170,7 @@ static enum weir_status read_claimed_rows(struct claimed *claimed, const int64_t
         status = statement_failure(error);
     }
     while (statement != NULL && found < count && connection_step(connection, statement, &status, error)) {
-        read_row(claimed, statement, &items[found++], &failed);
+        claimed_take_row(claimed, statement, &items[found++], &failed);
     }
     if (statement != NULL) {
         (void)sqlite3_reset(statement);
@@ -182,11 +182,11 @@ static enum weir_status read_claimed_rows(struct claimed *claimed, const int64_t
     return failed ? error_out_of_memory(error) : status;
 }
 
-enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,
-                              struct weir_error *error)
+enum weir_status claimed_complete(struct claimed *claimed, struct claimed_item *items, size_t count,
+                                  struct weir_error *error)
 {
     INVARIANT(claimed->connection != NULL && claimed->arena != NULL && (items != NULL || count == 0));
-    enum weir_status status = count == 0 ? WEIR_OK : read_claimed_rows(claimed, numbers, count, items, error);
+    enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = read_definition(claimed, &items[i], error);
         if (status == WEIR_OK && items[i].params == NULL) {
@@ -201,4 +201,12 @@ enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, s
         }
     }
     return status;
+}
+
+enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,
+                              struct weir_error *error)
+{
+    INVARIANT(claimed->connection != NULL && claimed->arena != NULL && (items != NULL || count == 0));
+    enum weir_status status = count == 0 ? WEIR_OK : claimed_read_rows(claimed, numbers, count, items, error);
+    return status == WEIR_OK ? claimed_complete(claimed, items, count, error) : status;
 }

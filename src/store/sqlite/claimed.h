@@ -21,6 +21,16 @@ struct claimed {
     } definitions[CLAIMED_DEFINITIONS]; /* direct-mapped cache; a set has few different ones */
 };
 
+/* Fills an item from the present row of claimed_items, or of a statement that begins with its CLAIMED_COLUMNS columns. Params,
+ * steps and signals are left to claimed_complete(). Out of memory sets *ret_failed. */
+enum { CLAIMED_COLUMNS = 22 };
+void claimed_take_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed);
+/* Reads the rows of these numbers with one statement, in their order. */
+enum weir_status claimed_read_rows(struct claimed *claimed, const int64_t *numbers, size_t count,
+                                   struct claimed_item *items, struct weir_error *error);
+/* Reads definitions, params, steps and signals of items with a row. */
+enum weir_status claimed_complete(struct claimed *claimed, struct claimed_item *items, size_t count,
+                                  struct weir_error *error);
 /* Reads the rows of these numbers, which must be there, in their order. `others_wait` is false and `handed_over` whether an
  * earlier claim was lost. */
 enum weir_status claimed_read(struct claimed *claimed, const int64_t *numbers, size_t count, struct claimed_item *items,

@@ -23,6 +23,7 @@
  * It never decides which item goes to which node, and never assigns an item that the caller did not name. The dispatch
  * thread of the node that has the role runs it.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -135,6 +136,7 @@ struct assigning {
     struct parameter_row *rows;     /* for the statements */
     struct assignment **found;      /* those that have a row, in their order */
     struct assignment **candidates; /* the assignment of each row */
+    struct claimed_item *own;       /* of those that the own node gets, at the places of their assignments */
     size_t count;
 };
 
@@ -167,26 +169,75 @@ static enum weir_status choose_assignments(struct round *round, struct assigning
     return status;
 }
 
+/* Keeps a row that was found. False: an earlier assignment of the set has the item. */
+static bool keep_found(struct assigning *assigning, struct taken *taken, size_t at, size_t *count)
+{
+    bool is_first = taken_mark(taken, assigning->rows[at].number);
+    if (is_first) {
+        assigning->found[(*count)++] = assigning->candidates[at];
+    }
+    return is_first;
+}
+
+/* Finds the items that may be assigned to other nodes. */
+static enum weir_status find_for_others(struct round *round, struct assigning *assigning, struct taken *taken,
+                                        size_t *count, struct weir_error *error)
+{
+    struct connection *connection = round->connection;
+    enum weir_status status = WEIR_OK;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FIND_ASSIGNABLE, "i", round->call->node_id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(connection, statement, &status, error)) {
+        size_t at = (size_t)sqlite3_column_int64(statement, 0);
+        if (keep_found(assigning, taken, at, count)) {
+            assigning->candidates[at]->since_us = sqlite3_column_int64(statement, 1);
+        }
+    }
+    return status;
+}
+
+/* Finds the items that may be assigned to the own node, and reads them for it. */
+static enum weir_status find_own(struct round *round, struct assigning *assigning, struct taken *taken, size_t *count,
+                                 struct weir_error *error)
+{
+    struct connection *connection = round->connection;
+    const struct claimed claimed = {.connection = connection, .arena = round->arena, .now_us = round->now_us};
+    enum weir_status status = WEIR_OK;
+    bool failed = false;
+    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FIND_OWN_ASSIGNABLE, "i", round->call->node_id);
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(connection, statement, &status, error)) {
+        size_t at = (size_t)sqlite3_column_int64(statement, CLAIMED_COLUMNS);
+        if (keep_found(assigning, taken, at, count)) {
+            claimed_take_row(&claimed, statement, &assigning->own[assigning->candidates[at] - round->call->assignments],
+                             &failed);
+        }
+    }
+    return status == WEIR_OK && failed ? error_out_of_memory(error) : status;
+}
+
 /* Keeps the assignments whose items may still be assigned. */
 static enum weir_status find_assignable(struct round *round, struct assigning *assigning, struct weir_error *error)
 {
     struct taken taken = {.numbers = {0}};
-    struct connection *connection = round->connection;
-    enum weir_status status = WEIR_OK;
+    size_t own = 0;
     size_t count = 0;
-    connection->parameter_rows = (struct parameter_rows){.rows = assigning->rows, .count = assigning->count};
-    sqlite3_stmt *statement = connection_bind(connection, error, QUERY_FIND_ASSIGNABLE, "i", round->call->node_id);
-    if (statement == NULL) {
-        status = statement_failure(error);
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < assigning->count; i++) {
+        own += assigning->rows[i].node_id == round->call->node_id;
     }
-    while (statement != NULL && connection_step(connection, statement, &status, error)) {
-        size_t at = (size_t)sqlite3_column_int64(statement, 0);
-        if (taken_mark(&taken, assigning->rows[at].number)) {
-            assigning->found[count] = assigning->candidates[at];
-            assigning->found[count++]->since_us = sqlite3_column_int64(statement, 1);
-        }
+    round->connection->parameter_rows = (struct parameter_rows){.rows = assigning->rows, .count = assigning->count};
+    if (own < assigning->count) {
+        status = find_for_others(round, assigning, &taken, &count, error);
     }
-    connection->parameter_rows = (struct parameter_rows){.count = 0};
+    if (status == WEIR_OK && own > 0) {
+        status = find_own(round, assigning, &taken, &count, error);
+    }
+    round->connection->parameter_rows = (struct parameter_rows){.count = 0};
     assigning->count = count;
     return status;
 }
@@ -240,52 +291,78 @@ static bool is_own(const struct schedule_call *call, const struct assignment *as
     return assignment->outcome == ASSIGNMENT_TAKEN && assignment->node_id == call->node_id;
 }
 
-/* The items of the caller's own node, in the order of the assignments. */
-static enum weir_status read_claimed(struct round *round, struct weir_error *error)
+/* Reads the rows of own items that were handed over, into the places of their assignments. */
+static enum weir_status read_handed_over(struct claimed *claimed, struct round *round, struct claimed_item *own,
+                                         struct weir_error *error)
 {
     const struct schedule_call *call = round->call;
-    struct claimed claimed = {.connection = round->connection, .arena = round->arena, .now_us = round->now_us};
-    struct claim_result *result = &round->answer.claimed;
-    int64_t *numbers = arena_allocate(round->arena, (call->assignment_count + 1) * sizeof *numbers);
-    result->items = arena_allocate(round->arena, (call->assignment_count + 1) * sizeof *result->items);
-    if (result->items == NULL || numbers == NULL) {
+    size_t count = 0;
+    int64_t *numbers = arena_allocate(round->arena, call->assignment_count * sizeof *numbers);
+    struct claimed_item *items = arena_allocate(round->arena, call->assignment_count * sizeof *items);
+    if (items == NULL || numbers == NULL) {
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < call->assignment_count; i++) {
-        if (is_own(call, &call->assignments[i])) {
-            numbers[result->count++] = facts_read_id(call->assignments[i].id);
+        if (is_own(call, &call->assignments[i]) && call->assignments[i].handed_over) {
+            numbers[count++] = facts_read_id(call->assignments[i].id);
         }
     }
-    enum weir_status status = claimed_read(&claimed, numbers, result->count, result->items, error);
-    struct claimed_item *item = result->items;
-    for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
-        const struct assignment *assignment = &call->assignments[i];
-        if (is_own(call, assignment)) {
-            call->assignments[i].since_us = claimed_item_first_wait_us(item);
-            item->handed_over = assignment->handed_over;
-            item->others_wait = assignment->others_wait;
-            result->handed_over += assignment->handed_over;
-            item++;
+    enum weir_status status = claimed_read_rows(claimed, numbers, count, items, error);
+    for (size_t i = call->assignment_count; i-- > 0 && status == WEIR_OK;) {
+        if (is_own(call, &call->assignments[i]) && call->assignments[i].handed_over) {
+            own[i] = items[--count];
         }
     }
     return status;
 }
 
-/* Records all assignments, then reads the items of the own node. */
+/* The items of the caller's own node, in the order of the assignments. Those that were pending were read by find_own(). */
+static enum weir_status read_claimed(struct round *round, struct claimed_item *own, struct weir_error *error)
+{
+    const struct schedule_call *call = round->call;
+    struct claimed claimed = {.connection = round->connection, .arena = round->arena, .now_us = round->now_us};
+    struct claim_result *result = &round->answer.claimed;
+    for (size_t i = 0; i < call->assignment_count; i++) {
+        result->handed_over += is_own(call, &call->assignments[i]) && call->assignments[i].handed_over;
+    }
+    enum weir_status status = result->handed_over == 0 ? WEIR_OK : read_handed_over(&claimed, round, own, error);
+    for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
+        struct assignment *assignment = &call->assignments[i];
+        if (is_own(call, assignment)) {
+            if (!assignment->handed_over) {
+                own[i].fence = round->fence;
+                own[i].claimed_at_us = time_later(round->now_us, own[i].created_at_us);
+            }
+            assignment->since_us = claimed_item_first_wait_us(&own[i]);
+            own[i].handed_over = assignment->handed_over;
+            own[i].others_wait = assignment->others_wait;
+            own[result->count++] = own[i];
+        }
+    }
+    result->items = own;
+    return status == WEIR_OK ? claimed_complete(&claimed, own, result->count, error) : status;
+}
+
+/* Records all assignments, then completes the items of the own node. */
 static enum weir_status assign_all(struct round *round, struct weir_error *error)
 {
     size_t count = round->call->assignment_count;
-    struct assigning assigning = {.rows = arena_allocate(round->arena, count * sizeof *assigning.rows),
+    struct assigning assigning = {.rows = malloc(count * sizeof *assigning.rows),
                                   .found = arena_allocate(round->arena, count * sizeof *assigning.found),
-                                  .candidates = arena_allocate(round->arena, count * sizeof *assigning.candidates)};
-    if (assigning.rows == NULL || assigning.found == NULL || assigning.candidates == NULL) {
-        return error_out_of_memory(error);
+                                  .candidates = arena_allocate(round->arena, count * sizeof *assigning.candidates),
+                                  .own = arena_allocate(round->arena, count * sizeof *assigning.own)};
+    enum weir_status status = WEIR_OK;
+    if (assigning.rows == NULL || assigning.found == NULL || assigning.candidates == NULL || assigning.own == NULL) {
+        status = error_out_of_memory(error);
     }
-    enum weir_status status = choose_assignments(round, &assigning, error);
+    if (status == WEIR_OK) {
+        status = choose_assignments(round, &assigning, error);
+    }
     if (status == WEIR_OK && assigning.count > 0) {
         status = assign_runnable(round, &assigning, error);
     }
-    return status == WEIR_OK ? read_claimed(round, error) : status;
+    free(assigning.rows);
+    return status == WEIR_OK ? read_claimed(round, assigning.own, error) : status;
 }
 
 /* --- due items, and items without a workspace --- */

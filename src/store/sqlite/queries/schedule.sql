@@ -3,15 +3,27 @@
 -- name: read_epoch
 SELECT epoch FROM scheduler WHERE partition = 0;
 
--- Assignments of a set; `parameter_rows` has the numbers, nodes, lanes and ranks. An item that another transaction has taken, ended or
--- moved has no row here. A number is used again when the row with the highest one is gone, so lane and rank must be the same. The last
--- column is for the other nodes: since when an item that is assigned for the first time could run; 0 = it was assigned before. No
--- counter grows with a record PUT_BACK, but it leaves its code. ?1 own node
+-- Assignments of a set to other nodes; `parameter_rows` has the numbers, nodes, lanes and ranks. An item that another transaction has
+-- taken, ended or moved has no row here. A number is used again when the row with the highest one is gone, so lane and rank must be the
+-- same. The last column: since when an item that is assigned for the first time could run; 0 = it was assigned before. No counter grows
+-- with a record PUT_BACK, but it leaves its code. ?1 own node
 -- name: find_assignable
-SELECT g.at, CASE WHEN g.node_id <> ?1 AND q.starts_refused + q.deferrals + q.interruptions = 0 AND q.error_code IS NULL
+SELECT g.at, CASE WHEN q.starts_refused + q.deferrals + q.interruptions = 0 AND q.error_code IS NULL
                   THEN max(q.run_at, q.created_at) ELSE 0 END
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number AND q.lane_id = g.lane_id AND q.rank = g.rank
-WHERE q.phase = 0;
+WHERE q.phase = 0 AND g.node_id <> ?1;
+
+-- Those of the own node, as the node needs them: the columns of claimed_items, so that their rows are read once. Fence and time of the
+-- claim are those before it. ?1 own node
+-- name: find_own_assignable
+SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
+       q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent,
+       q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL, q.interruptions_at_park, q.woken_at,
+       q.suspicion > 1 AND (SELECT p.ended FROM item_progress p WHERE p.number = q.number) <= q.steps_ended,
+       q.handovers > 0, q.signals, g.at
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number AND q.lane_id = g.lane_id AND q.rank = g.rank
+LEFT JOIN workspaces w ON w.id = q.workspace_id
+WHERE q.phase = 0 AND g.node_id = ?1;
 
 -- Those that were found, of one node. ?1 node, ?2 its target, ?3 fence, ?4 now
 -- name: assign_items
