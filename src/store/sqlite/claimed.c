@@ -1,6 +1,7 @@
 /* Reads assigned items as an engine needs them: row, definition, params, and the steps on record.
  *
- * One statement reads the rows of a set through the table parameter_rows. Params and steps are read only for items that
+ * One statement reads the rows of a set through the table parameter_rows. The look-up of a round gives its rows to
+ * claimed_take_row(), so that none is read twice. Params and steps are read only for items that
  * have them. Most items have no params beyond {}, and only an item that was interrupted has steps on record before it
  * starts. Signals are read for items that have got any. Names of definitions are cached for the call, because the items
  * of a set share few of them. Everything is copied into the arena of the caller.

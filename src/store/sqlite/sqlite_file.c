@@ -11,8 +11,8 @@
  *   4. Read the store time, once for the whole transaction.
  *   5. Before the commit, extend the log with zeros when it is near its end (wal_preallocate.c), so that the sync does
  *      not have to write a new file length.
- *   6. Commit. A failed sync leaves the commit unknown: the pages may be in the log. The writer is given back in each
- *      case.
+ *   6. Commit. Its writes to the log are gathered (wal_writes.c), and a long log is copied beside it (wal_copier.c). A
+ *      failed sync leaves the commit unknown: the pages may be in the log. The writer is given back in each case.
  *
  * A child of fork() never uses the files of its parent, because SQLite's locks do not survive the fork. The first
  * opener looks for damage in the log before SQLite overwrites it. Any thread may call these functions; the list of
@@ -32,8 +32,10 @@
 #include "base/fifo_mutex.h"
 #include "store/sqlite/file_identity.h"
 #include "store/sqlite/new_file.h"
+#include "store/sqlite/wal_copier.h"
 #include "store/sqlite/wal_damage.h"
 #include "store/sqlite/wal_preallocate.h"
+#include "store/sqlite/wal_writes.h"
 
 struct sqlite_file {
     struct sqlite_file *next;
@@ -43,6 +45,7 @@ struct sqlite_file {
     struct fifo_mutex writer_lock;
     atomic_int short_calls; /* that wait for writer_lock */
     struct connection writer;
+    struct wal_writes *writes;
     struct file_identity identity; /* guarded by writer_lock */
     bool in_transaction;
     bool read_only; /* then its writer cannot write, and is shared by such handles alone */
@@ -178,6 +181,10 @@ static enum weir_status open_file(const struct connection_options *options, int 
         wal_damage_check(&file->writer, options->path, options->events);
     }
     file->read_only = options->read_only;
+    if (!options->read_only && options->clock == clock_system()) { /* a simulation repeats its seeds: it has no thread */
+        file->writer.copier = wal_copier_new(sqlite3_db_filename(file->writer.database, "main"));
+    }
+    file->writes = wal_writes_new();
     file->device = facts.st_dev;
     file->inode = facts.st_ino;
     file->references = 1;
@@ -267,7 +274,9 @@ void sqlite_file_release(struct sqlite_file *file)
         if (*at == file) {
             *at = file->next;
         }
+        wal_copier_close(file->writer.copier);
         connection_close(&file->writer);
+        wal_writes_free(file->writes);
         sqlite_file_made(file);
         fifo_mutex_close(&file->writer_lock);
         free(file);
@@ -337,7 +346,9 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
     INVARIANT(file->in_transaction);
     FAILPOINT("before_commit");
     wal_preallocate_extend(&file->writer);
+    wal_writes_begin(file->writes, wal_log_of(&file->writer));
     enum weir_status status = connection_run(&file->writer, error, NULL, QUERY_COMMIT, "");
+    wal_writes_end(file->writes, status == WEIR_OK);
     if (status == WEIR_OK) {
         FAILPOINT("after_commit");
         if (file->writer.clock_marking_us != 0) {

@@ -1,7 +1,8 @@
 /* Extends the write-ahead log with zeros, so that a commit does not change the length of the file.
  *
  *   1. After each commit SQLite calls note_commit() with the number of frames in the log. The writer remembers where
- *      the log ends, and checkpoints after LOG_PAGES frames, as SQLite's own hook does.
+ *      the log ends. After LOG_PAGES frames the copier checkpoints (wal_copier.h), or else the commit, as with SQLite's
+ *      own hook.
  *   2. Before a commit, inside the transaction, wal_preallocate_extend() compares that end with the length of the
  *      file. The write lock keeps every other process from appending meanwhile.
  *   3. If little is left, it appends zeros, as much as the log is long, at most one stride. A short-lived store so
@@ -14,6 +15,7 @@
 #include "store/sqlite/wal_preallocate.h"
 
 #include "base/error.h"
+#include "store/sqlite/wal_copier.h"
 
 enum { LOG_HEADER_BYTES = 32, FRAME_HEADER_BYTES = 24, ZEROS_BYTES = 64 * 1024 };
 
@@ -23,7 +25,8 @@ static int note_commit(void *context, sqlite3 *database, const char *name, int f
 {
     struct connection *writer = context;
     writer->log_bytes = LOG_HEADER_BYTES + (int64_t)frames * writer->frame_bytes;
-    if (frames >= LOG_PAGES) {
+    bool copies = writer->copier == NULL ? frames >= LOG_PAGES : wal_copier_note(writer->copier, frames);
+    if (copies) {
         (void)sqlite3_wal_checkpoint_v2(database, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     }
     return SQLITE_OK;
@@ -41,9 +44,9 @@ enum weir_status wal_preallocate_init(struct connection *writer, struct weir_err
     return status;
 }
 
-/* The file of the log, or NULL when SQLite has not opened it. */
-static sqlite3_file *open_log_of(const struct connection *writer)
+sqlite3_file *wal_log_of(const struct connection *writer)
 {
+    INVARIANT(writer->database != NULL);
     sqlite3_file *log = NULL;
     (void)sqlite3_file_control(writer->database, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
     return log == NULL || log->pMethods == NULL ? NULL : log;
@@ -54,7 +57,7 @@ void wal_preallocate_extend(struct connection *writer)
     INVARIANT(writer != NULL);
     static const char zeros[ZEROS_BYTES];
     sqlite3_int64 size = 0;
-    sqlite3_file *log = writer->log_bytes < PREALLOCATE_FROM ? NULL : open_log_of(writer);
+    sqlite3_file *log = writer->log_bytes < PREALLOCATE_FROM ? NULL : wal_log_of(writer);
     if (log == NULL || log->pMethods->xFileSize(log, &size) != SQLITE_OK || size - writer->log_bytes >= PREALLOCATE_LEAST) {
         return;
     }

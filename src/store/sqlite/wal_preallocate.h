@@ -20,9 +20,11 @@ enum {
     PREALLOCATE_FROM = 16 * 4096 /* bytes of the log before the first zeros */
 };
 
-/* Instead of SQLite's own automatic checkpoint: copies the log back after LOG_PAGES as that does, and notes where it ends.
+/* Instead of SQLite's own automatic checkpoint: has the log copied back after LOG_PAGES, and notes where it ends.
  * `writer` must stay where it is until it is closed. */
 enum weir_status wal_preallocate_init(struct connection *writer, struct weir_error *error);
+/* The file of the log, or NULL when SQLite has not opened it. */
+sqlite3_file *wal_log_of(const struct connection *writer);
 /* Right before a commit, inside its transaction. A failure (a full disk) changes nothing: the commit then makes the log
  * longer by itself, or reports why it cannot. */
 void wal_preallocate_extend(struct connection *writer);

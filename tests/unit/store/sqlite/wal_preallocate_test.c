@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "conformance/scene.h"
+#include "store/sqlite/wal_copier.h"
 #include "store/sqlite/wal_preallocate.h"
 
 enum { COMMITS = 300, LARGE_BYTES = 1000 * 1000, LARGE_COUNT = 100, COPY_BYTES = 65536 };
@@ -102,8 +103,9 @@ static void the_log_is_used_again_from_its_beginning(void **state)
         (void)scene_enqueue_request(scene, &request);
     }
     free(params);
-    /* In all twice and a half as much was written. The schema and the commit that reached the limit are behind it. */
-    assert_in_range(size_of_log(scene), (int64_t)LOG_PAGES * 4096, (int64_t)LOG_PAGES * 4120 + 3 * LARGE_BYTES);
+    /* In all twice and a half as much was written. The schema and the commit that reached the limit are behind it. Commits
+     * go on while the log is copied, until it has LOG_PAGES_MOST. */
+    assert_in_range(size_of_log(scene), (int64_t)LOG_PAGES * 4096, (int64_t)LOG_PAGES_MOST * 4120 + 3 * LARGE_BYTES);
 }
 
 int main(void)
