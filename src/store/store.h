@@ -140,7 +140,7 @@ struct enqueue_request {
     bool has_reserved_key; /* it begins with HOOK_KEY_PREFIX or SCHEDULE_KEY_PREFIX, which other requests may not use */
     const struct schedule_firing *firing; /* refused unless it still waits: WEIR_ILLEGAL_STATE; NULL = it is none */
     const char *group;                    /* executor group; NULL = the definition's */
-    const char *default_group; /* where neither names one; NULL = "default" */
+    const char *default_group;            /* where neither names one; NULL = "default" */
     int priority;
     int64_t run_at_us;       /* 0 = now; a past time is kept, and counts as at most RUN_AT_PAST_MOST_US ago for the order */
     const char *id;          /* NULL = made here; given when a lost answer is repeated */

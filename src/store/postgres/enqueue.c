@@ -341,8 +341,8 @@ static enum weir_status lock_set_firings(const struct enqueue *enqueue, struct l
             places[count++] = i;
         }
     }
-    enum weir_status status = link_write(link, error, &result, QUERY_LOCK_FIRINGS, "IIIU", schedules, count, workspaces, count,
-                                       dues, count, ids, count);
+    enum weir_status status = link_write(link, error, &result, QUERY_LOCK_FIRINGS, "IIIU", schedules, count, workspaces,
+                                         count, dues, count, ids, count);
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         struct enqueue_result *answer = &enqueue->results[places[i]];
         enqueue->is_removed[places[i]] = !result_bool(result, (int)i, 0);

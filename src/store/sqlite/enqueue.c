@@ -7,7 +7,7 @@
  *      A key with a mode (docs/design/keys.md) may end the execution that has not started, and goes to the new one.
  *   3. With an id of the caller: if the execution exists in this workspace, answer with it. An id of another workspace
  *      is refused without a hint, because its existence is no business of this one.
- *   4. Refuse it if the workspace has no room for another pending execution (pending_room.c), or if it is a firing that was
+ *   4. Refuse it if the workspace has no room for another pending execution (pending_room.c). Refuse a firing that was
  *      removed meanwhile: its schedule goes on without it.
  *   5. Insert the row, its params and its key. The rank is fixed here, so that the order of starts does not depend on
  *      later changes.
