@@ -388,10 +388,11 @@ static void places_of_an_earlier_count_are_given_up(void **state)
     scene_ok(scene, store_enqueue(other, requests, 1000, results, &scene->error));
     assert_int_equal(pending_of(scene, "free-co"), 640);
     (void)scene_enqueue(scene, "free-co"); /* of the kept places */
+    scene_pass(scene, SECONDS(2));
+    assert_full(scene, "free-co");
     limit_plan(scene, "free", 639);
     assert_full(scene, "free-co");
     limit_plan(scene, "free", 640);
-    scene_pass(scene, SECONDS(2));
     assert_full(scene, "free-co");
     store_close(other);
 }

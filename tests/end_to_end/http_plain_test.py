@@ -123,6 +123,10 @@ def a_text_browser_without_origin_signs_in_by_the_key_of_the_form(weir):
     cookie = f'other=1; weir_plain_key={key}'
     again = listener.ask('/plain/overview', cookie=cookie)  # the key of another tab stays
     assert f'value="{key}"' in _page(again, 401) and 'set-cookie' not in again.head, again
+    for fields in ({}, {'cookie': cookie}):  # a page of another origin reads no key and makes none
+        foreign = listener.ask('/plain/overview', origin='http://elsewhere.example', **fields)
+        assert key not in foreign.body.decode() and 'set-cookie' not in foreign.head, foreign
+        assert 'name="key" value=""' in foreign.body.decode(), foreign
     # The cookie of a page in a folder would not come back with the form.
     deep = listener.ask('/plain/executions/x')
     assert 'name="key" value=""' in _page(deep, 401) and 'set-cookie' not in deep.head, deep
