@@ -484,8 +484,9 @@ enum weir_status postgres_enqueue(struct store *store, const struct enqueue_requ
     (void)link_of(store);
     struct enqueue *enqueue = malloc(sizeof *enqueue);
     char(*ids)[UUID_TEXT_MAX] = calloc(count, UUID_TEXT_MAX);
-    bool *is_removed = has_firing(requests, count) ? calloc(count, sizeof *is_removed) : NULL;
-    if (enqueue == NULL || ids == NULL || (is_removed == NULL && has_firing(requests, count))) {
+    bool has_firings = has_firing(requests, count);
+    bool *is_removed = has_firings ? calloc(count, sizeof *is_removed) : NULL;
+    if (enqueue == NULL || ids == NULL || (has_firings && is_removed == NULL)) {
         status = error_out_of_memory(error);
     } else {
         enqueue->store = postgres_of(store);

@@ -1,9 +1,10 @@
 /* Copies the log beside the writer.
  *
- *   COPY_NONE      the log is short. The commit that makes it LOG_PAGES long starts a thread.
+ *   COPY_NONE      nothing was copied yet. The commit that makes the log COPY_PAGES long starts a thread.
  *   COPY_RUNS      the thread copies, with SQLITE_CHECKPOINT_PASSIVE, which takes no lock that a writer or reader needs.
  *                  Commits go on. One that makes the log LOG_PAGES_MOST long waits for the thread.
- *   COPY_ENDED     commits copy the rest themselves until the log begins anew, which a reader can delay.
+ *   COPY_ENDED     the next COPY_PAGES start another thread. When the copy began at LOG_PAGES or behind, commits copy the
+ *                  rest themselves until the log begins anew, which a reader can delay.
  *
  * The copy syncs the log before it writes the database, and the database before it notes how far the log is copied.
  * SQLite does so in each checkpoint, whichever connection runs it. A failed copy leaves all to the commits. The thread
