@@ -150,15 +150,16 @@ const char *weir_call_variable(struct weir_call *call, const char *name);
  * WEIR_OUT_OF_MEMORY. `error` may be NULL. */
 WEIR_MUST_CHECK enum weir_status weir_call_set_variable(struct weir_call *call, const char *name, const char *value,
                                                         struct weir_error *error);
-/* Starts an execution of the workflow as a child, which the end of this execution cancels. `params` is a JSON object, NULL
- * =
- * {}. The store checks the workflow when it starts the child: one that it refuses does not undo the answer. At most 1000
- * for each answer, with those of weir_call_enqueue(). Errors as of weir_call_set_variable(). */
+/* Starts an execution of the workflow as a child, which the end of this execution cancels. `params` is a JSON object;
+ * NULL = {}. `key`: an idempotency key of 1 to 255 bytes; NULL = none. The execution of the workspace that has this key
+ * becomes the child then, and a new one if there is none; it goes on behind the end of this execution. The store checks
+ * workflow and key when it starts the child: one that it refuses does not undo the answer. At most 1000 for each answer,
+ * with those of weir_call_enqueue(). Errors as of weir_call_set_variable(). */
 WEIR_MUST_CHECK enum weir_status weir_call_start_child(struct weir_call *call, const char *workflow, const char *params,
-                                                       struct weir_error *error);
-/* The same for an execution that goes on behind the end of this one. */
+                                                       const char *key, struct weir_error *error);
+/* The same for an execution that goes on behind the end of this one in each case, and for which it does not wait. */
 WEIR_MUST_CHECK enum weir_status weir_call_enqueue(struct weir_call *call, const char *workflow, const char *params,
-                                                   struct weir_error *error);
+                                                   const char *key, struct weir_error *error);
 
 /* The next state, which runs at once on this node; after 100 such answers in a row it runs 30 s later. NULL = this state
  * again. A name that the definition does not have is the code `unknown_state`, and one that `next` of the state does not
@@ -172,7 +173,8 @@ void weir_next_at(struct weir_call *call, const char *state, int64_t time_us);
  * weir_call_signal(). The record of that handler's answer consumes the signal. After `timeout_us` the state runs without
  * it; 0 = without a timeout. */
 void weir_next_on_signal(struct weir_call *call, const char *state, const char *signal, int64_t timeout_us);
-/* The next state when all children have ended that this call has started. They must be of one workflow. */
+/* The next state when all children have ended that this call has started. They must be of one workflow, and all or none of
+ * them have keys. */
 void weir_next_on_children(struct weir_call *call, const char *state, int64_t timeout_us);
 
 #if defined(__GNUC__)

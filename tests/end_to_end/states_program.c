@@ -37,7 +37,7 @@ static void count(struct weir_call *call, void *context)
     (void)snprintf(text, sizeof text, "%d", n);
     (void)snprintf(params, sizeof params, "{\"n\": %d}", n);
     if (!note(call, n) || weir_call_set_variable(call, "n", text, &error) != WEIR_OK ||
-        weir_call_enqueue(call, "note", params, &error) != WEIR_OK) {
+        weir_call_enqueue(call, "note", params, NULL, &error) != WEIR_OK) {
         weir_fail(call, "test", "the handler could not set its variable");
     } else if (n < LAST) {
         weir_next(call, NULL);

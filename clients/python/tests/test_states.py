@@ -41,8 +41,10 @@ class Credit:
     @weir.state()
     def review(self, ctx):
         seen.append(ctx.signal)
-        ctx.start('part', number=1)
-        ctx.start(part, number=2)
+        with pytest.raises(weir.Error, match='1 to 255 bytes'):
+            ctx.start('part', key='', number=1)
+        ctx.start('part', key='part-1', number=1)
+        ctx.start(part, key='part-2', number=2)
         return weir.WaitChildren('count')
 
     @weir.state()
@@ -147,6 +149,8 @@ def test_a_class_goes_through_its_states(weir_store, weir_worker):
     assert seen[2] == weir.Failure('accept', 'value_error', 'ValueError: limit 5')
     outcomes = [row['outcome'] for row in store.show(id)['actions']]
     assert outcomes == ['next', 'wait', 'wait', 'next', 'update', 'retry', 'failed', 'update', 'done'], outcomes
+    # a known key enqueues nothing: it names the child
+    assert store.show(part.enqueue('acme', key='part-2', number=2))['parent']['id'] == id
 
 
 def test_an_end_state_gives_the_variables(weir_store, weir_worker):

@@ -410,19 +410,19 @@ napi_value set_variable(napi_env env, napi_callback_info info)
     return status == WEIR_OK ? make_null(env) : make_failure(env, status, &error);
 }
 
-/* startChild(call, workflow, params, leaves). */
+/* startChild(call, workflow, params, key, leaves). */
 napi_value start_child(napi_env env, napi_callback_info info)
 {
     struct call *call = NULL;
-    struct argument arguments[3];
+    struct argument arguments[4];
     struct weir_error error = {.status = WEIR_OK};
-    if (!read_answer(env, info, "ssi", &call, arguments)) {
+    if (!read_answer(env, info, "sszi", &call, arguments)) {
         return NULL;
     }
-    enum weir_status status = arguments[2].number != 0
-                                  ? weir_call_enqueue(call->call, arguments[0].text, arguments[1].text, &error)
-                                  : weir_call_start_child(call->call, arguments[0].text, arguments[1].text, &error);
-    free_arguments(arguments, 3);
+    bool leaves = arguments[3].number != 0;
+    enum weir_status status = (leaves ? weir_call_enqueue : weir_call_start_child)(
+        call->call, arguments[0].text, arguments[1].text, arguments[2].text, &error);
+    free_arguments(arguments, 4);
     return status == WEIR_OK ? make_null(env) : make_failure(env, status, &error);
 }
 

@@ -39,6 +39,7 @@ export type { Acted } from './native';
 export { Cancelled, Fail, Outcome, Retry, type RetryOptions } from './outcome';
 export type { SqliteDatabase } from './sqlite';
 export {
+  type ChildOptions,
   Done,
   end,
   errorEnd,

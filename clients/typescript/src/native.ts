@@ -175,7 +175,7 @@ export interface Native {
   variable(call: CallHandle, name: string): string | null | undefined;
   /** null, or a failure for toError(). */
   setVariable(call: CallHandle, name: string, value: string): unknown;
-  startChild(call: CallHandle, workflow: string, params: string, leaves: number): unknown;
+  startChild(call: CallHandle, workflow: string, params: string, key: string | null, leaves: number): unknown;
   answerNext(call: CallHandle, state: string | null, delayUs: number): boolean;
   answerNextAt(call: CallHandle, state: string | null, timeUs: number): boolean;
   answerWait(call: CallHandle, state: string | null, signal: string, timeoutUs: number): boolean;

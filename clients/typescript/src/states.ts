@@ -40,6 +40,11 @@ export class Done {
   constructor(readonly result: unknown = null) {}
 }
 
+export interface ChildOptions {
+  /** The execution of the workspace with this idempotency key becomes the child, and goes on behind the end of this one. */
+  key?: string;
+}
+
 /** The subject of one call of a state. */
 export interface StateContext extends Context {
   readonly state: string;
@@ -57,9 +62,9 @@ export interface StateContext extends Context {
   /** Sets a variable. It is saved with the answer of the method. */
   set(name: string, value: unknown): void;
   /** Starts a child with the answer of the method; the end of this execution cancels it. */
-  start(workflow: string | AnyWorkflow, params?: object): void;
+  start(workflow: string | AnyWorkflow, params?: object, options?: ChildOptions): void;
   /** Enqueues an execution with the answer of the method; it goes on behind the end of this one. */
-  enqueue(workflow: string | AnyWorkflow, params?: object): void;
+  enqueue(workflow: string | AnyWorkflow, params?: object, options?: ChildOptions): void;
 }
 
 export interface StateOptions {
@@ -154,12 +159,12 @@ class CallStateContext {
     raise(native.setVariable(this.handle, name, dumpJson(value)));
   }
 
-  start(workflow: string | AnyWorkflow, params: object = {}): void {
-    raise(native.startChild(this.handle, nameOf(workflow), dumpParams(params), 0));
+  start(workflow: string | AnyWorkflow, params: object = {}, options: ChildOptions = {}): void {
+    raise(native.startChild(this.handle, nameOf(workflow), dumpParams(params), options.key ?? null, 0));
   }
 
-  enqueue(workflow: string | AnyWorkflow, params: object = {}): void {
-    raise(native.startChild(this.handle, nameOf(workflow), dumpParams(params), 1));
+  enqueue(workflow: string | AnyWorkflow, params: object = {}, options: ChildOptions = {}): void {
+    raise(native.startChild(this.handle, nameOf(workflow), dumpParams(params), options.key ?? null, 1));
   }
 }
 

@@ -52,8 +52,9 @@ class Credit {
   async review(ctx: StateContext) {
     seen.push(ctx.received);
     ctx.log('starts two parts');
-    ctx.start('part', { number: 1 });
-    ctx.start(part, { number: 2 });
+    assert.throws(() => ctx.start('part', {}, { key: '' }), /1 to 255 bytes/);
+    ctx.start('part', { number: 1 }, { key: 'part-1' });
+    ctx.start(part, { number: 2 }, { key: 'part-2' });
     return new WaitChildren('count');
   }
 
@@ -136,6 +137,9 @@ test('a class goes through its states', async (context) => {
   await store.update(id, { state: 'close' });
   assert.deepEqual(await store.result(id), { closed: 5 });
   assert.deepEqual(seen[2], { state: 'accept', code: 'range_error', message: 'RangeError: limit 5' });
+  // a known key enqueues nothing: it names the child
+  const child = await part.enqueue({ workspace: 'acme', params: { number: 2 }, key: 'part-2', store });
+  assert.equal((await store.show(child)).parent.id, id);
 });
 
 test('an end state gives the variables', async (context) => {

@@ -39,6 +39,13 @@ struct call_states *call_states_new(const struct definition_states *definition, 
     return states;
 }
 
+static void free_plan(struct call_plan *plan)
+{
+    json_decref(plan->children);
+    json_decref(plan->keys);
+    free(plan);
+}
+
 void call_states_free(struct call_states *states)
 {
     if (states == NULL) {
@@ -48,8 +55,7 @@ void call_states_free(struct call_states *states)
     while (states->plans != NULL) {
         struct call_plan *plan = states->plans;
         states->plans = plan->next;
-        json_decref(plan->children);
-        free(plan);
+        free_plan(plan);
     }
     json_decref(states->variables);
     json_decref(states->changed);
@@ -197,30 +203,57 @@ EXPORTED enum weir_status weir_call_set_variable(struct weir_call *call, const c
 }
 
 /* The plan for children of this workflow. */
-static struct call_plan *plan_of(struct call_states *states, const char *workflow, bool leaves)
+static struct call_plan *plan_of(struct call_states *states, const char *workflow, bool leaves, bool has_keys)
 {
     struct call_plan **end = &states->plans;
     while (*end != NULL) {
-        if (strcmp((*end)->workflow, workflow) == 0 && (*end)->leaves == leaves) {
+        if (strcmp((*end)->workflow, workflow) == 0 && (*end)->leaves == leaves && ((*end)->keys != NULL) == has_keys) {
             return *end;
         }
         end = &(*end)->next;
     }
     struct call_plan *plan = calloc(1, sizeof *plan);
-    json_t *children = plan == NULL ? NULL : json_array();
-    if (children == NULL) {
-        free(plan);
+    if (plan == NULL) {
         return NULL;
     }
     text_copy(plan->workflow, sizeof plan->workflow, workflow);
     plan->leaves = leaves;
-    plan->children = children;
+    plan->children = json_array();
+    plan->keys = has_keys ? json_array() : NULL;
+    if (plan->children == NULL || (has_keys && plan->keys == NULL)) {
+        free_plan(plan);
+        return NULL;
+    }
     *end = plan;
     return plan;
 }
 
+/* Both or neither: the store wants a key for each child of such a plan. */
+static bool add_to_plan(struct call_plan *plan, json_t *params, const char *key)
+{
+    if (key != NULL && json_array_append_new(plan->keys, json_string(key)) != 0) {
+        return false;
+    }
+    if (json_array_append(plan->children, params) == 0) {
+        return true;
+    }
+    (void)json_array_remove(plan->keys, json_array_size(plan->children));
+    return false;
+}
+
+/* The store refuses keys of its own when it starts the child. */
+static enum weir_status check_child_key(const char *key, struct weir_error *error)
+{
+    size_t length = key == NULL ? 1 : strlen(key);
+    if (length == 0 || length > IDEMPOTENCY_KEY_MAX || (key != NULL && !text_is_utf8(key, length))) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "the key of a child must be a text of 1 to %d bytes in UTF-8",
+                         IDEMPOTENCY_KEY_MAX);
+    }
+    return WEIR_OK;
+}
+
 static enum weir_status name_child(struct weir_call *call, const char *what, const char *workflow, const char *params,
-                                   bool leaves, struct weir_error *error)
+                                   const char *key, bool leaves, struct weir_error *error)
 {
     struct call_states *states = open_states(call, what, error);
     json_t *parsed = NULL;
@@ -241,15 +274,16 @@ static enum weir_status name_child(struct weir_call *call, const char *what, con
         return error_set(error, WEIR_INVALID_ARGUMENT, "the params of the children of one action are longer than %d bytes",
                          CHILDREN_PLAN_BYTES_MAX);
     }
-    enum weir_status status = json_read(text, strlen(text), &parsed, error);
+    enum weir_status status = check_child_key(key, error);
+    status = status == WEIR_OK ? json_read(text, strlen(text), &parsed, error) : status;
     if (status == WEIR_OK && !json_is_object(parsed)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the params must be a JSON object");
     }
     if (status == WEIR_OK && json_has_nul(parsed)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the params have the character U+0000");
     }
-    struct call_plan *plan = status == WEIR_OK ? plan_of(states, workflow, leaves) : NULL;
-    if (status == WEIR_OK && (plan == NULL || json_array_append(plan->children, parsed) != 0)) {
+    struct call_plan *plan = status == WEIR_OK ? plan_of(states, workflow, leaves, key != NULL) : NULL;
+    if (status == WEIR_OK && (plan == NULL || !add_to_plan(plan, parsed, key))) {
         status = error_out_of_memory(error);
     }
     states->child_count += status == WEIR_OK;
@@ -259,17 +293,17 @@ static enum weir_status name_child(struct weir_call *call, const char *what, con
 }
 
 EXPORTED enum weir_status weir_call_start_child(struct weir_call *call, const char *workflow, const char *params,
-                                                struct weir_error *error)
+                                                const char *key, struct weir_error *error)
 {
     INVARIANT(call != NULL);
-    return name_child(call, "weir_call_start_child()", workflow, params, false, error);
+    return name_child(call, "weir_call_start_child()", workflow, params, key, false, error);
 }
 
 EXPORTED enum weir_status weir_call_enqueue(struct weir_call *call, const char *workflow, const char *params,
-                                            struct weir_error *error)
+                                            const char *key, struct weir_error *error)
 {
     INVARIANT(call != NULL);
-    return name_child(call, "weir_call_enqueue()", workflow, params, true, error);
+    return name_child(call, "weir_call_enqueue()", workflow, params, key, true, error);
 }
 
 /* --- the answer --- */
@@ -347,7 +381,8 @@ EXPORTED void weir_next_on_children(struct weir_call *call, const char *state, i
     }
     if (started != 1) {
         weir_fail(call, "children_invalid",
-                  "a handler waits for the children that it has started, and these must be of one workflow");
+                  "a handler waits for the children that it has started, and these must be of one workflow, all with a key "
+                  "or none");
         return;
     }
     call->states->awaits_children = true;

@@ -17,12 +17,13 @@
 
 struct weir_call;
 
-/* Children of one workflow that the handler has named. */
+/* Children of one workflow that the handler has named, either all with a key or none. */
 struct call_plan {
     struct call_plan *next;
     char workflow[WORKFLOW_NAME_MAX + 1];
     bool leaves;      /* enqueued: no child of the execution ends with it */
     json_t *children; /* their params */
+    json_t *keys;     /* of them; NULL = they have none */
 };
 
 struct call_states {

@@ -221,7 +221,8 @@ static json_t *changes_of(const struct call_states *call)
     return shown;
 }
 
-/* As step_children.c writes the plan of a start step. Only the children that the next state waits for send a signal. */
+/* As step_children.c writes the plan of a start step. Only the children that the next state waits for send a signal. Those
+ * with keys go on behind the end of the execution, because others may wait for them. */
 static json_t *plans_of(const struct ended_action *action)
 {
     json_t *plans = json_array();
@@ -231,8 +232,9 @@ static json_t *plans_of(const struct ended_action *action)
         json_t *value =
             json_pack("{s:s, s:n, s:n, s:i, s:i, s:I, s:I, s:i, s:O}", "workflow", plan->workflow, "executor_group",
                       "priority", "is_single", 0, "waits_for_all", is_awaited, "wanted", is_awaited ? count : (json_int_t)0,
-                      "max_parallel", count, "leaves", plan->leaves, "children", plan->children);
-        if (json_array_append_new(plans, value) != 0) {
+                      "max_parallel", count, "leaves", plan->leaves || plan->keys != NULL, "children", plan->children);
+        bool has_keys = plan->keys == NULL || (value != NULL && json_object_set(value, "keys", plan->keys) == 0);
+        if (json_array_append_new(plans, value) != 0 || !has_keys) {
             json_decref(plans);
             return NULL;
         }

@@ -316,13 +316,14 @@ static PyObject *call_start_child(struct call *self, PyObject *args)
 {
     const char *workflow;
     const char *params;
+    const char *key;
     int leaves;
     struct weir_error error = {.status = WEIR_OK};
-    if (!PyArg_ParseTuple(args, "ssp:start_child", &workflow, &params, &leaves) || !is_open(self)) {
+    if (!PyArg_ParseTuple(args, "sszp:start_child", &workflow, &params, &key, &leaves) || !is_open(self)) {
         return NULL;
     }
-    enum weir_status status = leaves ? weir_call_enqueue(self->call, workflow, params, &error)
-                                     : weir_call_start_child(self->call, workflow, params, &error);
+    enum weir_status status = leaves ? weir_call_enqueue(self->call, workflow, params, key, &error)
+                                     : weir_call_start_child(self->call, workflow, params, key, &error);
     return answer_of(status, &error);
 }
 

@@ -115,13 +115,20 @@ class StateContext(Context):
         #: The same for each run of one action.
         self.idempotency_key = f'{call.execution_id}/{call.attempt}'
 
-    def start(self, workflow: str | Workflow[Any], **params: Any) -> None:
-        """Starts a child with the answer of the method; the end of this execution cancels it."""
-        self._call.start_child(_name_of(workflow), dump_params(params), False)
+    def start(self, workflow: str | Workflow[Any], *, key: str | None = None, **params: Any) -> None:
+        """Starts a child with the answer of the method; the end of this execution cancels it.
 
-    def enqueue(self, workflow: str | Workflow[Any], **params: Any) -> None:
-        """Enqueues an execution with the answer of the method; it goes on behind the end of this one."""
-        self._call.start_child(_name_of(workflow), dump_params(params), True)
+        `key`: the execution of the workspace with this idempotency key becomes the child. It goes on behind the end of
+        this one.
+        """
+        self._call.start_child(_name_of(workflow), dump_params(params), key, False)
+
+    def enqueue(self, workflow: str | Workflow[Any], *, key: str | None = None, **params: Any) -> None:
+        """Enqueues an execution with the answer of the method; it goes on behind the end of this one.
+
+        `key`: an idempotency key; a known one enqueues nothing.
+        """
+        self._call.start_child(_name_of(workflow), dump_params(params), key, True)
 
 
 def _name_of(workflow: str | Workflow[Any]) -> str:
