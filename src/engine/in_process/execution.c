@@ -463,14 +463,19 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
     return first;
 }
 
+static bool waits_in_manual_state(const struct step_run *run)
+{
+    const char *awaits = run->machine == NULL || run->awaits_node ? NULL : step_run_awaits(run);
+    return awaits != NULL && strncmp(awaits, MANUAL_SIGNAL, sizeof MANUAL_SIGNAL - 1) == 0;
+}
+
 static enum wait_kind wait_kind_of_states(const struct step_run *run)
 {
     const char *awaits = run->awaits_node ? NULL : step_run_awaits(run);
     if (awaits == NULL) {
         return run->awaits_node || run->machine->is_retry ? WAIT_RETRY : WAIT_SLEEP;
     }
-    bool is_manual = strncmp(awaits, MANUAL_SIGNAL, sizeof MANUAL_SIGNAL - 1) == 0;
-    return is_manual ? WAIT_MANUAL : signal_is_of_children(awaits) ? WAIT_CHILD : WAIT_SIGNAL;
+    return waits_in_manual_state(run) ? WAIT_MANUAL : signal_is_of_children(awaits) ? WAIT_CHILD : WAIT_SIGNAL;
 }
 
 /* A signal or a report that a person or a program must send is what the execution waits for, however soon another step
@@ -504,12 +509,13 @@ static enum wait_kind wait_kind_of(const struct execution *execution, const stru
 }
 
 /* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A
- * suspect stays: it waits within its trial, because after a park it would start beside any others. */
+ * suspect stays: it waits within its trial, because after a park it would start beside any others. In a manual state it is
+ * parked all the same: only an update moves it, and none moves an execution that a node holds. */
 static void park_if_all_waits(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
-    const struct step_run *first = execution->is_suspect ? NULL : find_first_to_wake(execution);
-    if (first == NULL) {
+    const struct step_run *first = find_first_to_wake(execution);
+    if (first == NULL || (execution->is_suspect && !waits_in_manual_state(first))) {
         return;
     }
     int64_t until_us = first->resume_us;

@@ -210,7 +210,7 @@ static void sleep_step(struct scripted_world *world, struct run *run)
         free(data);
     } else if (starter->due_us <= now_us) {
         fail_step(world, run, "children_timeout");
-    } else if (scripted_may_park(run) && (world->calm || random_below(&world->random, 4) > 0)) {
+    } else if (scripted_may_park(run, WAIT_CHILD) && (world->calm || random_below(&world->random, 4) > 0)) {
         scripted_park_run(world, run, starter->due_us == TIME_NEVER ? TIME_NEVER : starter->due_us - now_us, WAIT_CHILD);
     } else {
         int64_t again_us = now_us + LOOK_AGAIN_US;

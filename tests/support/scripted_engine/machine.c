@@ -468,7 +468,8 @@ static enum wait_kind kind_of_wait(const struct machine *machine)
     return machine->is_retry ? WAIT_RETRY : WAIT_SLEEP;
 }
 
-/* A wait that is not over gives up its slot, now or a little later, unless the claim is that of a suspect. */
+/* A wait that is not over gives up its slot, now or a little later, unless the claim is that of a suspect that waits for
+ * something else than an update. */
 static void sleep_machine(struct scripted_world *world, struct run *run)
 {
     struct machine *machine = run->machine;
@@ -477,7 +478,7 @@ static void sleep_machine(struct scripted_world *world, struct run *run)
     machine->is_on_record = false;
     if (take_wake(machine) || take_signal(machine) || machine->due_us <= now_us) {
         begin_attempt(world, run);
-    } else if (scripted_may_park(run) && (world->calm || random_below(&world->random, 4) > 0)) {
+    } else if (scripted_may_park(run, kind_of_wait(machine)) && (world->calm || random_below(&world->random, 4) > 0)) {
         int64_t delay_us = machine->due_us == TIME_NEVER ? TIME_NEVER : machine->due_us - now_us;
         scripted_park_run(world, run, delay_us, kind_of_wait(machine));
     } else {

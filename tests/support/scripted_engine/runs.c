@@ -292,10 +292,11 @@ int64_t scripted_step_us(const struct run *run)
     return run->outcome.run_us / (run->entry->steps > 0 ? run->entry->steps : 1);
 }
 
-bool scripted_may_park(const struct run *run)
+bool scripted_may_park(const struct run *run, enum wait_kind waiting_for)
 {
     const struct watch *watch = run->handle == NULL ? NULL : scripted_find_watch(run->handle, run->id);
-    return !run->is_suspect && watch != NULL && watch->started && watch->fence == run->fence;
+    bool is_kept = run->is_suspect && waiting_for != WAIT_MANUAL; /* no act moves a held one out of a manual state */
+    return !is_kept && watch != NULL && watch->started && watch->fence == run->fence;
 }
 
 void scripted_park_run(struct scripted_world *world, struct run *run, int64_t delay_us, enum wait_kind waiting_for)
@@ -315,7 +316,7 @@ void scripted_park_run(struct scripted_world *world, struct run *run, int64_t de
 
 static bool may_park(const struct run *run)
 {
-    return run->outcome.parks && scripted_may_park(run);
+    return run->outcome.parks && scripted_may_park(run, WAIT_SLEEP);
 }
 
 static void park_run(struct scripted_world *world, struct run *run)

@@ -186,7 +186,7 @@ int64_t scripted_drain(struct scripted_world *world, const struct handle *handle
 void scripted_draw_outcome(struct scripted_world *world, const struct scripted_entry *entry,
                            struct scripted_outcome *outcome);
 /* The report of the start comes before that of the park, and the claim of a suspect is not parked (engine.h). */
-bool scripted_may_park(const struct run *run);
+bool scripted_may_park(const struct run *run, enum wait_kind waiting_for);
 /* All of the run waits for this long: it leaves the engine. */
 void scripted_park_run(struct scripted_world *world, struct run *run, int64_t delay_us, enum wait_kind waiting_for);
 /* The run ends by itself; its watchers get a report. `with_step`: its last step ran until now. */
