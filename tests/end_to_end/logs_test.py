@@ -50,6 +50,25 @@ def a_running_step_can_be_read_and_followed(weir):
     assert [(line['step'], line['attempt'], line['text']) for line in lines][-1] == ('only', 1, 'rest'), lines
 
 
+def a_follower_reads_attempts_in_the_order_of_their_times(weir):
+    """The names of the steps are in another order, and the first attempt ends without a newline."""
+    weir.make_store()
+    weir.write('w.json', json.dumps({'name': 'chain', 'steps': {
+        'z': {'exec': ['sh', '-c', 'echo z1; printf z2; test -e again || { touch again; exit 1; }'],
+              'retry': {'attempts': 2, 'backoff': '1ms'}},
+        'm': {'exec': ['sh', '-c', 'echo m1; echo m2'], 'needs': ['z']},
+        'a': {'exec': ['sh', '-c', 'echo a1'], 'needs': ['m']}}}))
+    weir.good('workflow', 'apply', 'w.json', '-q')
+    _start(weir)
+    execution = weir.enqueue('-w', 'acme', 'chain')
+    assert weir.ended(execution)['status'] == 'COMPLETED'
+    words = ('logs', execution, '-f', '-o', 'jsonl')
+    lines = [(line['step'], line['attempt'], line['text']) for line in weir.good(*words).jsonl()]
+    expected = [('z', 1, 'z1'), ('z', 1, 'z2'), ('z', 2, 'z1'), ('z', 2, 'z2'),
+                ('m', 1, 'm1'), ('m', 1, 'm2'), ('a', 1, 'a1')]
+    assert lines == expected, lines
+
+
 def a_follower_ends_when_its_reader_has_left(weir):
     weir.make_store()
     _publish(weir, 'endless', 'while ! test -e go; do echo more; sleep 0.05; done')

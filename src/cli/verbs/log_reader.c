@@ -5,6 +5,9 @@
  *   3. A chunk that begins behind the end of the one before it is preceded by a gap. The lines before the gap end there.
  *   4. The pieces of a chunk are cut into lines, each stream for itself.
  *
+ *   5. Lines of several attempts are kept until all that is new is read. Then they are passed on in the order of their
+ * times, since the store lists attempts by the names of their steps. Of very many lines each KEPT_BYTES_MAX are in order.
+ *
  * The chunks that an attempt has lost to its bound never come back, so nothing is read twice.
  */
 #include "cli/verbs/log_reader.h"
@@ -14,12 +17,15 @@
 
 #include "base/error.h"
 
-enum { ANSWER_BYTES_MAX = 16 * 1024 * 1024 };
+enum { ANSWER_BYTES_MAX = 16 * 1024 * 1024, KEPT_BYTES_MAX = 64 * 1024 * 1024, KEPT_FIRST = 256 };
 
 void log_reader_open(struct log_reader *reader)
 {
     INVARIANT(reader != NULL && reader->store != NULL && reader->id != NULL && reader->print != NULL);
     reader->sources = NULL;
+    reader->keeps = false;
+    reader->kept = NULL;
+    reader->kept_count = reader->kept_space = reader->kept_bytes = 0;
     arena_init(&reader->arena, ANSWER_BYTES_MAX);
 }
 
@@ -35,6 +41,10 @@ void log_reader_close(struct log_reader *reader)
         free(source->step);
         free(source);
     }
+    for (size_t i = 0; i < reader->kept_count; i++) {
+        free((void *)reader->kept[i].line.bytes);
+    }
+    free(reader->kept);
     arena_close(&reader->arena);
 }
 
@@ -69,9 +79,75 @@ static struct log_source *add_source(struct log_reader *reader, const char *step
     return source;
 }
 
+/* --- order --- */
+
+static int compare_kept(const void *first, const void *second)
+{
+    const struct kept_line *a = first;
+    const struct kept_line *b = second;
+    if (a->order_us != b->order_us) {
+        return a->order_us < b->order_us ? -1 : 1;
+    }
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static void pass_on_kept(struct log_reader *reader)
+{
+    if (reader->kept_count > 0) {
+        qsort(reader->kept, reader->kept_count, sizeof reader->kept[0], compare_kept);
+    }
+    for (size_t i = 0; i < reader->kept_count; i++) {
+        reader->print(reader->context, &reader->kept[i].line);
+        free((void *)reader->kept[i].line.bytes);
+    }
+    reader->kept_count = 0;
+    reader->kept_bytes = 0;
+}
+
+/* False: there is no memory for it. */
+static bool keep_line(struct log_reader *reader, struct log_source *source, const struct log_line *line)
+{
+    if (reader->kept_count == reader->kept_space) {
+        size_t space = reader->kept_space == 0 ? KEPT_FIRST : 2 * reader->kept_space;
+        struct kept_line *kept = realloc(reader->kept, space * sizeof *kept);
+        if (kept == NULL) {
+            return false;
+        }
+        reader->kept = kept;
+        reader->kept_space = space;
+    }
+    char *copy = malloc(line->length + 1);
+    if (copy == NULL) {
+        return false;
+    }
+    if (line->length > 0) {
+        memcpy(copy, line->bytes, line->length);
+    }
+    source->last_order_us = line->at_us > source->last_order_us ? line->at_us : source->last_order_us;
+    struct kept_line *kept = &reader->kept[reader->kept_count];
+    *kept = (struct kept_line){.line = *line, .order_us = source->last_order_us, .number = reader->kept_count};
+    kept->line.bytes = copy;
+    reader->kept_count++;
+    reader->kept_bytes += line->length + sizeof *kept;
+    return true;
+}
+
+/* Without memory the order of lines is lost, and no line. */
+static void pass_on(struct log_reader *reader, struct log_source *source, const struct log_line *line)
+{
+    if (reader->keeps && keep_line(reader, source, line)) {
+        if (reader->kept_bytes >= KEPT_BYTES_MAX) {
+            pass_on_kept(reader);
+        }
+        return;
+    }
+    pass_on_kept(reader);
+    reader->print(reader->context, line);
+}
+
 /* --- lines --- */
 
-static void print_bytes(struct log_reader *reader, const struct log_source *source, const struct log_piece *piece)
+static void print_bytes(struct log_reader *reader, struct log_source *source, const struct log_piece *piece)
 {
     struct log_line line = {.step = source->step,
                             .attempt = source->attempt,
@@ -79,7 +155,7 @@ static void print_bytes(struct log_reader *reader, const struct log_source *sour
                             .stream = piece->stream,
                             .bytes = piece->bytes,
                             .length = piece->length};
-    reader->print(reader->context, &line);
+    pass_on(reader, source, &line);
 }
 
 static void print_partial(struct log_reader *reader, struct log_source *source, enum log_stream stream)
@@ -161,7 +237,7 @@ static enum weir_status take_chunk(struct log_reader *reader, struct log_source 
         struct log_line gap = {
             .step = source->step, .attempt = source->attempt, .left_out = chunk->offset - source->next_offset};
         print_partials(reader, source);
-        reader->print(reader->context, &gap);
+        pass_on(reader, source, &gap);
     }
     while (status == WEIR_OK && log_piece_read(chunk->lines, chunk->length, &at, &piece)) {
         status = take_piece(reader, source, &piece);
@@ -225,22 +301,43 @@ enum weir_status log_reader_read_attempt(struct log_reader *reader, const char *
     return source == NULL ? WEIR_OK : read_source(reader, source, error);
 }
 
+/* The lines without a newline of attempts that have ended: the execution has, or a later attempt of the step has a log. */
+static void print_partials_of_ended(struct log_reader *reader)
+{
+    for (struct log_source *source = reader->sources; source != NULL; source = source->next) {
+        bool has_ended = reader->has_ended;
+        for (const struct log_source *other = reader->sources; other != NULL && !has_ended; other = other->next) {
+            has_ended = other->attempt > source->attempt && strcmp(other->step, source->step) == 0;
+        }
+        if (has_ended) {
+            print_partials(reader, source);
+        }
+    }
+}
+
 enum weir_status log_reader_read(struct log_reader *reader, struct weir_error *error)
 {
     INVARIANT(reader != NULL);
     enum weir_status status = log_reader_find(reader, error);
+    reader->keeps = true;
     for (struct log_source *source = reader->sources; source != NULL && status == WEIR_OK; source = source->next) {
         if (source->newest_position > source->last_position) {
             status = read_source(reader, source, error);
         }
     }
+    print_partials_of_ended(reader);
+    reader->keeps = false;
+    pass_on_kept(reader);
     return status;
 }
 
 void log_reader_finish(struct log_reader *reader)
 {
     INVARIANT(reader != NULL);
+    reader->keeps = true;
     for (struct log_source *source = reader->sources; source != NULL; source = source->next) {
         print_partials(reader, source);
     }
+    reader->keeps = false;
+    pass_on_kept(reader);
 }

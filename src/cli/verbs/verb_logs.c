@@ -379,6 +379,7 @@ static enum weir_status follow(struct logs *logs, struct weir_error *error)
     for (;;) {
         enum weir_status status = read_followed_state(logs, &has_ended, state, sizeof state, error);
         if (status == WEIR_OK) {
+            logs->reader.has_ended = has_ended;
             status = log_reader_read(&logs->reader, error);
         }
         if (status == WEIR_STORE_BUSY && signals_count() == 0) {
