@@ -179,18 +179,23 @@ static enum weir_status take_line_duration(const json_t *object, const char *key
 
 /* Reads the optional mode of the key and its window. */
 static enum weir_status take_line_key_mode(const json_t *object, struct arena *arena, struct enqueue_request *request,
-                                           struct weir_error *error)
+                                           const char **ret_key, struct weir_error *error)
 {
     const char *mode = NULL;
+    *ret_key = "key_mode";
     enum weir_status status = take_line_text(object, "key_mode", arena, &mode, error);
     if (status == WEIR_OK && mode != NULL) {
         status = key_mode_parse(mode, &request->key_mode, error);
     }
     if (status == WEIR_OK) {
-        status = take_line_duration(object, "debounce", arena, &request->debounce_us, error);
+        *ret_key = "debounce";
+        status = take_line_duration(object, *ret_key, arena, &request->debounce_us, error);
     }
-    return status == WEIR_OK ? take_line_duration(object, "debounce_max", arena, &request->debounce_most_us, error)
-                             : status;
+    if (status == WEIR_OK) {
+        *ret_key = "debounce_max";
+        status = take_line_duration(object, *ret_key, arena, &request->debounce_most_us, error);
+    }
+    return status;
 }
 
 /* Copies the raw bytes of the params into the request. */
@@ -234,10 +239,8 @@ static enum weir_status take_line_labels(const json_t *object, struct arena *are
     return request->labels != NULL ? WEIR_OK : error_out_of_memory(error);
 }
 
-#define UNKNOWN_KEY "unknown key \""
-
 /* Refuses unknown keys: a misspelt key would otherwise have no effect. */
-static enum weir_status check_line_keys(json_t *object, struct weir_error *error)
+static enum weir_status check_line_keys(json_t *object, struct arena *arena, const char **ret_key, struct weir_error *error)
 {
     const char *key;
     json_t *value;
@@ -249,7 +252,8 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
         }
         if (!is_known) {
             const char *nearest = text_nearest(key, keys, sizeof keys / sizeof keys[0]);
-            error_set(error, WEIR_INVALID_ARGUMENT, UNKNOWN_KEY "%s\"", key);
+            error_set(error, WEIR_INVALID_ARGUMENT, "unknown key \"%s\"", key);
+            *ret_key = arena_copy_string(arena, key);
             error_hint(error,
                        nearest != NULL ? "did you mean \"%s\"?"
                                        : "keys: workspace workflow params idempotency_key priority run_at executor_group "
@@ -263,7 +267,8 @@ static enum weir_status check_line_keys(json_t *object, struct weir_error *error
 
 /* Reads all fields of the object. Workspace and workflow must be there, or be defaults. */
 static enum weir_status take_line_fields(const char *line, size_t length, json_t *object, int64_t now_us,
-                                         struct arena *arena, struct enqueue_request *request, struct weir_error *error)
+                                         struct arena *arena, struct enqueue_request *request, const char **ret_key,
+                                         struct weir_error *error)
 {
     const struct {
         const char *key;
@@ -277,37 +282,43 @@ static enum weir_status take_line_fields(const char *line, size_t length, json_t
         {"id", &request->id},
         {"business_key", &request->business_key},
     };
-    enum weir_status status = check_line_keys(object, error);
+    enum weir_status status = check_line_keys(object, arena, ret_key, error);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0] && status == WEIR_OK; i++) {
+        *ret_key = texts[i].key;
         status = take_line_text(object, texts[i].key, arena, texts[i].to, error);
     }
     if (status == WEIR_OK) {
+        *ret_key = "priority";
         status = take_line_priority(object, request, error);
     }
     if (status == WEIR_OK) {
+        *ret_key = "run_at";
         status = take_line_run_at(object, now_us, arena, request, error);
     }
     if (status == WEIR_OK) {
-        status = take_line_key_mode(object, arena, request, error);
+        status = take_line_key_mode(object, arena, request, ret_key, error);
     }
     if (status == WEIR_OK) {
+        *ret_key = "params";
         status = take_line_params(line, length, object, arena, request, error);
     }
     if (status == WEIR_OK) {
+        *ret_key = "labels";
         status = take_line_labels(object, arena, request, error);
     }
     if (status == WEIR_OK && (request->workspace == NULL || request->workflow == NULL)) {
-        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is missing",
-                         request->workspace == NULL ? "workspace" : "workflow");
+        *ret_key = request->workspace == NULL ? "workspace" : "workflow";
+        return error_set(error, WEIR_INVALID_ARGUMENT, "%s is missing", *ret_key);
     }
     return status;
 }
 
 enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
-                                struct enqueue_request *request, struct weir_error *error)
+                                struct enqueue_request *request, const char **ret_key, struct weir_error *error)
 {
     INVARIANT(request != NULL);
     struct enqueue_request read = *request;
+    const char *key = NULL;
     json_t *object = NULL;
     if (length > JSON_LINE_BYTES_MAX) {
         return error_set(error, WEIR_PARAMS_TOO_LARGE, "the line is longer than %d bytes", JSON_LINE_BYTES_MAX);
@@ -320,31 +331,15 @@ enum weir_status json_line_read(const char *line, size_t length, int64_t now_us,
     if (!json_is_object(object)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "a request must be a JSON object, not %s", json_type_name(object));
     } else {
-        status = take_line_fields(line, length, object, now_us, arena, &read, error);
+        status = take_line_fields(line, length, object, now_us, arena, &read, &key, error);
     }
     json_decref(object);
     if (status == WEIR_OK) {
         *request = read;
+    } else if (ret_key != NULL) {
+        *ret_key = status == WEIR_OUT_OF_MEMORY ? NULL : key;
     }
     return status;
-}
-
-/* Each message about the value of a key begins with the key, and the one about an unknown key ends with it in quotes. */
-const char *json_line_key_at_fault(const struct weir_error *error, struct arena *arena)
-{
-    INVARIANT(error != NULL && arena != NULL);
-    size_t message_length = strlen(error->message);
-    if (strncmp(error->message, UNKNOWN_KEY, strlen(UNKNOWN_KEY)) == 0 && error->message[message_length - 1] == '"') {
-        return arena_copy(arena, error->message + strlen(UNKNOWN_KEY), message_length - 1 - strlen(UNKNOWN_KEY));
-    }
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        size_t length = strlen(keys[i]);
-        char next = strncmp(error->message, keys[i], length) == 0 ? error->message[length] : '\0';
-        if (next == ' ' || next == ':') {
-            return keys[i];
-        }
-    }
-    return NULL;
 }
 
 /* --- many of them in one text --- */

@@ -14,13 +14,11 @@
 enum { JSON_LINE_BYTES_MAX = PARAMS_BYTES_MAX + 64 * 1024 };
 
 /* Fills `request` from the line over its present members (defaults). All text is copied to the arena. Relative times
- * count from `now_us`. WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
+ * count from `now_us`. `ret_key` gets the key that a refusal is about, also an unknown one, or NULL: the line as a whole.
+ * It may be NULL. WEIR_INVALID_ARGUMENT, WEIR_INVALID_PARAMS, WEIR_PARAMS_TOO_LARGE, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status json_line_read(const char *line, size_t length, int64_t now_us, struct arena *arena,
-                                                struct enqueue_request *request, struct weir_error *error);
-
-/* The key that a refusal by json_line_read() is about, also an unknown one, which is copied to the arena. NULL: the line as
- * a whole, or no memory. */
-const char *json_line_key_at_fault(const struct weir_error *error, struct arena *arena);
+                                                struct enqueue_request *request, const char **ret_key,
+                                                struct weir_error *error);
 
 struct json_slice {
     const char *bytes; /* in the text that was split */

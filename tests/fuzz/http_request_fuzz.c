@@ -72,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_target(target, &arena);
     }
     const char *body = line_end == NULL ? text + size : check_head(line_end + 1, text + size);
-    if (json_line_read(body, (size_t)(text + size - body), 1000000, &arena, &request, &error) == WEIR_OK) {
+    if (json_line_read(body, (size_t)(text + size - body), 1000000, &arena, &request, NULL, &error) == WEIR_OK) {
         INVARIANT(request.workspace[0] != '\0' && request.workflow[0] != '\0');
     } else {
         INVARIANT(error.message[0] != '\0');

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct weir_error error = {.status = WEIR_OK};
     struct enqueue_request request = {.group = "default"};
     arena_init(&arena, MEMORY_MAX);
-    if (json_line_read((const char *)data, size, 1000000, &arena, &request, &error) == WEIR_OK) {
+    if (json_line_read((const char *)data, size, 1000000, &arena, &request, NULL, &error) == WEIR_OK) {
         INVARIANT(request.workspace[0] != '\0' && request.workflow[0] != '\0');
         if (request.params != NULL) {
             check_params((const char *)data, size, &request);

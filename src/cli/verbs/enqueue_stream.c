@@ -174,7 +174,7 @@ static enum weir_status take_request_line(struct intake *intake, const char *lin
         return WEIR_OK;
     }
     *request = *intake->defaults;
-    enum weir_status status = json_line_read(line, length, intake->now_us, &intake->arena, request, &refusal);
+    enum weir_status status = json_line_read(line, length, intake->now_us, &intake->arena, request, NULL, &refusal);
     if (status == WEIR_OK && request->id == NULL) {
         status = add_id(intake, request, &refusal);
     }

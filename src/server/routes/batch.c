@@ -41,7 +41,7 @@ static void batch_read_items(struct batch *batch, struct http_request *request, 
         struct enqueue_result *answer = &batch->answers[i];
         *enqueue = (struct enqueue_request){.default_group = request_argument(request, "default_executor_group")};
         answer->status = json_line_read(batch->slices[i].bytes, batch->slices[i].length, now_us, &request->arena, enqueue,
-                                        &answer->error);
+                                        NULL, &answer->error);
         if (answer->status == WEIR_OK) {
             answer->status = own_workspaces_check(request->principal, enqueue->workspace, &answer->error);
         }

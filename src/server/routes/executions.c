@@ -19,13 +19,13 @@ enum { QUEUE_FULL_RETRY_S = 5 };
 
 /* The key may be a field of the head or of the body, for clients that can set only one of them. */
 static enum weir_status read_enqueue(struct http_request *request, int64_t now_us, struct enqueue_request *enqueue,
-                                     struct weir_error *error)
+                                     const char **ret_key, struct weir_error *error)
 {
     const char *workspace = request_value(request, "workspace");
     const char *key = NULL;
     *enqueue = (struct enqueue_request){.workspace = workspace};
     enum weir_status status = json_line_read(request->body.data == NULL ? "" : request->body.data, request->body.length,
-                                             now_us, &request->arena, enqueue, error);
+                                             now_us, &request->arena, enqueue, ret_key, error);
     if (status == WEIR_OK) {
         status = request_key(request, &key, error);
     }
@@ -33,9 +33,11 @@ static enum weir_status read_enqueue(struct http_request *request, int64_t now_u
         return status;
     }
     if (strcmp(enqueue->workspace, workspace) != 0) {
+        *ret_key = "workspace";
         return error_set(error, WEIR_INVALID_ARGUMENT, "workspace of the body is not that of the path");
     }
     if (key != NULL && enqueue->idempotency_key != NULL && strcmp(key, enqueue->idempotency_key) != 0) {
+        *ret_key = "idempotency_key";
         return error_set(error, WEIR_INVALID_ARGUMENT, "idempotency_key is not that of the field Idempotency-Key");
     }
     if (key != NULL) {
@@ -84,9 +86,9 @@ static void read_enqueue_set(struct enqueue_set *set, size_t count, int64_t now_
     for (size_t i = 0; i < count; i++) {
         struct weir_error refusal = {.status = WEIR_OK};
         struct enqueue_request enqueue;
-        if (read_enqueue(set->requests[i], now_us, &enqueue, &refusal) != WEIR_OK) {
-            respond_body_error(set->requests[i], set->answers[i], &refusal,
-                               json_line_key_at_fault(&refusal, &set->requests[i]->arena));
+        const char *key = NULL;
+        if (read_enqueue(set->requests[i], now_us, &enqueue, &key, &refusal) != WEIR_OK) {
+            respond_body_error(set->requests[i], set->answers[i], &refusal, key);
             continue;
         }
         size_t at = enqueue.key_mode == KEY_ONCE ? set->plain++ : --set->first_keyed;
