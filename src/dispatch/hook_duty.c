@@ -196,7 +196,6 @@ enum weir_status hook_duty_step(struct node *node, int64_t now_us, struct weir_e
     if (!had_news && !m->hook_events_wait && now_us < m->next_hook_look_us) {
         return WEIR_OK;
     }
-    m->hook_events_wait = true;
     m->next_hook_look_us = time_add(now_us, HOOK_LOOK_US);
     arena_init(&arena, EVENTS_ARENA_BYTES);
     enum weir_status status = store_read_hook_events(node->stores[LOOP_MAINTENANCE], &arena, &events, error);

@@ -139,7 +139,8 @@ static void an_event_of_a_hook_that_cannot_be_read_is_looked_for_again(void **st
     struct maintenance *m = &bench->node->maintenance;
     m->next_hooks_us = 0;
     m->next_hook_trim_us = 0;
-    m->hook_events_wait = true;
+    atomic_store(&bench->node->shared.hooks_due, true);
+    assert_false(m->hook_events_wait);
     reads_fail = true;
     assert_int_equal(hook_duty_step(bench->node, bench->now_us, &error), WEIR_STORE_UNREACHABLE);
     assert_true(m->hook_events_wait);
