@@ -318,6 +318,14 @@ static const char *find_verb_synonym(const char *typed, const char *prefix)
     return NULL;
 }
 
+/* A hook and a webhook have one list and the same acts, except the one that sets them. */
+static bool is_verb_of_hooks(const char *typed)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "hook %s", typed);
+    return command_find(name) != NULL;
+}
+
 /* Suggests a synonym, or the nearest command, or the help. */
 static void hint_at_command(const char *typed, const char *prefix, struct weir_error *error)
 {
@@ -346,6 +354,8 @@ static void hint_at_command(const char *typed, const char *prefix, struct weir_e
     const char *nearest = synonym != NULL ? synonym : text_nearest(typed, names, used);
     if (nearest != NULL) {
         error_hint(error, "did you mean `weir %s%s`?", prefix, nearest);
+    } else if (strcmp(prefix, "webhook ") == 0 && is_verb_of_hooks(typed)) {
+        error_hint(error, "a webhook is a hook: `weir hook %s`", typed);
     } else if (skip > 0) {
         error_hint(error, "see `weir help %.*s`", (int)(skip - 1), prefix);
     } else {

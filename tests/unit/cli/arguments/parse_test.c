@@ -131,6 +131,8 @@ static void a_misspelt_name_gets_a_suggestion(void **state)
     refuses("schedule run x", "no verb \"run\"", "weir schedule trigger");
     refuses("schedule rm x", "no verb \"rm\"", "weir schedule delete");
     refuses("cron list", "no command \"cron\"", "weir schedule");
+    refuses("webhook list", "no verb \"list\"", "weir hook list");
+    refuses("webhook crete", "no verb \"crete\"", "weir help webhook");
     refuses("plan run x", "no verb \"run\"", "weir help plan");
     refuses("zzzzzzzz", "no command", "weir help");
 }
