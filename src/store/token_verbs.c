@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "store/call.h"
+#include "store/refusal.h"
 
 static const char *const role_names[TOKEN_ROLE_COUNT] = {"read", "enqueue", "operate", "admin"};
 
@@ -80,10 +81,9 @@ static enum weir_status check_workspaces(const struct token_request *request, st
     return status;
 }
 
-enum weir_status store_token_create(struct store *store, const struct token_request *request, int64_t *ret_id,
-                                    struct weir_error *error)
+/* The refusals of every driver. */
+static enum weir_status check_token_request(const struct token_request *request, struct weir_error *error)
 {
-    INVARIANT(store != NULL && request != NULL && ret_id != NULL && (unsigned)request->role < TOKEN_ROLE_COUNT);
     enum weir_status status = call_check_name("token", request->name, TOKEN_NAME_MAX, error);
     if (status == WEIR_OK && call_is_unfit_name(request->name)) {
         status = call_refuse_unfit("token", request->name, error);
@@ -109,13 +109,57 @@ enum weir_status store_token_create(struct store *store, const struct token_requ
         error_hint(error, "give no rate for as many requests as the server takes");
         status = WEIR_INVALID_ARGUMENT;
     }
-    if (status == WEIR_OK) {
-        status = check_workspaces(request, error);
-    }
+    return status == WEIR_OK ? check_workspaces(request, error) : status;
+}
+
+enum weir_status store_token_create(struct store *store, const struct token_request *request, int64_t *ret_id,
+                                    struct weir_error *error)
+{
+    INVARIANT(store != NULL && request != NULL && ret_id != NULL && (unsigned)request->role < TOKEN_ROLE_COUNT);
+    enum weir_status status = check_token_request(request, error);
     if (status != WEIR_OK) {
         return status;
     }
     CALL(store, "token_create", error, store->driver->token_create(store, request, ret_id, detail));
+}
+
+/* A token that has expired keeps its name until it is revoked. */
+static enum weir_status check_token_name_free(struct store *store, const char *name, struct weir_error *error)
+{
+    struct list_options options = {.kind = LIST_TOKENS, .name = name, .limit = LIST_LIMIT_MOST};
+    json_t *page = NULL;
+    enum weir_status status = store_list(store, &options, &page, error);
+    size_t i;
+    json_t *item;
+    bool is_free = true;
+    json_array_foreach(json_object_get(page, "items"), i, item)
+    {
+        const char *state = json_string_value(json_object_get(item, "state"));
+        is_free = is_free && state != NULL && strcmp(state, "revoked") == 0;
+    }
+    json_decref(page);
+    return status == WEIR_OK && !is_free ? refusal_token_exists(name, error) : status;
+}
+
+enum weir_status store_token_check(struct store *store, const struct token_request *request, struct weir_error *error)
+{
+    INVARIANT(store != NULL && request != NULL && (unsigned)request->role < TOKEN_ROLE_COUNT);
+    int64_t id;
+    int64_t now_us = 0;
+    enum weir_status status = check_token_request(request, error);
+    if (status == WEIR_OK && (store->driver->features & STORE_IS_SERVER) != 0) {
+        CALL(store, "token_create", error, store->driver->token_create(store, request, &id, detail)); /* it refuses all */
+    }
+    if (status == WEIR_OK) {
+        status = store_time(store, &now_us, error);
+    }
+    if (status == WEIR_OK && request->expires_at_us != 0 && request->expires_at_us <= now_us) {
+        status = refusal_token_expired(error);
+    }
+    for (size_t i = 0; !request->has_all_workspaces && i < request->workspace_count && status == WEIR_OK; i++) {
+        status = store_require_name(store, LIST_WORKSPACES, request->workspaces[i], WEIR_WORKSPACE_NOT_FOUND, error);
+    }
+    return status == WEIR_OK ? check_token_name_free(store, request->name, error) : status;
 }
 
 enum weir_status store_token_revoke(struct store *store, const char *name_or_id, struct weir_error *error)

@@ -70,6 +70,9 @@ struct token_request {
  * without a session. */
 WEIR_MUST_CHECK enum weir_status store_token_create(struct store *store, const struct token_request *request,
                                                     int64_t *ret_id, struct weir_error *error);
+/* Refuses what store_token_create() would refuse, and makes nothing. The number of tokens is not checked. */
+WEIR_MUST_CHECK enum weir_status store_token_check(struct store *store, const struct token_request *request,
+                                                   struct weir_error *error);
 /* By its name, or by its id in digits. WEIR_NOT_FOUND: no token that is not revoked has it. */
 WEIR_MUST_CHECK enum weir_status store_token_revoke(struct store *store, const char *name_or_id, struct weir_error *error);
 

@@ -10,6 +10,7 @@ import re
 import sys
 
 from harness import assert_error, run_tests
+from http_client import Listener
 
 SECRET = re.compile(r'^weir_[A-Za-z0-9_-]{43}$')
 
@@ -72,6 +73,24 @@ def a_revoked_token_frees_its_name(weir):
     assert len(revoked) == 2 and revoked[1]['reason'] == 'it leaked' and revoked[1]['subject'] == 'ci', revoked
 
 
+def a_dry_run_refuses_what_the_act_refuses(weir):
+    weir.make_store()
+    words = ('token', 'create', 'ci', '--role', 'read', '-w', 'acme')
+    said = weir.good(*words, '-n')
+    assert said.out == '' and 'would make token ci' in said.err, repr(said)
+    weir.good(*words, '-q')
+    for more in ((), ('-n',)):
+        assert_error(weir.run(*words, *more), 4, 'conflict', 'token revoke')
+    weir.good('token', 'revoke', 'ci', '-q')
+    weir.good(*words, '-n')
+    listener = Listener(weir)
+    weir.environment['WEIR_TOKEN'] = weir.good('token', 'create', 'ops', '--role', 'admin', '--all-workspaces').out.strip()
+    for more in ((), ('-n',)):
+        said = weir.run(*words, '--store', f'http://127.0.0.1:{listener.port}', *more)
+        assert_error(said, 2, 'invalid_argument', 'does not work through a server', 'with the URL of the store itself')
+    listener.stop()
+
+
 def slips_are_answered(weir):
     weir.make_store()
     for words, code, name in (
@@ -82,6 +101,9 @@ def slips_are_answered(weir):
             (('create', 'ci', '--role', 'read', '--role', 'admin', '--all-workspaces'), 2, 'invalid_argument'),
             (('create', 'ci', '--role', 'read', '-w', 'acm'), 3, 'workspace_not_found'),
             (('create', 'ci', '--role', 'read', '-w', 'acm', '-n'), 3, 'workspace_not_found'),
+            (('create', '17', '--role', 'read', '-w', 'acme', '-n'), 2, 'invalid_argument'),
+            (('create', 'ci', '--role', 'read', '-w', 'acme', '-n', '--expires-at', '2001-01-01T00:00:00Z'), 2,
+             'invalid_argument'),
             (('create', '17', '--role', 'read', '-w', 'acme'), 2, 'invalid_argument'),
             (('create', 'ci', '--role', 'read', '-w', 'acme', '--expires-at', '2001-01-01T00:00:00Z'), 2,
              'invalid_argument'),

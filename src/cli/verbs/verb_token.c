@@ -124,16 +124,6 @@ static enum weir_status print_token(const struct invocation *invocation, const s
                           error);
 }
 
-/* A dry run reads the names that the store would check. */
-static enum weir_status check_names(struct store *store, const struct token_request *request, struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < request->workspace_count && status == WEIR_OK; i++) {
-        status = store_require_name(store, LIST_WORKSPACES, request->workspaces[i], WEIR_WORKSPACE_NOT_FOUND, error);
-    }
-    return status;
-}
-
 static enum weir_status make_token(struct invocation *invocation, struct store *store, struct token_request *request,
                                    struct weir_error *error)
 {
@@ -177,7 +167,7 @@ static enum weir_status create_token(struct invocation *invocation, struct store
     if (!invocation_is_dry_run(invocation)) {
         return make_token(invocation, store, &request, error);
     }
-    status = check_names(store, &request, error);
+    status = store_token_check(store, &request, error);
     if (status == WEIR_OK) {
         output_report(invocation->output, "would make token %s", output_safe(invocation->output, request.name));
         status = print_token(invocation, &request, 0, NULL, error);
