@@ -288,6 +288,9 @@ void engine_cancel(struct engine *engine, const char *id, int64_t fence);
 void engine_signal(struct engine *engine, const char *id, int64_t fence, const struct signal_record *signal);
 /* The share of the call's workspace beside others (queue/fair_queue.h), for a handler that keeps calls in a queue. */
 int engine_call_weight(const struct weir_call *call);
+/* Answers a call of an execution like weir_give_back(), and no program runs its attempt or will. So another node may begin
+ * the step at once, and the execution gives its slot back meanwhile, unless other steps of it are under way. */
+void engine_call_unserved(struct weir_call *call);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
 void engine_want_slots(struct engine *engine, const char *workspace, bool wanted);

@@ -67,6 +67,7 @@ const char *step_record_lost_attempt(const struct step_record *record)
     if (record->state != STEP_WAITING || record->error_code[0] == '\0') {
         return NULL;
     }
-    bool is_no_failure = strcmp(record->error_code, STEP_INTERRUPTED) == 0 || step_code_is_of_node(record->error_code);
+    bool is_no_failure = strcmp(record->error_code, STEP_INTERRUPTED) == 0 ||
+                         strcmp(record->error_code, STEP_NO_WORKER) == 0 || step_code_is_of_node(record->error_code);
     return is_no_failure ? "INTERRUPTED" : "FAILED";
 }

@@ -58,6 +58,8 @@ struct step_record {
 void step_record_close(struct step_record *record);
 /* The error code of a WAITING step after an attempt that its stopping node interrupted: no failure of the step. */
 #define STEP_INTERRUPTED "interrupted"
+/* That of one which no worker has: its node gave it back before a worker claimed it, or behind the end of its lease. */
+#define STEP_NO_WORKER "no_worker"
 #define STEP_WORKER_LOST "worker_lost" /* of an attempt whose workers were lost more than WORKERS_LOST_FREE times */
 /* That of one which could not be started for want of file descriptors, memory or processes: likewise. */
 #define STEP_NODE_SHORT "node_short"

@@ -14,7 +14,7 @@
  *   1. Ends waits and leases that are over. A task without a lease is interrupted: the step runs again. One that was
  *      held for its worker is offered to all.
  *   2. Registers the handlers with a worker, unregisters those without. Without the lock, since the node has locks too.
- *   3. Gives back the tasks of handlers that are unregistered. After 2, so that they do not come again.
+ *   3. Ends the tasks of handlers that are unregistered, as without a worker. After 2, so that they do not come again.
  *   4. Answers the calls of the ended tasks, and reports how many places the workers have.
  */
 #include "server/task_hub.h"
@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/thread.h"
+#include "engine/engine.h"
 #include "server/task_hub_internal.h"
 
 #define REGISTER_AGAIN_US MICROSECONDS_PER_SECOND
@@ -168,6 +169,12 @@ void task_lease(struct task *task, struct task_worker *worker)
     task_hub_schedule(hub, task->due_us);
 }
 
+/* For another node: a task that waits has never been claimed, or has no run of a former node any more. */
+static enum task_ending ending_of_leaver(const struct task *task, enum task_ending ending_of_run)
+{
+    return task->state == TASK_WAITING ? ENDING_UNSERVED : ending_of_run;
+}
+
 /* Without a report; step 4 answers. */
 static void task_end(struct task *task, enum task_ending ending)
 {
@@ -193,7 +200,7 @@ static void cancel_task(struct weir_call *call, void *context)
     task->is_cancelled = true;
     bool moves = weir_call_moves(call);
     if (task->state != TASK_NEW && task->state != TASK_ENDED && (moves || task->state != TASK_CLAIMED)) {
-        task_end(task, moves ? ENDING_INTERRUPTED : ENDING_CANCELLED);
+        task_end(task, moves ? ending_of_leaver(task, ENDING_INTERRUPTED) : ENDING_CANCELLED);
     }
     (void)pthread_mutex_unlock(&hub->lock);
 }
@@ -211,9 +218,10 @@ static void take_call(struct task *task)
         task_offer(task);
     }
     if (hub->is_stopped) {
-        task_end(task, ENDING_GIVEN_BACK);
+        task_end(task, ending_of_leaver(task, ENDING_GIVEN_BACK));
     } else if (task->is_cancelled) {
-        task_end(task, weir_call_moves(task->call) ? ENDING_INTERRUPTED : ENDING_CANCELLED);
+        bool moves = weir_call_moves(task->call);
+        task_end(task, moves ? ending_of_leaver(task, ENDING_INTERRUPTED) : ENDING_CANCELLED);
     }
 }
 
@@ -259,6 +267,9 @@ static void answer_ended(struct task *task)
     case ENDING_GIVEN_BACK:
         weir_give_back(task->call);
         break;
+    case ENDING_UNSERVED:
+        engine_call_unserved(task->call);
+        break;
     }
     free(task); /* an answer has waited for a cancel that used it */
 }
@@ -284,7 +295,7 @@ static void expire_tasks(struct task_hub *hub, int64_t now_us)
         task_keep_report(hub, task->id, 0);
         /* Without another worker here, another node has to continue. */
         bool is_served = task->handler->worker_count > 0 || task->is_cancelled;
-        task_end(task, is_served ? ENDING_INTERRUPTED : ENDING_GIVEN_BACK);
+        task_end(task, is_served ? ENDING_INTERRUPTED : ENDING_UNSERVED);
     }
 }
 
@@ -322,7 +333,7 @@ static void give_back_unserved(struct task_hub *hub)
         struct task_handler *handler = hub->handlers[i];
         struct task *task;
         while (handler->worker_count == 0 && !handler->is_registered && (task = task_lanes_next(handler)) != NULL) {
-            task_end(task, ENDING_GIVEN_BACK);
+            task_end(task, ENDING_UNSERVED);
         }
     }
 }
@@ -472,7 +483,7 @@ void task_hub_stop(struct task_hub *hub)
     for (size_t i = 0; i < hub->handler_count; i++) {
         struct task *task;
         while ((task = task_lanes_next(hub->handlers[i])) != NULL) {
-            task_end(task, ENDING_GIVEN_BACK);
+            task_end(task, ENDING_UNSERVED);
         }
     }
     task_hub_schedule(hub, task_hub_now(hub));

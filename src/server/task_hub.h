@@ -11,7 +11,8 @@
  *
  * HELD is a task of an execution that another node had. A worker may still run its step for one lease, so that long no
  * other worker gets it; a report of that worker adopts the task. With its last worker a handler is unregistered, and its
- * tasks are given back, so that another node can have them.
+ * tasks leave the node, so that another one can have them. The answer to a task that no worker runs is
+ * engine_call_unserved(): its record saves the next node the hold.
  *
  * A worker is known by its token and its name, so that no other token can change its handlers or end its tasks. All
  * workers run tasks of all workspaces. A node has a handler or it does not. Suppose the workers of a

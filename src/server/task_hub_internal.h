@@ -26,7 +26,12 @@ enum task_state {
 };
 
 /* The answer to the call of a task that ended without a report. */
-enum task_ending { ENDING_CANCELLED, ENDING_INTERRUPTED, ENDING_GIVEN_BACK };
+enum task_ending {
+    ENDING_CANCELLED,
+    ENDING_INTERRUPTED,
+    ENDING_GIVEN_BACK, /* a worker may run it */
+    ENDING_UNSERVED    /* no worker runs it */
+};
 
 /* The tasks of one handler and one workspace. */
 struct task_lane {

@@ -406,6 +406,45 @@ def without_a_worker_an_execution_goes_back_and_the_reason_names_the_handler(wei
     node.stop()
 
 
+def a_task_that_no_worker_has_waits_for_no_lease(weir):
+    """One worker has a task, and another one waits behind it, when the worker leaves for ever. Neither holds a slot
+    then. The next worker gets both at once, although a lease is long; on PostgreSQL it is at another node."""
+    _store(weir, **{'http.task_lease': '20s'})
+    weir.good('plan', 'set', 'two', '--max-concurrent', '2', '-q')
+    weir.good('workspace', 'set', 'acme', '--plan', 'two', '-q')
+    _apply(weir, 'job', handler='job')
+    _apply(weir, 'plain', exec=['true'])
+    node = Listener(weir)
+    jobs = [weir.enqueue('-w', 'acme', 'job') for _ in range(2)]
+    claim = {'handlers': ['job'], 'wait_us': 60000000}
+    task, = _ask(node, 'claim', {'worker': 'w1', 'max': 1, **claim}).json()['tasks']
+    wait_for('the second task', lambda: len(weir.items('list', '--status', 'DISPATCHED')) == 2)
+    plain = weir.enqueue('-w', 'acme', 'plain')  # it needs a slot
+    wait_for('the reason', lambda: all(weir.good('why', job, '--json').json().get('pending_reason') == 'no_worker'
+                                       for job in jobs))
+    assert weir.ended(plain)['status'] == 'COMPLETED'
+    other = Listener(weir, output='other') if ON_POSTGRES else node
+    began = time.monotonic()
+    claimed = []
+
+    def claim_rest():
+        claimed.extend(_ask(other, 'claim', {'worker': 'w2', 'max': 2 - len(claimed), **claim}).json()['tasks'])
+        return len(claimed) == 2
+    wait_for('both tasks', claim_rest, pause=SHORT)
+    assert time.monotonic() - began < 10, time.monotonic() - began
+    assert {item['execution_id'] for item in claimed} == set(jobs), claimed
+    again, = (item for item in claimed if item['execution_id'] == task['execution_id'])
+    assert again['attempt'] > task['attempt'] and again['fence'] > task['fence'], again
+    assert _ask(other, 'complete', {'worker': 'w1', 'tasks': [{'task': task['task']}]}).status != 200  # too late
+    done = {'worker': 'w2', 'tasks': [{'task': item['task']} for item in claimed]}
+    assert _ask(other, 'complete', done).status == 200
+    assert all(weir.ended(job)['status'] == 'COMPLETED' for job in jobs)
+    weir.good('store', 'check', '-q')
+    node.stop()
+    if ON_POSTGRES:
+        other.stop()
+
+
 def a_thousand_workers_wait_without_a_thread(weir):
     _store(weir)
     _apply(weir, 'job', handler='job')

@@ -510,7 +510,8 @@ static enum wait_kind wait_kind_of(const struct execution *execution, const stru
 
 /* Gives the slot back when nothing of the execution is to be done for a while. Its own timeout ends the wait, too. A
  * suspect stays: it waits within its trial, because after a park it would start beside any others. In a manual state it is
- * parked all the same: only an update moves it, and none moves an execution that a node holds. */
+ * parked all the same: only an update moves it, and none moves an execution that a node holds. One without a worker
+ * leaves at once, and is given back with its slot if it cannot be parked. */
 static void park_if_all_waits(struct execution *execution)
 {
     const struct definition *definition = execution->definition->definition;
@@ -523,7 +524,7 @@ static void park_if_all_waits(struct execution *execution)
     bool is_bounded = definition->timeout_us > 0 && execution->stage == STAGE_STEPS;
     until_us = is_bounded && timeout_us < until_us ? timeout_us : until_us;
     int64_t park_after_us = execution->runner->options.park_after_us;
-    if (until_us <= time_add(loop_now(&execution->runner->loop), park_after_us)) {
+    if (!execution->lacks_worker && until_us <= time_add(loop_now(&execution->runner->loop), park_after_us)) {
         return;
     }
     execution->is_parked = true;
@@ -556,6 +557,10 @@ void execution_settle(struct execution *execution)
     execution->is_settling = false;
     if (execution->ending == ENDING_NONE && execution->in_flight > 0) {
         park_if_all_waits(execution);
+    }
+    if (execution->ending == ENDING_NONE && execution->lacks_worker) {
+        execution->ending = ENDING_GIVEN_BACK;
+        stop_steps(execution);
     }
     if (execution->ending != ENDING_ABANDONED && !(execution->is_parked && execution->in_flight == 0)) {
         execution_send_wait(execution);

@@ -71,7 +71,7 @@ void execution_report_end(struct execution *execution)
     if (report != NULL && kind == REPORT_PARKED) {
         report->delay_us = execution->parked_until_us == TIME_NEVER
                                ? TIME_NEVER
-                               : execution->parked_until_us - loop_now(&execution->runner->loop);
+                               : time_later(0, execution->parked_until_us - loop_now(&execution->runner->loop));
         report->waiting_for = execution->waiting_for;
         report->signals_seen = execution->signals_seen;
     }

@@ -82,6 +82,7 @@ struct step_run {
     enum step_stop stop;
     bool on_record;       /* the store has a row of it that is not final */
     bool awaits_node;     /* WAITING for something that its node lacks: its own wait has not begun */
+    bool is_unserved;     /* a handler: WAITING for a worker, so that no earlier attempt of it can run */
     bool awaits_callback; /* http: WAITING for the report of its function */
     bool condition_met;   /* `when` was true; the engine evaluates it once */
     bool is_killed;       /* its process got KILL, not only TERM */
@@ -162,6 +163,7 @@ struct execution {
     int failed_step;       /* index of the step that it is the error of; -1 = of none */
     int64_t finished_here; /* steps that became DONE under this claim */
     bool is_parked;        /* given back to wait without a slot: GIVEN_BACK in all, but for the report */
+    bool lacks_worker;     /* a step of it has no worker on this node: it leaves */
     enum wait_kind waiting_for;
     int64_t parked_until_us;     /* boot clock; TIME_NEVER = without a time */
     struct report *wait_report;  /* of the step that begins to wait in this turn: execution_settle() sends it */

@@ -297,6 +297,12 @@ EXPORTED void weir_give_back(struct weir_call *call)
     give_answer(call, CALL_GIVEN_BACK, -1, NULL, NULL);
 }
 
+void engine_call_unserved(struct weir_call *call)
+{
+    INVARIANT(call != NULL);
+    give_answer(call, CALL_UNSERVED, -1, NULL, NULL);
+}
+
 struct weir_call *weir_call_new(void)
 {
     struct weir_call *call = calloc(1, sizeof *call);

@@ -42,6 +42,7 @@ enum call_result {
     CALL_STARVED,
     CALL_INTERRUPTED,
     CALL_GIVEN_BACK,
+    CALL_UNSERVED, /* likewise, and no program runs the attempt */
     CALL_ACCEPTED, /* http: the function reports its result later */
     CALL_NEXT      /* of a state: `states` has what follows */
 };

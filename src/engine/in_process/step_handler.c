@@ -49,7 +49,7 @@ enum weir_status step_call_new(struct step_run *run, struct weir_call **ret_call
     call->owner = run;
     call->engine = &execution->runner->base;
     call->store_ahead_us = execution->store_ahead_us;
-    call->taken_over_us = execution->interruptions > 0 ? execution->started_us : TIME_NEVER;
+    call->taken_over_us = execution->interruptions > 0 && !run->is_unserved ? execution->started_us : TIME_NEVER;
     call->secrets = secrets;
     *ret_call = call;
     return WEIR_OK;
@@ -113,6 +113,24 @@ static void give_execution_back(struct step_run *run)
     step_run_fail(run, STEP_INTERRUPTED, NULL, false);
 }
 
+/* The node has no worker for the step. If nothing else of the execution is under way, it waits without a slot until a node
+ * has one. That is a park which is due at once, and the same record has the step. Else the execution is handed over. */
+static void leave_for_worker(struct step_run *run)
+{
+    struct execution *execution = run->execution;
+    struct step_outcome outcome = {.code = STEP_NO_WORKER};
+    if (execution->ending == ENDING_NONE && run->machine == NULL && run->stop != STOP_ENDING) {
+        execution->lacks_worker = true;
+        step_run_report_pause(run, 0, &outcome);
+        return;
+    }
+    if (execution->ending == ENDING_NONE) {
+        execution->ending = ENDING_GIVEN_BACK;
+    }
+    run->stop = STOP_ENDING;
+    step_run_finish(run, &outcome);
+}
+
 /* Translates the answer of the handler into the outcome of the attempt. */
 static void take_call_result(struct step_run *run, struct weir_call *call)
 {
@@ -168,6 +186,9 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
         return;
     case CALL_GIVEN_BACK:
         give_execution_back(run);
+        return;
+    case CALL_UNSERVED:
+        leave_for_worker(run);
         return;
     case CALL_NOTHING:
         outcome.is_final = true;

@@ -279,10 +279,10 @@ void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struc
     send_step_report(run, make_wait_report(run, delay_us, outcome, NULL));
 }
 
-void step_run_report_pause(struct step_run *run, int64_t delay_us)
+void step_run_report_pause(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome)
 {
     execution_send_wait(run->execution); /* of a step that began to wait before this one */
-    run->execution->wait_report = make_wait_report(run, delay_us, NULL, NULL);
+    run->execution->wait_report = make_wait_report(run, delay_us, outcome, NULL);
 }
 
 bool step_run_begins_to_wait(const struct step_run *run)
@@ -329,12 +329,13 @@ static bool excludes_retry_on(const struct step *step, const char *code)
 }
 
 /* The attempt ended because its execution ends: it is no failure of the step. */
-static void finish_stopped(struct step_run *run)
+static void finish_stopped(struct step_run *run, const char *code)
 {
     const struct execution *execution = run->execution;
     bool is_handler = step_run_step(run)->kind == STEP_HANDLER || run->machine != NULL;
     if (execution->ending == ENDING_GIVEN_BACK && is_handler) {
-        struct step_outcome interrupted = {.code = STEP_INTERRUPTED};
+        bool is_unserved = strcmp(code, STEP_NO_WORKER) == 0;
+        struct step_outcome interrupted = {.code = is_unserved ? STEP_NO_WORKER : STEP_INTERRUPTED};
         step_run_report_waiting(run, 0, &interrupted); /* the next node must not use this attempt's number again */
     } else if (is_handler && execution->ending != ENDING_GIVEN_BACK) {
         step_run_report_final(run, STEP_CANCELLED, NULL);
@@ -363,7 +364,7 @@ void step_run_finish(struct step_run *run, struct step_outcome *outcome)
     outcome->output = NULL;
     outcome->output_length = 0;
     if (run->stop == STOP_ENDING) {
-        finish_stopped(run);
+        finish_stopped(run, outcome->code);
         return;
     }
     run->failures++;

@@ -39,9 +39,9 @@ int64_t execution_sleeps_us(const struct execution *execution);
 void step_run_report_start(struct step_run *run);
 /* The step sleeps, or waits for its next attempt. `outcome`: of the attempt that failed, or NULL. */
 void step_run_report_waiting(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome);
-/* The step begins to sleep or to wait for a signal. execution_settle() must follow in this turn of the loop: it sends the
- * report with the park, or alone. */
-void step_run_report_pause(struct step_run *run, int64_t delay_us);
+/* The step begins to sleep or to wait for a signal or, with the `outcome` of its attempt, for a worker. execution_settle()
+ * must follow in this turn of the loop: it sends the report with the park, or alone. */
+void step_run_report_pause(struct step_run *run, int64_t delay_us, const struct step_outcome *outcome);
 /* The step waits for children that its plan names: JSON text, whose owner is the report. */
 void step_run_report_children(struct step_run *run, int64_t delay_us, char *plan);
 

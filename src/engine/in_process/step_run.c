@@ -52,10 +52,12 @@ enum { RESTORED_COUNT_MAX = INT_MAX / 4 };
 
 /* After an interruption an attempt of a handler is on record before it begins, as those of exec steps always are. The
  * handler may have ended its node, and the next handover must show that it ran, also behind a park. So is an attempt
- * after an interrupted one: nothing else keeps its number from being used again. */
+ * after an interrupted one: nothing else keeps its number from being used again. So is one that follows on a record of
+ * STEP_NO_WORKER: while that record stands, no attempt of the step has begun. */
 static void begin_handler(struct step_run *run)
 {
-    if (run->execution->interruptions > 0 || run->execution->lost_a_node || run->workers_lost > 0) {
+    const struct execution *execution = run->execution;
+    if (execution->interruptions > 0 || execution->lost_a_node || run->workers_lost > 0 || run->is_unserved) {
         step_run_report_start(run);
     } else {
         step_handler_start(run);
@@ -85,7 +87,7 @@ static void begin_work(struct step_run *run)
         int64_t delay_us = run->inputs->delay_us;
         run->shortages = 0;
         step_run_drop_inputs(run);
-        step_run_report_pause(run, delay_us);
+        step_run_report_pause(run, delay_us, NULL);
         break;
     }
     case STEP_HANDLER:
@@ -99,7 +101,7 @@ static void begin_work(struct step_run *run)
         run->shortages = 0;
         step_run_drop_inputs(run);
         if (!step_signal_consume(run)) {
-            step_run_report_pause(run, step_signal_timeout(run));
+            step_run_report_pause(run, step_signal_timeout(run), NULL);
         }
         break;
     case STEP_START:
@@ -266,7 +268,8 @@ enum weir_status step_run_restore(struct step_run *run, const struct step_record
     struct execution *execution = run->execution;
     INVARIANT(run->phase == PHASE_IDLE && !execution->in_table);
     bool is_handler = step_run_step(run)->kind == STEP_HANDLER || step_run_step(run)->kind == STEP_STATES;
-    bool may_be_unrecorded = is_handler && (record == NULL || record->state != STEP_RUNNING);
+    run->is_unserved = record != NULL && record->state == STEP_WAITING && strcmp(record->error_code, STEP_NO_WORKER) == 0;
+    bool may_be_unrecorded = is_handler && (record == NULL || record->state != STEP_RUNNING) && !run->is_unserved;
     int unrecorded = may_be_unrecorded ? restored_count(execution->interruptions) : 0;
     run->attempt = (record != NULL ? restored_count(record->attempt) : 0) + unrecorded;
     run->exit_code = record != NULL ? record->exit_code : -1;

@@ -134,8 +134,12 @@ static void without_a_worker_the_handler_and_its_tasks_leave_the_node(void **sta
     pass(1);
     assert_int_equal(atomic_load(&registrations), 0);
     for (int i = 1; i <= 2; i++) {
-        (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, i, NULL, -1, 1);
-        (void)engine_fixture_expect(&fixture, REPORT_STEP, i, "a", STEP_WAITING, 1); /* its number is used */
+        /* Without its slot. The same record shows that no worker has the step, and that its number is used. */
+        const struct report *park = engine_fixture_expect(&fixture, REPORT_PARKED, i, NULL, -1, 1);
+        assert_int_equal(park->delay_us, 0);
+        assert_int_equal(park->step.state, STEP_WAITING);
+        assert_int_equal(park->step.attempt, 1);
+        assert_string_equal(park->step.error_code, "no_worker");
     }
     assert_int_equal(task_hub_figures(hub).workers, 0);
     join("w1");
@@ -415,6 +419,76 @@ static void a_result_may_be_the_first_that_the_next_node_hears(void **state)
     (void)end_of(1, END_COMPLETED);
 }
 
+static void start_pair(void)
+{
+    struct engine_start start = engine_fixture_start_of(
+        1, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"send\"},\"b\":{\"handler\":\"send\"}}}", "{}");
+    engine_fixture_start_with(&fixture, &start);
+}
+
+/* Its slot stays, since it cannot be parked. The records save both steps the hold at the next node. */
+static void an_execution_with_another_step_under_way_is_given_back(void **state)
+{
+    (void)state;
+    join("w1");
+    start_pair();
+    wait_for_figures(2, 0);
+    (void)claim_id("w1");
+    pass(LEASE_US);
+    (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, 1, NULL, -1, 1);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_PARKED, engine_fixture_id(1), NULL, -1), 0);
+    for (const char *step = "a"; step != NULL; step = strcmp(step, "a") == 0 ? "b" : NULL) {
+        const struct report *wait = engine_fixture_expect(&fixture, REPORT_STEP, 1, step, STEP_WAITING, 1);
+        assert_string_equal(wait->step.error_code, "no_worker");
+    }
+}
+
+/* A worker may run the first one, and goes on with it. */
+static void of_a_stopping_node_only_a_claimed_task_is_held_by_the_next(void **state)
+{
+    (void)state;
+    join("w1");
+    start(1, "");
+    (void)claim_id("w1");
+    start(2, "");
+    wait_for_figures(1, 1);
+    engine_stop(fixture.engine, true);
+    wait_for_figures(0, 0);
+    (void)task_hub_step(hub);
+    for (int i = 1; i <= 2; i++) {
+        (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, i, NULL, -1, 1);
+        const struct report *wait = engine_fixture_expect(&fixture, REPORT_STEP, i, "a", STEP_WAITING, 1);
+        assert_string_equal(wait->step.error_code, i == 1 ? "interrupted" : "no_worker");
+    }
+}
+
+/* The record of the former node shows that no worker has the step. The attempt is on record before it begins, so that the
+ * next node can rely on the record, too. */
+static void a_step_that_no_worker_had_is_offered_at_once(void **state)
+{
+    (void)state;
+    struct step_record record = {
+        .step = "a", .state = STEP_WAITING, .attempt = 2, .exit_code = -1, .error_code = STEP_NO_WORKER};
+    for (int i = 1; i <= 2; i++) { /* handed over, and behind a park */
+        struct engine_start start =
+            engine_fixture_start_of(i, "{\"name\":\"t\",\"steps\":{\"a\":{\"handler\":\"send\"}}}", "{}");
+        start.fence = 4;
+        start.interruptions = i == 1;
+        start.steps = &record;
+        start.step_count = 1;
+        join("w2");
+        engine_fixture_start_with(&fixture, &start);
+        wait_for_figures(1, 0);
+        struct task_claim claim = claim_of("w2", 1);
+        assert_int_equal(count_claimed(&claim), 1);
+        assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, engine_fixture_id(i), "a", STEP_RUNNING), 1);
+        char id[128];
+        (void)snprintf(id, sizeof id, "%s/a/3/4", engine_fixture_id(i)); /* the number behind that of the record */
+        assert_int_equal(report(TASK_COMPLETE, "w2", id), TASK_ACCEPTED);
+        (void)end_of(i, END_COMPLETED);
+    }
+}
+
 static void a_step_that_nobody_continues_is_offered_after_one_lease(void **state)
 {
     (void)state;
@@ -514,10 +588,9 @@ static void a_stopped_hub_gives_everything_back(void **state)
     await_wake(&waiting);
     assert_int_equal(task_hub_claim(hub, &claim, &waiting.waiter, &answer, NULL), WEIR_STOPPED);
     assert_int_equal(report(TASK_HEARTBEAT, "w1", id), TASK_UNKNOWN); /* it moves on with its task */
-    for (int i = 1; i <= 2; i++) {
-        (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, i, NULL, -1, 1);
-    }
-    assert_int_equal(atomic_load(&registrations), 1); /* the node may be closed already */
+    (void)engine_fixture_expect(&fixture, REPORT_GIVEN_BACK, 1, NULL, -1, 1);
+    (void)engine_fixture_expect(&fixture, REPORT_PARKED, 2, NULL, -1, 1); /* no worker has had its task */
+    assert_int_equal(atomic_load(&registrations), 1);                     /* the node may be closed already */
     text_close(&answer);
     (void)sem_destroy(&waiting.woken);
 }
@@ -655,6 +728,9 @@ int main(void)
         HUB_TEST(places_are_those_of_the_live_workers),
         HUB_TEST(a_worker_takes_its_task_to_the_next_node),
         HUB_TEST(a_result_may_be_the_first_that_the_next_node_hears),
+        HUB_TEST(an_execution_with_another_step_under_way_is_given_back),
+        HUB_TEST(of_a_stopping_node_only_a_claimed_task_is_held_by_the_next),
+        HUB_TEST(a_step_that_no_worker_had_is_offered_at_once),
         HUB_TEST(a_step_that_nobody_continues_is_offered_after_one_lease),
         HUB_TEST(an_abandoned_execution_leaves_its_worker_running),
         HUB_TEST(a_worker_is_known_by_its_token_too),
