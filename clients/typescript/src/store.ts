@@ -131,7 +131,35 @@ export interface CompleteOptions {
   fence?: number;
 }
 
+const REQUEST_OPTIONS: ReadonlySet<string> = new Set<keyof Request>([
+  'workspace',
+  'workflow',
+  'params',
+  'key',
+  'keyMode',
+  'debounce',
+  'debounceMax',
+  'executorGroup',
+  'priority',
+  'runAt',
+  'delay',
+  'id',
+  'traceparent',
+  'businessKey',
+  'labels',
+]);
+
+/** In JavaScript a misspelled `params` or `key` would be lost in silence. */
+export function refuseUnknownOptions(request: object): void {
+  for (const name in request) {
+    if (!REQUEST_OPTIONS.has(name)) {
+      throw new Misuse(`a request has no option '${name}'`, { hint: `it has ${[...REQUEST_OPTIONS].join(', ')}` });
+    }
+  }
+}
+
 export function requestArguments(request: Request): RequestArguments {
+  refuseUnknownOptions(request);
   const { workspace, workflow, key, executorGroup, priority, id, traceparent, businessKey } = request;
   const name = typeof workflow === 'string' ? workflow : workflow?.name;
   if (typeof workspace !== 'string' || typeof name !== 'string') {

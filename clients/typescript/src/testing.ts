@@ -14,7 +14,7 @@ import { Misuse } from './errors';
 import { lineOf } from './log';
 import { Cancelled, Fail, Retry } from './outcome';
 import { makeSecrets, secretOfEnvironment } from './secrets';
-import type { EnqueueOptions } from './store';
+import { type EnqueueOptions, requestArguments } from './store';
 import { type AnyWorkflow, type Context, dumpResult, inline, type WorkflowEnqueueOptions } from './workflow';
 
 /** One execution that runInline() has run. */
@@ -77,6 +77,7 @@ function begin(
     ...options
   } = given as WorkflowEnqueueOptions<object> & { params?: object };
   workflow.check(params);
+  requestArguments({ ...options, workflow: workflow.name }); // refuses what a store would refuse
   const isOnce = options.key !== undefined && (options.keyMode ?? 'once') === 'once';
   const known = runs.find((one) => isOnce && one.workspace === options.workspace && one.options.key === options.key);
   if (known !== undefined) {

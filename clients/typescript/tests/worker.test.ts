@@ -23,6 +23,7 @@ import {
   WorkspaceNotFound,
   workflow,
 } from 'weir';
+import { runInline } from 'weir/testing';
 import { makeStore, makeWorker, silent, waitUntil } from './support';
 
 /** A name for the tests of objects that are like promises. */
@@ -488,6 +489,29 @@ test('params that are no JSON object are refused', async (t) => {
   await assert.rejects(echo.enqueue({ workspace: 'acme', params: { order: 1, note: 'x'.repeat(1 << 20) } }), ParamsError);
   await assert.rejects(echo.enqueue({ workspace: 'ac\0me', params: { order: 1 } }), TypeError);
   await assert.rejects(echo.enqueue({ params: { order: 1 } } as never), Misuse);
+});
+
+test('an option that no request has is refused, also of a set, and in runInline()', async (t) => {
+  const store = await makeStore(t);
+  const wrong = { workspace: 'acme', param: { order: 1 } } as never;
+  const isRefused = (problem: unknown) => {
+    assert.ok(problem instanceof Misuse, String(problem));
+    assert.match(problem.message, /a request has no option 'param'/);
+    assert.match(problem.hint, /params/);
+    return true;
+  };
+  await assert.rejects(echo.enqueue(wrong), isRefused);
+  await assert.rejects(echo.enqueueMany([{ workspace: 'acme', params: { order: 1 } }, wrong]), isRefused);
+  await assert.rejects(store.enqueue({ ...(wrong as object), workflow: 'echo' } as never), isRefused);
+  await assert.rejects(
+    runInline(() => echo.enqueue(wrong)),
+    isRefused,
+  );
+  await assert.rejects(
+    runInline(() => echo.enqueue({ params: { order: 1 } } as never)),
+    Misuse,
+  );
+  assert.equal(await store.count({}), 0);
 });
 
 test('the end of an execution that no service runs is refused', async (t) => {
