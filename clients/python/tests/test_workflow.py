@@ -44,6 +44,16 @@ def test_params_are_checked_against_the_signature(params):
         typed.check(params)
 
 
+def test_a_param_that_the_function_lacks_may_be_a_misspelled_option():
+    with pytest.raises(weir.ParamsError) as refused:
+        typed.enqueue('acme', count=1, delay='1h')
+    assert 'key' in refused.value.hint
+    assert 'run_at' in refused.value.hint
+    with pytest.raises(weir.ParamsError) as refused:
+        typed.check({})
+    assert 'run_at' not in refused.value.hint
+
+
 @pytest.mark.parametrize(
     'params', [{'count': 1}, {'count': 1, 'ratio': 2}, {'count': 1, 'names': None}, {'count': 1, 'names': []}]
 )

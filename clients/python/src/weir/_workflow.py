@@ -174,8 +174,10 @@ class Workflow(Generic[Result]):
         try:
             self.params.bind(params)
         except TypeError as problem:
-            own = self.params.signature()
-            raise ParamsError(f'{self.name}: {problem}', f'its params are {own}, see {self.place}') from None
+            hint = f'its params are {self.params.signature()}, see {self.place}'
+            if not params.keys() <= set(self.params.names):
+                hint += f'; the options of enqueue() are {", ".join(sorted(OPTIONS))}'
+            raise ParamsError(f'{self.name}: {problem}', hint) from None
         for name in self.params.names if self._types else ():
             wanted = self._types.get(name)
             value = params.get(name, _ABSENT)
