@@ -139,13 +139,14 @@ def rows(groups):
             name = f'{key}-memory-{store}'
             if name in groups:
                 group = of(name)
+                own = values(group, 'without-weir')
                 found.append(Row(f'{LANGUAGES[key]}, {store}: memory of a worker', middle(group, key), 'MiB',
                                  'bare interpreter', middle(group, 'bare'), 'MiB more',
-                                 difference(group, 'bare', key), 15, True))
-                if values(group, 'without-weir'):
+                                 difference(group, 'bare', key), None if own else 15, True))
+                if own:
                     found.append(Row('the same beside functions without weir', middle(group, key), 'MiB', 'Node alone',
                                      middle(group, 'without-weir'), 'MiB more',
-                                     rest(group, 'bare', key, 'without-weir')))
+                                     rest(group, 'bare', key, 'without-weir'), 15, True))
     return found
 
 
