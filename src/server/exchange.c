@@ -203,7 +203,11 @@ static bool check_body(struct exchange *exchange, size_t length)
         return true;
     }
     if (route->bodies == BODY_NONE) {
-        return refuse(exchange, 400, "invalid_argument", "this path takes no body: leave it out, also the empty object {}");
+        bool is_act = strcmp(route->method, "GET") != 0 && route->scope >= SCOPE_OPERATE;
+        respond_problem(&exchange->request, &exchange->answer, 400, "invalid_argument",
+                        "this path takes no body: leave it out, also the empty object {}",
+                        is_act ? "the reason of an act is the field Weir-Reason of the head" : NULL, NULL);
+        return false;
     }
     if (length > route->body_max) {
         (void)snprintf(reason, sizeof reason, "the body has more than %zu bytes, the limit of this path", route->body_max);
@@ -260,6 +264,7 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     struct http_request *request = &exchange->request;
     struct head_reader reader = {.request = request};
     const char *reason = NULL;
+    char detail[ROUTE_ALLOW_MAX + 64];
     char allow[ROUTE_ALLOW_MAX];
     request->is_head = strcmp(method, "HEAD") == 0;
     read_head_lines(exchange, method, version, &reader);
@@ -291,7 +296,8 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     status = route_find(request, method, allow);
     if (status == 405) {
         exchange->answer.allow = arena_copy_string(&request->arena, allow);
-        return refuse(exchange, 405, "method_not_allowed", "this path has no such method");
+        (void)snprintf(detail, sizeof detail, "this path takes %s and no other method", allow);
+        return refuse(exchange, 405, "method_not_allowed", detail);
     }
     if (status != 0) {
         respond_no_path(request, &exchange->answer);

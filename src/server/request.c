@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@
 #include "server/route.h"
 
 /* An answer has one buffer for its head, so a very long filter gets no link. */
-enum { LINK_BYTES_MAX = 4096 };
+enum { LINK_BYTES_MAX = 4096, HINT_BYTES_MAX = 160 };
 
 const char *http_field_name(enum http_field field)
 {
@@ -339,8 +340,11 @@ void respond_problem(const struct http_request *request, struct http_answer *ans
 
 void respond_no_path(const struct http_request *request, struct http_answer *answer)
 {
-    respond_problem(request, answer, 404, "not_found", "there is nothing at this path",
-                    "GET /docs lists the paths, and /openapi.json describes them", NULL);
+    char hint[HINT_BYTES_MAX];
+    const char *nearest = route_nearest_path(request);
+    (void)snprintf(hint, sizeof hint, "%s%s%sGET /docs lists the paths, and /openapi.json describes them",
+                   nearest != NULL ? "did you mean " : "", nearest != NULL ? nearest : "", nearest != NULL ? "? " : "");
+    respond_problem(request, answer, 404, "not_found", "there is nothing at this path", hint, NULL);
 }
 
 /* A message about the store has its address, which is for operators alone. */

@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "store/filter.h"
+
+enum { SEGMENT_MAX_BYTES = 32 }; /* of a literal segment of the table, with the NUL */
 
 /* As in `weir token create --role` and in the documents. */
 const char *route_scope_name(enum route_scope scope)
@@ -83,6 +86,45 @@ int route_find(struct http_request *request, const char *method, char *allow)
     return used == 0 ? 404 : 405;
 }
 
+/* Whether exactly one segment of the route is another one, and is near enough to be the meant one. */
+static bool route_is_near(const struct http_route *route, const struct http_request *request)
+{
+    char literal[SEGMENT_MAX_BYTES];
+    const char *candidates[] = {literal};
+    const char *at = route->path + 1;
+    size_t misspelt = 0;
+    size_t i = 0;
+    for (; *at != '\0' && i < request->target.segment_count; i++) {
+        const char *segment = request->target.segments[i];
+        size_t length = strcspn(at, "/");
+        INVARIANT(length < sizeof literal);
+        memcpy(literal, at, length);
+        literal[length] = '\0';
+        if (literal[0] != '{' && strcmp(literal, segment) != 0) {
+            misspelt++;
+            if (misspelt > 1 || strlen(segment) >= sizeof literal || text_nearest(segment, candidates, 1) == NULL) {
+                return false;
+            }
+        }
+        at += length + (at[length] == '/');
+    }
+    return *at == '\0' && i == request->target.segment_count && misspelt == 1;
+}
+
+/* Long segments are not compared: a client without a token gets the answer, too, and it must cost little. */
+const char *route_nearest_path(const struct http_request *request)
+{
+    INVARIANT(request != NULL);
+    size_t count = 0;
+    const struct http_route *routes = route_table(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (route_is_near(&routes[i], request)) {
+            return routes[i].path;
+        }
+    }
+    return NULL;
+}
+
 /* A GET without an ETag may ignore If-None-Match: nothing is equal to the tag, so the whole answer is right. */
 enum weir_status route_check_conditions(const struct http_request *request, struct weir_error *error)
 {
@@ -103,7 +145,7 @@ enum weir_status route_check_conditions(const struct http_request *request, stru
     return WEIR_OK;
 }
 
-/* The hint names arguments of the route alone: the keys of a filter have hints of their own, in store/filter.c. */
+/* The hint names the nearest argument of the route, and where it takes a filter else the nearest key of that. */
 enum weir_status route_check_arguments(const struct http_request *request, const char **ret_name, struct weir_error *error)
 {
     const struct http_route *route = request->route;
@@ -123,6 +165,9 @@ enum weir_status route_check_arguments(const struct http_request *request, const
             const char *nearest = text_nearest(name, names, count);
             *ret_name = name;
             error_set(error, WEIR_INVALID_ARGUMENT, "%s has no argument \"%s\"", route->path, name);
+            if (nearest == NULL && route->takes_filter) {
+                nearest = filter_nearest_key(name);
+            }
             if (nearest != NULL) {
                 error_hint(error, "did you mean \"%s\"?", nearest);
             }

@@ -85,6 +85,8 @@ const struct http_route *route_table(size_t *ret_count);
  * path in `allow`, ROUTE_ALLOW_MAX bytes. A HEAD goes to the route of GET. */
 enum { ROUTE_ALLOW_MAX = 64 };
 int route_find(struct http_request *request, const char *method, char *allow);
+/* The path of the table that differs from the target in one misspelt segment, or NULL. Its parameters are not compared. */
+const char *route_nearest_path(const struct http_request *request);
 /* Refuses a condition that the route does not compare: its client would take a change without the condition for one
  * with it. Route by route, If-Match and If-None-Match are among its `fields`. */
 WEIR_MUST_CHECK enum weir_status route_check_conditions(const struct http_request *request, struct weir_error *error);

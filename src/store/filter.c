@@ -357,16 +357,10 @@ static enum weir_status set_filter_key(enum filter_key key, const char *value, i
     }
 }
 
-/* Finds the key, or names the nearest one in the hint. Keys of other tools are known as synonyms. */
-static enum weir_status find_filter_key(const char *word, enum filter_key *ret_key, struct weir_error *error)
+/* Keys of other tools are known as synonyms. */
+const char *filter_nearest_key(const char *name)
 {
-    for (unsigned i = 0; i < KEY_COUNT; i++) {
-        if (strcmp(word, key_names[i]) == 0) {
-            *ret_key = (enum filter_key)i;
-            return WEIR_OK;
-        }
-    }
-    const char *nearest = text_nearest(word, key_names, KEY_COUNT);
+    INVARIANT(name != NULL);
     static const char *const synonyms[][2] = {{"state", "status"},
                                               {"group", "executor_group"},
                                               {"reason", "pending_reason"},
@@ -381,8 +375,23 @@ static enum weir_status find_filter_key(const char *word, enum filter_key *ret_k
                                               {"duration", "longer_than"},
                                               {"error.message", "error_text"}};
     for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++) {
-        nearest = strcmp(word, synonyms[i][0]) == 0 ? synonyms[i][1] : nearest;
+        if (strcmp(name, synonyms[i][0]) == 0) {
+            return synonyms[i][1];
+        }
     }
+    return text_nearest(name, key_names, KEY_COUNT);
+}
+
+/* Finds the key, or names the nearest one in the hint. */
+static enum weir_status find_filter_key(const char *word, enum filter_key *ret_key, struct weir_error *error)
+{
+    for (unsigned i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(word, key_names[i]) == 0) {
+            *ret_key = (enum filter_key)i;
+            return WEIR_OK;
+        }
+    }
+    const char *nearest = filter_nearest_key(word);
     error_set(error, WEIR_INVALID_ARGUMENT, "a filter has no key \"%s\"", word);
     if (nearest != NULL) {
         error_hint(error, "did you mean %s?", nearest);

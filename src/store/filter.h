@@ -31,6 +31,8 @@ void filter_each(const struct execution_filter *filter, filter_visit *visit, voi
 bool filter_copy_texts(struct execution_filter *filter, struct arena *arena);
 /* Whether the name is one of them, or "label." with the name of a label. */
 bool filter_has_key(const char *name);
+/* The key that is meant by a misspelt or foreign one, or NULL. */
+const char *filter_nearest_key(const char *name);
 /* Reads a duration as a time before now, or an absolute time. `key`: its name, for the error. */
 WEIR_MUST_CHECK enum weir_status filter_parse_time(const char *key, const char *value, int64_t now_us, int64_t *ret_time_us,
                                                    struct weir_error *error);

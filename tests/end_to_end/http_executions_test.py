@@ -188,8 +188,6 @@ def what_cannot_be_answered_says_why(weir):
         refused = problem(listener.ask(path, 'POST', body={'workflow': 'hello', key: value}), *expected)
         assert [error['pointer'] for error in refused['errors']] == [f'/{key}'], refused
     assert 'Content-Type' in problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')['hint']
-    for lost in ('/', '/v1', '/v1/execution'):
-        assert problem(listener.ask(lost), 404, 'not_found')['hint'].startswith('GET /docs lists the paths'), lost
     assert 'Allow' in problem(listener.ask(path, 'DELETE'), 405, 'method_not_allowed')['hint']
     problem(listener.ask(path, 'POST', body={}, content_type='text/plain'), 415, 'unsupported_media_type')
     problem(listener.ask(path, 'POST', body={}, content_encoding='gzip'), 415, 'unsupported_media_type')

@@ -313,6 +313,27 @@ def malformed_requests_are_refused_and_smuggle_nothing(weir):
     listener.stop()
 
 
+def a_misspelt_request_gets_the_right_spelling(weir):
+    """In the body, because a person with curl alone sees no field of the head."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    for lost in ('/', '/v1', '/v2/execution', '/v1/' + 'x' * 4000, '/v1/executions/a/b/c'):
+        assert problem(listener.ask(lost), 404, 'not_found')['hint'].startswith('GET /docs lists the paths'), lost
+    for lost, near in (('/v1/execution', '/v1/executions'), ('/v1/executions/a/step', '/v1/executions/{id}/steps'),
+                       ('/v1/workspace/acme/pause', '/v1/workspaces/{workspace}/pause'),
+                       ('/v1/excutions:batch?x', '/v1/executions:batch')):
+        assert problem(listener.ask(lost), 404, 'not_found')['hint'].startswith(f'did you mean {near}? GET /docs '), lost
+    for argument, near in (('stauts=FAILED', 'status'), ('tenant=acme', 'workspace'), ('lmit=1', 'limit')):
+        refused = problem(listener.ask(f'/v1/executions?{argument}'), 400, 'invalid_argument')
+        assert refused['hint'] == f'did you mean "{near}"?', refused
+    for path, methods in (('/v1/executions', 'GET, HEAD'), ('/v1/workspaces/acme/executions', 'POST')):
+        refused = problem(listener.ask(path, 'PATCH', body={}), 405, 'method_not_allowed')
+        assert refused['detail'] == f'this path takes {methods} and no other method', refused
+    refused = problem(listener.ask('/v1/pause', 'POST', body={'reason': 'x'}), 400, 'invalid_argument')
+    assert 'Weir-Reason' in refused['hint'], refused
+    listener.stop()
+
+
 def a_connection_takes_many_requests(weir):
     weir.make_store()
     listener = Listener(weir).ready()

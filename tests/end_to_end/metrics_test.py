@@ -263,6 +263,18 @@ def series_of_workspaces_are_bounded(weir):
         node.stop()
 
 
+def _events_of_the_source():
+    """The level and the text of each event by its name. That of dropped lines is written by the log itself."""
+    with open(os.path.join(ROOT, 'src', 'observe', 'event.h')) as file:
+        events = re.findall(r'X\((EVENT_\w+), "([a-z_.]+)",\s*(?:\\\s*)?EVENT_(\w+)\)', file.read())
+    with open(os.path.join(ROOT, 'src', 'observe', 'log.c')) as file:
+        source = file.read()
+    texts = dict(re.findall(r'\[(EVENT_\w+)\]\s*=\s*"([^"]*)"', source))
+    assert '\\"event\\":\\"log.dropped\\",\\"message\\":\\"Log lines were dropped\\"' in source
+    return ({name: level.lower() for _, name, level in events} | {'log.dropped': 'warn'},
+            {name: texts[id] for id, name, _ in events} | {'log.dropped': 'Log lines were dropped'})
+
+
 def the_document_has_every_metric_and_every_log_event(weir):
     weir.make_store()
     node = Node(weir).ready()
@@ -272,11 +284,14 @@ def the_document_has_every_metric_and_every_log_event(weir):
         text = file.read()
     named = set(re.findall(r'`((?:weir|queue|shedlock)_\w+)`', text))
     assert named == exported, (named - exported, exported - named)
-    with open(os.path.join(ROOT, 'src', 'observe', 'event.h')) as file:
-        levels = {name: level.lower() for name, level in
-                  re.findall(r'X\(EVENT_\w+, "([a-z_.]+)",\s*(?:\\\s*)?EVENT_(\w+)\)', file.read())}
-    rows = re.findall(r'^\| [^|]+ \| (\w+) \| `([a-z_.]+)` \|', text, re.MULTILINE)
-    assert len(rows) == 11 and all(levels[event] == level for level, event in rows), rows
+    levels, texts = _events_of_the_source()
+    rows = re.findall(r'^\| ([^|]+) \| (\w+) \| `([a-z_.]+)` \|', text, re.MULTILINE)
+    assert len(rows) == 11 and all(levels[event] == level for _, level, event in rows), rows
+    assert all(word == texts[event] for word, _, event in rows), rows
+    listed = re.findall(r'^\| `([a-z_.]+)` \| (debug|info|warn|error) \| ([^|]+) \| [^|]+ \|$', text, re.MULTILINE)
+    assert len(levels) > 60 and len(listed) == len(levels), sorted(set(levels) ^ {event for event, _, _ in listed})
+    for event, level, word in listed:
+        assert (levels[event], texts[event]) == (level, word), event
 
 
 if __name__ == '__main__':
