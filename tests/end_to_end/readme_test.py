@@ -28,7 +28,7 @@ from postgres_server import PostgresServer
 
 COMMAND_SECONDS = 100
 DATABASE = "postgres://weir@db.example/app"
-PORTS = ("7233", "8090")  # as the documents have them: of a Temporal service, of a web server
+PORTS = ("7233", "7717", "8090")  # as the documents have them: of a Temporal service, a node, a web server
 HEADING = re.compile(r"^#+ ")
 FENCE = re.compile(r"^```(\w+)?[ ]*(\S+)?\s*$")
 
