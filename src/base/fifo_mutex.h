@@ -2,13 +2,17 @@
  *
  * A pthread mutex may be taken again and again by the thread that just released it while others sleep. Under load that
  * would let a node's heartbeat wait behind its own recorder. Here the lock is handed to the thread that has waited
- * longest. Threads: any. Owner: the thread that initialised it; no thread may hold or await it when it is closed.
+ * longest.
+ *
+ * The holder may reserve the lock for a caller that asks for it soon, so that a patient caller does not get it in between.
+ * Threads: any. Owner: the thread that initialised it; no thread may hold or await it when it is closed.
  */
 #ifndef WEIR_BASE_FIFO_MUTEX_H
 #define WEIR_BASE_FIFO_MUTEX_H
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct turn_waiter;
@@ -16,6 +20,7 @@ struct turn_waiter;
 struct fifo_mutex {
     pthread_mutex_t guard;
     bool held;
+    int64_t reserved_until_us; /* CLOCK_MONOTONIC; until then patient callers do not get it. 0 = not reserved */
     struct turn_waiter *first;
     struct turn_waiter **last;
 };
@@ -24,6 +29,12 @@ void fifo_mutex_init(struct fifo_mutex *lock);
 void fifo_mutex_close(struct fifo_mutex *lock);
 /* False when it was not given within `deadline_us` from now. */
 bool fifo_mutex_take(struct fifo_mutex *lock, int64_t deadline_us);
+/* The same, but while the lock is reserved all other callers go first, for a millisecond at most. */
+bool fifo_mutex_take_patiently(struct fifo_mutex *lock, int64_t deadline_us);
 void fifo_mutex_release(struct fifo_mutex *lock);
+/* Releases it, and reserves it for so many microseconds. */
+void fifo_mutex_release_reserved(struct fifo_mutex *lock, int64_t us);
+/* For tests: the number of waiting threads. */
+size_t fifo_mutex_waiting(struct fifo_mutex *lock);
 
 #endif

@@ -695,6 +695,9 @@ enum weir_status sqlite_enqueue(struct store *store, const struct enqueue_reques
         write_undo(&write);
         return status;
     }
+    if (count <= WRITE_SHORT_MOST && sqlite_of(store)->file != NULL) {
+        write_expect_round(sqlite_of(store)->file);
+    }
     return write_finish(&write, error);
 }
 

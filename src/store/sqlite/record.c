@@ -610,7 +610,7 @@ static enum weir_status record_first(struct recording *recording, size_t *ret_do
 static enum weir_status record_part(struct store *store, struct recording *recording, struct record_summary *summary,
                                     size_t *ret_done, struct weir_error *error)
 {
-    enum weir_status status = write_open(store, &recording->write, error);
+    enum weir_status status = write_open_patiently(store, &recording->write, error);
     if (status != WEIR_OK) {
         return status;
     }

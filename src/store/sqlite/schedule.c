@@ -18,8 +18,8 @@
  *      handed-over ones are read here.
  *   6. Promote waiting items that are due, at most PROMOTE_BATCH, so that a round stays short. End items without a
  *      workspace.
- *   7. Read the state, the handed-over items and the heads that the scheduler asks for. They are read after the
- *      writes, so that they include the effect of this round.
+ *   7. Read the state, the handed-over items and the heads that the scheduler asks for, and the heads of the few lanes with
+ *      new items in the news. They are read after the writes, so that they include the effect of this round.
  *   8. Commit. Only then does the position of the handle move: after a failed round the same news is read again.
  *
  * It never decides which item goes to which node, and never assigns an item that the caller did not name. The dispatch
@@ -32,10 +32,11 @@
 #include "store/sqlite/claimed.h"
 #include "store/sqlite/event_history.h"
 #include "store/sqlite/facts.h"
+#include "store/sqlite/lane_heads.h"
 #include "store/sqlite/stream.h"
 #include "store/sqlite/taken.h"
 
-enum { NODES_CACHED = 64 };
+enum { NODES_CACHED = 64, NEWS_HEADS_MOST = 8, NEWS_HEADS_OF_LANE = 4 };
 
 struct round {
     struct sqlite_store *store;
@@ -50,6 +51,7 @@ struct round {
     int64_t fence;    /* 0 = not taken yet */
     bool lacks_node;  /* an assignment had no node */
     struct facts facts;
+    size_t news_fact_count; /* of `facts`, the first ones */
     struct schedule_answer answer;
     struct {
         int64_t id;
@@ -520,61 +522,43 @@ static enum weir_status end_orphans(struct round *round, struct weir_error *erro
 
 /* --- heads --- */
 
-/* Reads the limits of the workspace of a lane. */
-static enum weir_status read_limits(struct round *round, struct lane_read *read, struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    sqlite3_stmt *statement =
-        connection_bind(round->connection, error, QUERY_WORKSPACE_LIMITS, "i", lane_workspace_id(read->lane_id));
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    read->workspace_exists = connection_step(round->connection, statement, &status, error);
-    if (read->workspace_exists) {
-        read->slots_max = sqlite3_column_int64(statement, 0);
-        read->weight = sqlite3_column_int(statement, 1);
-        read->workspace_paused = sqlite3_column_int(statement, 2) != 0;
-        (void)sqlite3_reset(statement);
-    }
-    return status;
-}
-
-/* Reads the first runnable items of a lane behind the given rank. */
-static enum weir_status read_heads(struct round *round, struct lane_read *read, struct weir_error *error)
-{
-    enum weir_status status = WEIR_OK;
-    size_t count = 0;
-    struct schedule_head *heads = arena_allocate(round->arena, (read->most + 1) * sizeof *heads);
-    if (heads == NULL) {
-        return error_out_of_memory(error);
-    }
-    sqlite3_stmt *statement = connection_bind(round->connection, error, QUERY_LANE_HEADS, "iiii", read->lane_id,
-                                              read->after_rank, facts_read_id(read->after_id), (int64_t)read->most + 1);
-    if (statement == NULL) {
-        return statement_failure(error);
-    }
-    while (count <= read->most && connection_step(round->connection, statement, &status, error)) {
-        heads[count].rank = sqlite3_column_int64(statement, 0);
-        facts_write_id(sqlite3_column_int64(statement, 1), heads[count].id);
-        count++;
-    }
-    (void)sqlite3_reset(statement);
-    read->heads = heads;
-    read->is_all = count <= read->most;
-    read->count = read->is_all ? count : read->most;
-    return status;
-}
-
 /* Reads limits and heads of all lanes that the caller names. */
 static enum weir_status read_all_heads(struct round *round, struct weir_error *error)
 {
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < round->call->read_count && status == WEIR_OK; i++) {
-        status = read_limits(round, &round->call->reads[i], error);
-        if (status == WEIR_OK) {
-            status = read_heads(round, &round->call->reads[i], error);
+        status = lane_heads_read(round->connection, round->arena, &round->call->reads[i], error);
+    }
+    return status;
+}
+
+/* Adds the heads of the few lanes with new items in the news, so that these are assigned one round earlier. */
+static enum weir_status read_news_heads(struct round *round, struct weir_error *error)
+{
+    const struct facts *facts = &round->facts;
+    struct lane_read *reads = NULL;
+    size_t count = 0;
+    enum weir_status status = WEIR_OK;
+    for (size_t i = 0; i < round->news_fact_count; i++) {
+        count += facts->items[i].kind == FACT_RUNNABLE;
+    }
+    if (count == 0 || count > NEWS_HEADS_MOST) {
+        return WEIR_OK;
+    }
+    reads = arena_allocate(round->arena, count * sizeof *reads);
+    if (reads == NULL) {
+        return error_out_of_memory(error);
+    }
+    count = 0;
+    for (size_t i = 0; i < round->news_fact_count && status == WEIR_OK; i++) {
+        if (facts->items[i].kind == FACT_RUNNABLE) {
+            reads[count] = (struct lane_read){
+                .lane_id = facts->items[i].lane_id, .after_rank = facts->items[i].rank, .most = NEWS_HEADS_OF_LANE};
+            status = lane_heads_read(round->connection, round->arena, &reads[count++], error);
         }
     }
+    round->answer.news_reads = reads;
+    round->answer.news_read_count = count;
     return status;
 }
 
@@ -587,7 +571,9 @@ static enum weir_status read_news(struct round *round, bool *ret_stale, struct w
         *ret_stale = false;
         return connection_read_integer(round->connection, error, &round->position, QUERY_LAST_NEWS, "");
     }
-    return facts_of_news(&round->facts, &round->position, ret_stale, &round->answer.more_news, error);
+    enum weir_status status = facts_of_news(&round->facts, &round->position, ret_stale, &round->answer.more_news, error);
+    round->news_fact_count = round->facts.failed ? 0 : round->facts.count;
+    return status;
 }
 
 /* Reads the facts that the caller needs, or all of them at a load. */
@@ -689,6 +675,9 @@ static enum weir_status run_scheduler_round(struct round *round, struct weir_err
         status = read_all_heads(round, error);
     }
     if (status == WEIR_OK) {
+        status = read_news_heads(round, error);
+    }
+    if (status == WEIR_OK) {
         status = read_requests(round, error);
     }
     round->answer.now_us = round->now_us;
@@ -709,6 +698,7 @@ static void begin_round(struct round *round, struct connection *connection, stru
     round->cookie = round->call->load ? 0 : round->store->news_cookie;
     round->answer = (struct schedule_answer){.next_due_us = TIME_NEVER};
     round->facts = (struct facts){.connection = connection, .arena = round->arena};
+    round->news_fact_count = 0;
     for (size_t i = 0; i < count; i++) {
         round->call->assignments[i].outcome = ASSIGNMENT_UNDONE;
     }
@@ -736,6 +726,16 @@ static enum weir_status run_as_read(struct round *round, bool *ret_must_write, s
     return status;
 }
 
+/* Whether the next round is likely to assign: lanes became runnable, or their heads were read. */
+static bool leads_to_assignments(const struct round *round)
+{
+    bool leads = round->call->read_count > 0;
+    for (size_t i = 0; i < round->answer.fact_count && !leads; i++) {
+        leads = round->answer.facts[i].kind == FACT_RUNNABLE;
+    }
+    return leads;
+}
+
 /* Runs the round as a write; without a change it is undone. */
 static enum weir_status run_as_write(struct round *round, struct weir_error *error)
 {
@@ -748,6 +748,9 @@ static enum weir_status run_as_write(struct round *round, struct weir_error *err
     }
     begin_round(round, write.connection, &write, write.now_us);
     status = run_scheduler_round(round, error);
+    if (status == WEIR_OK && is_short && round->store->file != NULL && leads_to_assignments(round)) {
+        write_expect_round(round->store->file);
+    }
     if (status == WEIR_OK && round->changed) {
         status = write_finish(&write, error);
     } else {
@@ -770,6 +773,9 @@ enum weir_status sqlite_schedule(struct store *store, struct schedule_call *call
     }
     if (status == WEIR_OK && must_write) {
         status = run_as_write(&round, error);
+    }
+    if (self->file != NULL) { /* one thread runs all of a simulation, so nothing may wait there */
+        write_set_scheduler(self->file, status == WEIR_OK && store->clock == clock_system());
     }
     if (status == WEIR_OK) {
         self->news_epoch = call->epoch;

@@ -3,7 +3,7 @@
  * All handles of a process share one writer connection, behind a mutex that serves threads in their order. The order
  * of a transaction:
  *
- *   1. Take the mutex, at most until the deadline.
+ *   1. Take the mutex, at most until the deadline. A set of records lets an expected round of the scheduler go first.
  *   2. BEGIN IMMEDIATE takes the write lock of the file at once. A transaction that reads first and writes later could
  *      fail in between.
  *   3. Check that the three files are still those that were opened (file_identity.c), under the lock: then no process
@@ -37,6 +37,9 @@
 #include "store/sqlite/wal_preallocate.h"
 #include "store/sqlite/wal_writes.h"
 
+/* An expected round asks for the writer within a tenth of a millisecond. A set of records waits this long for it. */
+enum { ROUND_WAIT_US = 300 };
+
 struct sqlite_file {
     struct sqlite_file *next;
     dev_t device;
@@ -47,6 +50,8 @@ struct sqlite_file {
     struct connection writer;
     struct wal_writes *writes;
     struct file_identity identity; /* guarded by writer_lock */
+    atomic_bool has_scheduler;     /* its rounds run in this process */
+    bool expects_round;            /* guarded by writer_lock: after the commit */
     bool in_transaction;
     bool read_only; /* then its writer cannot write, and is shared by such handles alone */
     int making;     /* guarded by writer_lock: the lock of a new file (new_file.h), until it has its schema */
@@ -289,12 +294,13 @@ enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_e
     return file_identity_read(file->path, file->device, file->inode, error);
 }
 
-enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
-                               struct weir_error *error)
+static enum weir_status take_writer(struct sqlite_file *file, int64_t deadline_us, bool is_patient,
+                                    struct connection **ret_connection, struct weir_error *error)
 {
-    INVARIANT(file != NULL && ret_connection != NULL);
     int64_t end_us = time_add(clock_boot(clock_system()), deadline_us);
-    if (!fifo_mutex_take(&file->writer_lock, deadline_us)) {
+    bool is_taken = is_patient ? fifo_mutex_take_patiently(&file->writer_lock, deadline_us)
+                               : fifo_mutex_take(&file->writer_lock, deadline_us);
+    if (!is_taken) {
         error_set(error, WEIR_STORE_BUSY, "the store's writer was busy in this process until the deadline");
         error_hint(error, "%s", "the disk may be very slow; raise --timeout");
         return WEIR_STORE_BUSY;
@@ -304,10 +310,35 @@ enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, st
     return WEIR_OK;
 }
 
+enum weir_status write_reserve(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
+                               struct weir_error *error)
+{
+    INVARIANT(file != NULL && ret_connection != NULL);
+    return take_writer(file, deadline_us, false, ret_connection, error);
+}
+
+void write_set_scheduler(struct sqlite_file *file, bool has_scheduler)
+{
+    INVARIANT(file != NULL);
+    atomic_store(&file->has_scheduler, has_scheduler);
+}
+
+void write_expect_round(struct sqlite_file *file)
+{
+    INVARIANT(file->in_transaction);
+    file->expects_round = atomic_load(&file->has_scheduler);
+}
+
 void write_announce(struct sqlite_file *file, bool waits)
 {
     int before = atomic_fetch_add(&file->short_calls, waits ? 1 : -1);
     INVARIANT(before >= (waits ? 0 : 1));
+}
+
+size_t write_waiting(struct sqlite_file *file)
+{
+    INVARIANT(file != NULL);
+    return fifo_mutex_waiting(&file->writer_lock);
 }
 
 bool write_is_awaited(struct sqlite_file *file)
@@ -316,12 +347,12 @@ bool write_is_awaited(struct sqlite_file *file)
     return atomic_load_explicit(&file->short_calls, memory_order_relaxed) > 0;
 }
 
-enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, struct connection **ret_connection,
-                             int64_t *ret_now_us, struct weir_error *error)
+enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, bool is_patient,
+                             struct connection **ret_connection, int64_t *ret_now_us, struct weir_error *error)
 {
     INVARIANT(deadline_us > 0);
     struct connection *connection;
-    enum weir_status status = write_reserve(file, deadline_us, &connection, error);
+    enum weir_status status = take_writer(file, deadline_us, is_patient, &connection, error);
     if (status != WEIR_OK) {
         return status;
     }
@@ -356,7 +387,12 @@ enum weir_status write_commit(struct sqlite_file *file, struct weir_error *error
         }
         file->writer.clock_marking_us = 0;
         file->in_transaction = false;
-        fifo_mutex_release(&file->writer_lock);
+        if (file->expects_round) {
+            file->expects_round = false;
+            fifo_mutex_release_reserved(&file->writer_lock, ROUND_WAIT_US);
+        } else {
+            fifo_mutex_release(&file->writer_lock);
+        }
         return WEIR_OK;
     }
     /* The last pages may be in the log although the disk did not confirm them. This process has forgotten them, but a
@@ -376,5 +412,6 @@ void write_cancel(struct sqlite_file *file)
     connection_rollback(&file->writer);
     file->writer.clock_marking_us = 0;
     file->in_transaction = false;
+    file->expects_round = false;
     fifo_mutex_release(&file->writer_lock);
 }

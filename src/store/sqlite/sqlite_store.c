@@ -203,7 +203,7 @@ void sqlite_store_tune_process(void)
 
 /* --- transactions --- */
 
-enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error)
+static enum weir_status open_write(struct store *store, struct write *write, bool is_patient, struct weir_error *error)
 {
     INVARIANT(store != NULL && write != NULL);
     write->store = sqlite_of(store);
@@ -213,11 +213,21 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
     write->now_us = 0;
     write->connection = &write->store->reader;
     enum weir_status status = write->connection->borrowed ? borrowed_store_begin(write->connection, &write->now_us, error)
-                                                          : write_begin(write->store->file, store->deadline_us,
+                                                          : write_begin(write->store->file, store->deadline_us, is_patient,
                                                                         &write->connection, &write->now_us, error);
     news_init(&write->news, write->now_us);
     write->act.name = NULL;
     return status;
+}
+
+enum weir_status write_open(struct store *store, struct write *write, struct weir_error *error)
+{
+    return open_write(store, write, false, error);
+}
+
+enum weir_status write_open_patiently(struct store *store, struct write *write, struct weir_error *error)
+{
+    return open_write(store, write, true, error);
 }
 
 enum weir_status write_open_short(struct store *store, struct write *write, struct weir_error *error)

@@ -1,9 +1,9 @@
 /* A long set of records keeps the one writer of the file. While a short call waits for it, the set is written in parts, and
- * the call goes between two of them. */
+ * the call goes between two of them. The round that follows an enqueue goes before a set that waits for the writer. */
 #include <pthread.h>
 #include <sched.h>
 
-#include "conformance/scene.h"
+#include "conformance/rounds.h"
 #include "store/sqlite/news.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -106,6 +106,201 @@ static void a_short_enqueue_is_announced_while_it_waits(void **state)
     assert_false(is_announced(scene, WRITE_SHORT_MOST + 1));
 }
 
+/* --- the round after an enqueue --- */
+
+struct order_of_calls {
+    struct scene *scene;
+    struct claim_result claim; /* to be recorded */
+    struct seat seat;
+    struct assignment assignment;
+    int64_t held_at_round; /* when the expected round had the writer */
+    int64_t pending_at_round;
+};
+
+static void *record_set(void *argument)
+{
+    const struct order_of_calls *calls = argument;
+    struct record records[ITEMS];
+    struct record_summary summary = {0};
+    struct weir_error error;
+    struct store *store = NULL;
+    for (size_t i = 0; i < calls->claim.count; i++) {
+        records[i] = scene_record_of(RECORD_COMPLETED, &calls->claim.items[i]);
+    }
+    assert_int_equal(store_open_again(calls->scene->store, &store, &error), WEIR_OK);
+    assert_int_equal(store_record(store, calls->scene->node, records, calls->claim.count, &summary, &error), WEIR_OK);
+    assert_int_equal(summary.changed, calls->claim.count);
+    store_close(store);
+    return NULL;
+}
+
+static void *enqueue_one(void *argument)
+{
+    const struct order_of_calls *calls = argument;
+    struct enqueue_request request = {.workspace = "free-co", .workflow = "hello"};
+    struct enqueue_result result;
+    struct weir_error error;
+    struct store *store = NULL;
+    assert_int_equal(store_open_again(calls->scene->store, &store, &error), WEIR_OK);
+    assert_int_equal(store_enqueue(store, &request, 1, &result, &error), WEIR_OK);
+    assert_int_equal(result.status, WEIR_OK);
+    store_close(store);
+    return NULL;
+}
+
+/* It assigns an item, and reads the news of another one. */
+static void *run_round(void *argument)
+{
+    struct order_of_calls *calls = argument;
+    struct schedule_call call = {.assignments = &calls->assignment, .assignment_count = 1};
+    (void)seat_round(&calls->seat, call);
+    return NULL;
+}
+
+/* The transaction of a round, which notes what is committed before it. */
+static void *run_expected_round(void *argument)
+{
+    struct order_of_calls *calls = argument;
+    struct write write;
+    struct weir_error error;
+    struct store *store = NULL;
+    assert_int_equal(store_open_again(calls->scene->store, &store, &error), WEIR_OK);
+    assert_int_equal(write_open_short(store, &write, &error), WEIR_OK);
+    calls->held_at_round = scene_held(calls->scene, "big-co");
+    calls->pending_at_round = scene_number(calls->scene, "SELECT count(*) FROM workflow_execution_queue WHERE phase = 0");
+    write_undo(&write);
+    store_close(store);
+    return NULL;
+}
+
+static pthread_t start_call(struct order_of_calls *calls, void *(*call)(void *))
+{
+    struct sqlite_file *file = sqlite_of(calls->scene->store)->file;
+    pthread_t thread;
+    size_t before = write_waiting(file);
+    assert_int_equal(pthread_create(&thread, NULL, call, calls), 0);
+    while (write_waiting(file) == before) {
+        (void)sched_yield();
+    }
+    return thread;
+}
+
+/* A first call, a set of records and a round ask for the writer in this order. */
+static void run_in_order(struct order_of_calls *calls, void *(*first)(void *), bool has_scheduler)
+{
+    struct scene *scene = calls->scene;
+    struct sqlite_file *file = sqlite_of(scene->store)->file;
+    struct connection *writer = NULL;
+    write_set_scheduler(file, has_scheduler);
+    scene_ok(scene, write_reserve(file, STORE_DEADLINE_US, &writer, &scene->error));
+    pthread_t threads[] = {start_call(calls, first), start_call(calls, record_set), start_call(calls, run_expected_round)};
+    write_cancel(file);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(scene_held(scene, "big-co"), 0);
+}
+
+static void the_round_after_an_enqueue_goes_before_a_set_that_waits(void **state)
+{
+    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
+    run_in_order(&calls, enqueue_one, true);
+    assert_int_equal(calls.pending_at_round, 1);
+    assert_int_equal(calls.held_at_round, ITEMS);
+}
+
+static void without_a_scheduler_a_set_keeps_its_turn(void **state)
+{
+    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
+    run_in_order(&calls, enqueue_one, false);
+    assert_int_equal(calls.pending_at_round, 1);
+    assert_int_equal(calls.held_at_round, ITEMS - PART); /* the round is a short call, and goes between two parts */
+}
+
+static void run_behind_a_round(struct order_of_calls *calls, bool has_news)
+{
+    struct scene *scene = calls->scene;
+    const char *id = scene_enqueue(scene, "free-co");
+    seat_take(&calls->seat, scene, scene->node);
+    calls->assignment = assignment_of(scene, id, scene->node);
+    if (has_news) {
+        (void)scene_enqueue(scene, "free-co");
+    }
+    run_in_order(calls, run_round, true);
+    assert_int_equal(calls->pending_at_round, has_news ? 1 : 0);
+}
+
+/* The next round assigns the item of the news. */
+static void the_round_after_a_round_with_news_goes_before_a_set_that_waits(void **state)
+{
+    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
+    run_behind_a_round(&calls, true);
+    assert_int_equal(calls.held_at_round, ITEMS);
+}
+
+static void after_a_round_without_news_a_set_keeps_its_turn(void **state)
+{
+    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
+    run_behind_a_round(&calls, false);
+    assert_int_equal(calls.held_at_round, ITEMS - PART);
+}
+
+/* --- heads that come with news --- */
+
+static void a_new_item_brings_the_heads_of_its_lane(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    const char *id = scene_enqueue(scene, "free-co");
+    const struct schedule_answer *answer = seat_round(&seat, (struct schedule_call){.needs = 0});
+    assert_int_equal(answer->news_read_count, 1);
+    struct assignment assignment = assignment_of(scene, id, scene->node);
+    const struct lane_read *read = &answer->news_reads[0];
+    assert_int_equal(read->lane_id, assignment.lane_id);
+    assert_true(read->after_rank <= assignment.rank);
+    assert_int_equal(read->count, 1);
+    assert_true(read->is_all && read->workspace_exists);
+    assert_int_equal(read->heads[0].rank, assignment.rank);
+    assert_memory_equal(read->heads[0].id, assignment.id, sizeof assignment.id);
+    answer = seat_round(&seat, (struct schedule_call){.needs = 0});
+    assert_int_equal(answer->news_read_count, 0);
+}
+
+/* A round with assignments reads news, too, and its heads are those behind its assignments. */
+static void a_round_that_assigns_brings_the_heads_of_new_items(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    const char *first = scene_enqueue(scene, "free-co");
+    const char *second = scene_enqueue(scene, "free-co");
+    struct assignment assignment = assignment_of(scene, first, scene->node);
+    const struct schedule_answer *answer =
+        seat_round(&seat, (struct schedule_call){.assignments = &assignment, .assignment_count = 1});
+    assert_int_equal(assignment.outcome, ASSIGNMENT_TAKEN);
+    struct assignment next = assignment_of(scene, second, scene->node);
+    assert_true(answer->news_read_count >= 1);
+    for (size_t i = 0; i < answer->news_read_count; i++) {
+        assert_int_equal(answer->news_reads[i].count, 1);
+        assert_memory_equal(answer->news_reads[i].heads[0].id, next.id, sizeof next.id);
+    }
+}
+
+/* The rest is read in an order that the scheduler decides. */
+static void many_new_items_bring_no_heads(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    seat_take(&seat, scene, scene->node);
+    for (int i = 0; i < 9; i++) {
+        (void)scene_enqueue(scene, "free-co");
+    }
+    const struct schedule_answer *answer = seat_round(&seat, (struct schedule_call){.needs = 0});
+    assert_int_equal(count_facts(answer, FACT_RUNNABLE), 9);
+    assert_int_equal(answer->news_read_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +308,13 @@ int main(void)
         SCENE_TEST(a_long_set_ends_a_part_while_a_short_call_waits),
         SCENE_TEST(a_part_that_fails_leaves_the_rest_to_be_repeated),
         SCENE_TEST(a_short_enqueue_is_announced_while_it_waits),
+        SCENE_TEST(the_round_after_an_enqueue_goes_before_a_set_that_waits),
+        SCENE_TEST(without_a_scheduler_a_set_keeps_its_turn),
+        SCENE_TEST(the_round_after_a_round_with_news_goes_before_a_set_that_waits),
+        SCENE_TEST(after_a_round_without_news_a_set_keeps_its_turn),
+        SCENE_TEST(a_new_item_brings_the_heads_of_its_lane),
+        SCENE_TEST(a_round_that_assigns_brings_the_heads_of_new_items),
+        SCENE_TEST(many_new_items_bring_no_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
