@@ -270,7 +270,12 @@ static bool check_filter(struct store *store, struct http_request *request, stru
     const char *workspace = request_argument(request, "workspace");
     const char *where = request_argument(request, "where");
     if (workspace == NULL) {
+        const struct principal *principal = request->principal;
         error_set(&error, WEIR_INVALID_ARGUMENT, "the token is of some workspaces: the argument workspace must name one");
+        if (principal->workspace_count > 0) {
+            error_hint(&error, "add workspace=NAME to the query; the token is of \"%s\"%s", principal->workspaces[0],
+                       principal->workspace_count > 1 ? " and others" : "");
+        }
         respond_error(request, answer, &error, "workspace");
         return false;
     }
