@@ -170,6 +170,8 @@ enum weir_status route_check_arguments(const struct http_request *request, const
             }
             if (nearest != NULL) {
                 error_hint(error, "did you mean \"%s\"?", nearest);
+            } else {
+                error_hint(error, "GET /docs lists the arguments of each path");
             }
             return WEIR_INVALID_ARGUMENT;
         }

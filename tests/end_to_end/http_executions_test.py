@@ -168,8 +168,10 @@ def what_cannot_be_answered_says_why(weir):
     weir.make_store()
     listener = Listener(weir).ready()
     path = '/v1/workspaces/acme/executions'
-    refused = listener.ask('/v1/executions?stauts=FAILED')
-    assert problem(refused, 400, 'invalid_argument')['errors'][0]['pointer'] == 'stauts', refused
+    for wrong, hint in (('stauts', 'did you mean "status"?'), ('lmit', 'did you mean "limit"?'),
+                        ('zzzzzzzz', 'GET /docs lists the arguments of each path')):
+        refused = problem(listener.ask(f'/v1/executions?{wrong}=FAILED'), 400, 'invalid_argument')
+        assert (refused['errors'][0]['pointer'], refused['hint']) == (wrong, hint), refused
     refused = listener.ask('/v1/executions?status=FAILD')
     assert 'did you mean FAILED?' == problem(refused, 400, 'invalid_argument')['hint'], refused
     for limit in ('0', '1001', 'x', '', '1e2', '+5', '99999999999999999999'):
@@ -188,7 +190,7 @@ def what_cannot_be_answered_says_why(weir):
         refused = problem(listener.ask(path, 'POST', body={'workflow': 'hello', key: value}), *expected)
         assert [error['pointer'] for error in refused['errors']] == [f'/{key}'], refused
     assert 'Content-Type' in problem(listener.ask(path, 'POST', body=b'{}'), 415, 'unsupported_media_type')['hint']
-    for elsewhere, methods in ((path, 'POST'), ('/v1/executions', 'GET, HEAD')):  # curl alone does not print the field Allow
+    for elsewhere, methods in ((path, 'POST'), ('/v1/executions', 'GET, HEAD')):  # curl does not print the field Allow
         refused = problem(listener.ask(elsewhere, 'DELETE'), 405, 'method_not_allowed')
         assert refused['detail'] == f'this path takes {methods} and no other method' and 'Allow' in refused['hint'], refused
     problem(listener.ask(path, 'POST', body={}, content_type='text/plain'), 415, 'unsupported_media_type')
