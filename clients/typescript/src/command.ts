@@ -219,12 +219,25 @@ async function importApp(app: string): Promise<void> {
     try {
       found = createRequire(`${process.cwd()}/`).resolve(app);
     } catch {
+      const source = resolve(app).replace(/(\.[cm]?)js$/, '$1ts');
       throw new DefinitionError(`there is no module '${app}'`, {
-        hint: `name a file or a package, seen from ${process.cwd()}`,
+        hint:
+          source !== resolve(app) && existsSync(source)
+            ? `compile ${source} with tsc`
+            : `name a file or a package, seen from ${process.cwd()}`,
       });
     }
   }
-  await import(pathToFileURL(found).href);
+  try {
+    await import(pathToFileURL(found).href);
+  } catch (problem) {
+    if ((problem as NodeJS.ErrnoException)?.code === 'ERR_UNKNOWN_FILE_EXTENSION' && /\.[cm]?ts$/.test(found)) {
+      throw new DefinitionError(`${found}: Node ${process.versions.node} runs no TypeScript`, {
+        hint: 'compile it with tsc and name the .js file, or use Node 22.18 or later',
+      });
+    }
+    throw problem;
+  }
 }
 
 // --- several processes ---

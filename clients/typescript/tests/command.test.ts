@@ -92,6 +92,25 @@ for (const [words, text] of [
   });
 }
 
+test('a module in TypeScript runs where Node can, else the remedy is named', async (t) => {
+  const { folder, run } = await setUp(t);
+  const text =
+    "const { workflow } = require('weir');\nworkflow({ name: 'typed' }, async (_params: object) => undefined);\n";
+  writeFileSync(join(folder, 'typed.ts'), text);
+  const absent = run('./typed.js');
+  assert.equal(await absent.ended(), 2, absent.output);
+  assert.match(absent.output, /there is no module '.\/typed.js' \(compile \/.*\/typed\.ts with tsc\)/);
+  const worker = run('./typed.ts');
+  if (!(process.features as { typescript?: unknown }).typescript) {
+    assert.equal(await worker.ended(), 2, worker.output);
+    assert.match(worker.output, /typed\.ts: Node \d+\.\d+\.\d+ runs no TypeScript \(compile it with tsc/);
+    return;
+  }
+  await waitUntil(() => worker.output.includes('the worker runs typed'), worker.output);
+  worker.child.kill('SIGTERM');
+  assert.equal(await worker.ended(), 0, worker.output);
+});
+
 test('a store that went away at the start is no mistake', () => {
   const { exitCodeOf } = require(join(PACKAGE, 'dist', 'command.js'));
   assert.equal(exitCodeOf(new StoreUnavailable('the server is away', { kind: 'transient' })), 1);

@@ -1,16 +1,16 @@
 /**
- * The five commands of docs/typescript.md, as a reader takes them: an empty folder, the built package (WEIR_PACKAGE), and a
- * registry for Express alone.
+ * The first steps of the package's README, and the five commands of docs/typescript.md, as a reader takes them: an empty
+ * folder, the built package (WEIR_PACKAGE), and a registry for Express alone.
  */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { makeFolder, Program, SOURCE } from './support';
+import { makeFolder, Program, SOURCE, waitUntil } from './support';
 
 const { version: expressVersion } = JSON.parse(
   readFileSync(join(require.resolve('express'), '..', 'package.json'), 'utf8'),
@@ -24,6 +24,34 @@ async function freePort(): Promise<number> {
   await once(server, 'close');
   return port;
 }
+
+const QUIET = '--no-audit --no-fund --loglevel=error';
+
+test('the first steps of the README', async (t) => {
+  const text = readFileSync(join(SOURCE, 'clients', 'typescript', 'README.md'), 'utf8');
+  const steps = /```sh\n([\s\S]*?)```/.exec(text)?.[1]?.trim().split('\n') ?? [];
+  const [install, work, make, enqueue, list] = steps.map((line) => line.replace(/ +#.*/, ''));
+  assert.ok(install && work && make && enqueue && list);
+  assert.equal(install, 'npm install weir');
+  const folder = makeFolder(t);
+  writeFileSync(join(folder, 'tasks.js'), /```js\n([\s\S]*?)```/.exec(text)?.[1] ?? '');
+  writeFileSync(join(folder, 'package.json'), '{"private": true}');
+  const environment = { ...process.env, WEIR_STORE: '' };
+  const run = (line: string) => execFileSync('sh', ['-ec', line], { cwd: folder, env: environment, encoding: 'utf8' });
+  run(`npm install --offline ${QUIET} ${process.env.WEIR_PACKAGE}`);
+  const words = ['-c', `exec ${work.replace(/ &$/, '').replace('npx ', 'node_modules/.bin/')}`];
+  const worker = new Program(t, 'sh', words, folder);
+  await waitUntil(
+    () => existsSync(join(folder, 'weir.db')) && run('npx weir worker list || true').includes('send-invoice'),
+  );
+  run(make);
+  const id = run(enqueue).trim();
+  run(`npx weir wait ${id} --timeout 60s`);
+  assert.ok(run(list).includes(id.slice(0, 8)));
+  assert.match(run(`npx weir show ${id} --json`), /"sent": ?42/);
+  worker.child.kill('SIGTERM');
+  assert.equal(await worker.ended(), 0);
+});
 
 test('five commands lead to a route of Express whose function runs', async (t) => {
   const packed = process.env.WEIR_PACKAGE;
@@ -40,12 +68,11 @@ test('five commands lead to a route of Express whose function runs', async (t) =
   const environment = { ...process.env, WEIR_STORE: '' };
   const run = (line: string) => execFileSync('sh', ['-ec', line], { cwd: folder, env: environment, encoding: 'utf8' });
 
-  const quiet = '--no-audit --no-fund --loglevel=error';
   assert.ok(install.endsWith('npm install weir express'));
   run(
     install.replace(
       'npm install weir express',
-      `npm install --offline ${quiet} ${packed} && npm install --prefer-offline ${quiet} express@${expressVersion}`,
+      `npm install --offline ${QUIET} ${packed} && npm install --prefer-offline ${QUIET} express@${expressVersion}`,
     ),
   );
   run(make);
