@@ -10,7 +10,7 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { DefinitionError, WeirError } from './errors';
 import { FOLDER } from './native';
-import { configure } from './store';
+import { configure, type StoreEvent } from './store';
 import { microseconds } from './time';
 import { type Logger, Worker } from './worker';
 
@@ -149,15 +149,22 @@ export function exitCodeOf(problem: unknown): number {
   return problem instanceof WeirError && ['transient', 'unknown'].includes(problem.kind) ? 1 : EXIT_MISTAKE;
 }
 
+/** With the execution that the event is about, and its error. */
+export function lineOfEvent({ name, message, executionId, workspace, workflow, code, error }: StoreEvent): string {
+  const about = [workflow, workspace, executionId].filter((one) => one !== null);
+  const reason = [code, error].filter((one) => one !== null).join(': ');
+  return `${name}: ${message}${about.length > 0 ? ` (${about.join(', ')})` : ''}${reason === '' ? '' : `: ${reason}`}`;
+}
+
 /** Runs in this process. */
 async function runWorker(apps: string[], values: Values, mustEnd: () => boolean): Promise<number> {
   let made: Worker;
   try {
     const concurrency = readNumber(values.concurrency, 'concurrency');
     const store = configure(values.store, {
-      onEvent: ({ level, name, message }) => {
-        if (level === 'warn' || level === 'error' || values.verbose) {
-          logger[level](`${name}: ${message}`);
+      onEvent: (event) => {
+        if (event.level === 'warn' || event.level === 'error' || values.verbose) {
+          logger[event.level](lineOfEvent(event));
         }
       },
     });

@@ -111,6 +111,26 @@ test('a module in TypeScript runs where Node can, else the remedy is named', asy
   assert.equal(await worker.ended(), 0, worker.output);
 });
 
+test('an event of the store is logged with what it is about and its error', () => {
+  const { lineOfEvent } = require(join(PACKAGE, 'dist', 'command.js'));
+  const none = { executionId: null, workspace: null, workflow: null, code: null, error: null, startNumber: 0 };
+  const failed = { ...none, level: 'error', name: 'store.failed', message: 'Store call failed' };
+  assert.equal(lineOfEvent(failed), 'store.failed: Store call failed');
+  assert.equal(lineOfEvent({ ...failed, error: 'no space' }), 'store.failed: Store call failed: no space');
+  const about = { executionId: '0198', workspace: 'acme', workflow: 'pay', code: 'timeout', error: 'too late' };
+  assert.equal(
+    lineOfEvent({ ...failed, ...about }),
+    'store.failed: Store call failed (pay, acme, 0198): timeout: too late',
+  );
+});
+
+test('a worker logs why a server cannot be reached', async (t) => {
+  const { run } = await setUp(t);
+  const worker = run('./tasks.js', '--store', 'http://127.0.0.1:1');
+  assert.equal(await worker.ended(), 1, worker.output);
+  assert.match(worker.output, /ERROR store\.failed: Store call failed.*127\.0\.0\.1/);
+});
+
 test('a store that went away at the start is no mistake', () => {
   const { exitCodeOf } = require(join(PACKAGE, 'dist', 'command.js'));
   assert.equal(exitCodeOf(new StoreUnavailable('the server is away', { kind: 'transient' })), 1);
