@@ -50,7 +50,7 @@ setup(
     ext_modules=[
         Extension(
             'weir._weir',
-            ['src/weir/_weir.c', 'src/weir/_node.c'],
+            ['src/weir/_weir.c', 'src/weir/_node.c', 'src/weir/_problems.c'],
             include_dirs=[str(SOURCE / 'include'), 'src/weir'],
             library_dirs=[str(BUILD / 'src')],
             libraries=['weir'],

@@ -398,8 +398,11 @@ signal.pause()
         holder.wait()
 
 
-@pytest.mark.parametrize(('kind', 'away'), [('sqlite', locked_file), ('postgres', stopped_server)])
-def test_a_store_that_is_away_beyond_the_lease_loses_nothing(tmp_path, request, kind, away):
+@pytest.mark.parametrize(
+    ('kind', 'away', 'words'),
+    [('sqlite', locked_file, 'store_busy'), ('postgres', stopped_server, 'store_unreachable')],
+)
+def test_a_store_that_is_away_beyond_the_lease_loses_nothing_and_is_logged(tmp_path, request, kind, away, words):
     on_server = kind == 'postgres'
     server = request.getfixturevalue('postgres_server') if on_server else None
     scene = Scene(tmp_path, request.getfixturevalue('postgres_url') if on_server else f'sqlite:{tmp_path}/weir.db')
@@ -418,6 +421,11 @@ def test_a_store_that_is_away_beyond_the_lease_loses_nothing(tmp_path, request, 
         assert len(ends) == len(scene.journal('end')), 'two functions ended under one fence'
         assert scene.store.result(scene.enqueue('pid'), 60) > 0
         assert worker.poll() is None, scene.log(worker)
+        lines = [line for line in scene.log(worker).splitlines() if words in line]
+        # Of each process at most one in 5 s. A call waits 5 s for a locked file before it fails.
+        assert (0 if AWAY_SECONDS < 10 and not on_server else 1) <= len(lines) <= 2 * (2 + AWAY_SECONDS / 5), scene.log(
+            worker
+        )
         worker.terminate()
         assert worker.wait(60) == 0, scene.log(worker)
     finally:

@@ -69,6 +69,8 @@ const logger: Logger = {
   error: (message) => log('ERROR', message),
 };
 
+const REPEAT_MS = 5_000;
+
 function refuse(message: string): number {
   process.stderr.write(`weir worker: ${message}\n`);
   return EXIT_MISTAKE;
@@ -156,15 +158,40 @@ export function lineOfEvent({ name, message, executionId, workspace, workflow, c
   return `${name}: ${message}${about.length > 0 ? ` (${about.join(', ')})` : ''}${reason === '' ? '' : `: ${reason}`}`;
 }
 
+/** The same line again, as of a store that is away, is logged once in REPEAT_MS. */
+export class Repeats {
+  #line = '';
+  #endMs = 0;
+  #count = 0;
+
+  /** What to log. */
+  pass(line: string, nowMs: number): string | undefined {
+    const isSame = line === this.#line;
+    if (isSame && nowMs < this.#endMs) {
+      this.#count++;
+      return undefined;
+    }
+    const more = isSame && this.#count > 0 ? ` (and ${this.#count} more since the last line)` : '';
+    this.#line = line;
+    this.#endMs = nowMs + REPEAT_MS;
+    this.#count = 0;
+    return line + more;
+  }
+}
+
 /** Runs in this process. */
 async function runWorker(apps: string[], values: Values, mustEnd: () => boolean): Promise<number> {
   let made: Worker;
+  const repeats = new Repeats();
   try {
     const concurrency = readNumber(values.concurrency, 'concurrency');
     const store = configure(values.store, {
       onEvent: (event) => {
         if (event.level === 'warn' || event.level === 'error' || values.verbose) {
-          logger[event.level](lineOfEvent(event));
+          const line = repeats.pass(lineOfEvent(event), performance.now());
+          if (line !== undefined) {
+            logger[event.level](line);
+          }
         }
       },
     });

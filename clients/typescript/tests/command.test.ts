@@ -124,6 +124,17 @@ test('an event of the store is logged with what it is about and its error', () =
   );
 });
 
+test('a line that comes again and again is logged once in five seconds, with its number', () => {
+  const { Repeats } = require(join(PACKAGE, 'dist', 'command.js'));
+  const repeats = new Repeats();
+  assert.equal(repeats.pass('away', 0), 'away');
+  assert.equal(repeats.pass('away', 100), undefined);
+  assert.equal(repeats.pass('away', 4999), undefined);
+  assert.equal(repeats.pass('away', 5000), 'away (and 2 more since the last line)');
+  assert.equal(repeats.pass('other', 5001), 'other');
+  assert.equal(repeats.pass('away', 5002), 'away');
+});
+
 test('a worker logs why a server cannot be reached', async (t) => {
   const { run } = await setUp(t);
   const worker = run('./tasks.js', '--store', 'http://127.0.0.1:1');

@@ -19,7 +19,16 @@ struct store {
     PyObject *on_event;
     Py_ssize_t users; /* calls under way and nodes; the last one closes a store that shall be closed */
     bool is_to_close;
+    struct problem_note *note; /* NULL when the program has its own function for events */
 };
+
+/* The last warning or error of the store and its nodes. The library's threads write it without the interpreter's lock, for
+ * which a blocked interpreter would let them wait beyond their lease. */
+struct problem_note *problem_note_new(void);
+void problem_note_free(struct problem_note *note);
+void problem_note_event(void *context, const struct weir_event *event);
+/* (level, text, how many since the last call), or None. `note`: may be NULL. */
+PyObject *problem_note_take(struct problem_note *note);
 
 extern PyTypeObject *store_type;
 extern PyTypeObject *call_type;

@@ -123,6 +123,12 @@ static PyObject *store_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         self->on_event = on_event;
         options.on_event = pass_event;
         options.event_context = self;
+    } else if ((self->note = problem_note_new()) != NULL) {
+        options.on_event = problem_note_event;
+        options.event_context = self->note;
+    } else {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
     }
     enum weir_status status;
     Py_BEGIN_ALLOW_THREADS
@@ -141,9 +147,16 @@ static void store_dealloc(struct store *self)
     self->is_to_close = true;
     store_drop(self);
     Py_XDECREF(self->on_event);
+    problem_note_free(self->note);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
+}
+
+static PyObject *store_take_problem(struct store *self, PyObject *unused)
+{
+    (void)unused;
+    return problem_note_take(self->note);
 }
 
 static PyObject *store_close(struct store *self, PyObject *unused)
@@ -700,6 +713,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("migrate_execution", store_migrate_execution, METH_VARARGS),
                                       METHOD("decide", store_decide, METH_VARARGS),
                                       METHOD("call_back", store_call_back, METH_VARARGS),
+                                      METHOD("take_problem", store_take_problem, METH_NOARGS),
                                       METHOD("close", store_close, METH_NOARGS),
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot store_slots[] = {

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -29,6 +30,9 @@ DEFAULT_GROUP = 'default'
 #: Workflows in one line of the log.
 NAMED_MOST = 10
 CHECK_MS = 500
+#: Between two log lines about a store that is away.
+PROBLEM_SECONDS = 5
+_LEVEL_ERROR = 3
 SUPERVISOR = 'WEIR_WORKER_SUPERVISOR'
 
 
@@ -55,6 +59,7 @@ class Worker:
         `around_calls`: is called before and after each function, in its thread or, if it is async, in another one."""
         self.workflows = list(registry.workflows.values() if workflows is None else workflows)
         self.store = store or default_store()
+        self._problem_due = 0.0
         if not self.workflows:
             raise DefinitionError(
                 'there is no workflow: nothing could be run', 'decorate a function with @weir.workflow(name=...)'
@@ -209,6 +214,7 @@ class Worker:
             self.start()
             while not wanted and not (supervised and os.getppid() != int(supervised)):
                 self.check()
+                self._log_problem()
                 sleep.poll(CHECK_MS)
             log.info('the worker takes nothing more and awaits what runs, for %g s at most', self._grace_us / 1e6)
             return self.stop()
@@ -225,6 +231,18 @@ class Worker:
         if node is None:
             raise StoreUnavailable('the worker is not running', status='stopped')
         node.health()
+
+    def _log_problem(self) -> None:
+        """Logs the last warning or error of the library, at most one each PROBLEM_SECONDS."""
+        if time.monotonic() < self._problem_due:
+            return
+        problem = self.store.native().take_problem()
+        if problem is None:
+            return
+        level, text, count = problem
+        self._problem_due = time.monotonic() + PROBLEM_SECONDS
+        more = f' (and {count - 1} more since the last line)' if count > 1 else ''
+        log.log(logging.ERROR if level == _LEVEL_ERROR else logging.WARNING, '%s%s', text, more)
 
     # --- handlers ---
 
