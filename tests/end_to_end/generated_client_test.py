@@ -5,6 +5,7 @@ usage: generated_client_test.py WEIR    with the generator beside the interprete
 """
 
 import importlib
+import json
 import os
 import subprocess
 import sys
@@ -36,6 +37,17 @@ def _part(name):
 
 def _secret_of_token(weir):
     return weir.good('token', 'create', 'generated', '--role', 'admin', '--all-workspaces', '-q').out.strip()
+
+
+def the_description_is_valid_openapi(weir):
+    weir.make_store()
+    listener = Listener(weir)
+    description = json.loads(listener.ask('/openapi.json').body)
+    listener.stop()
+    validator = importlib.import_module('openapi_spec_validator').OpenAPIV31SpecValidator
+    assert [error.message for error in validator(description).iter_errors()] == []
+    description['paths']['/v1/status']['get']['responses'] = {}  # the standard wants one at least
+    assert not validator(description).is_valid()
 
 
 def a_client_of_the_description_works(weir):

@@ -163,6 +163,7 @@ def debian_installs_starts_upgrades_and_purges_weir(weir):
         system.copy(package(weir, 'weir_*.deb'), '/srv/weir.deb')
         system.run(install + '/srv/older.deb')
         assert system.run('systemd-analyze --man=no verify weir.service 2>&1') == ''
+        system.run('systemd-analyze --no-pager security --offline=true --threshold=40 /lib/systemd/system/weir.service')
         # Started by the package, as a user of its own, with its store.
         wait_for('the start of the node', lambda: system.run('systemctl is-active weir || true').strip() == 'active')
         assert system.run('ps -o user= -C weir | sort -u').split() == ['weir']

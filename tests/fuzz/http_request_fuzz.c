@@ -1,4 +1,5 @@
-/* A request of HTTP: the target, the fields of the head, and the body of an enqueue. The input is
+/* A request of HTTP: the target with its route and arguments, the fields of the head, and the body of an enqueue. The
+ * input is
  *
  *     TARGET LF (NAME: VALUE LF)... LF BODY
  *
@@ -10,11 +11,34 @@
 #include "base/text.h"
 #include "server/request_head.h"
 #include "server/request_target.h"
+#include "server/route.h"
 #include "store/json_line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MEMORY_MAX = 4 * 1024 * 1024 };
+
+/* The same target by each method: a route, or an answer with the methods or the path that are meant. */
+static void check_route(const struct request_target *target)
+{
+    static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "BREW"};
+    struct http_request request = {.target = *target};
+    struct weir_error error = {.status = WEIR_OK};
+    arena_init(&request.arena, MEMORY_MAX);
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+        char allow[ROUTE_ALLOW_MAX] = "";
+        const char *name = NULL;
+        request.route = NULL;
+        int status = route_find(&request, methods[i], allow);
+        INVARIANT((status == 0) == (request.route != NULL) && (status == 405) == (status != 0 && allow[0] != '\0'));
+        if (status == 0 && route_check_arguments(&request, &name, &error) != WEIR_OK) {
+            INVARIANT(name != NULL && error.message[0] != '\0');
+        }
+    }
+    const char *nearest = route_nearest_path(&request);
+    INVARIANT(nearest == NULL || nearest[0] == '/');
+    arena_close(&request.arena);
+}
 
 static void check_target(const char *text, struct arena *arena)
 {
@@ -30,6 +54,7 @@ static void check_target(const char *text, struct arena *arena)
         INVARIANT(text_is_utf8(target.arguments[i].name, strlen(target.arguments[i].name)));
         INVARIANT(text_is_utf8(target.arguments[i].value, strlen(target.arguments[i].value)));
     }
+    check_route(&target);
 }
 
 /* The rest of the input behind the head. */
