@@ -37,7 +37,7 @@ struct rival {
     size_t asks;          /* of the quiet one, in each round */
 };
 
-static const struct rival functions = {"functions", "200 parallel functions", "noop", BEGAN, 3000, 5, 100};
+static const struct rival functions = {"functions", "200 parallel functions", "noop", BEGAN, 5000, 5, 100};
 static const struct rival calls = {
     "calls", "10,000 waiting calls", "noop", BEGAN, 2000, CALLS_WAITING / CALLS_OF_EXECUTION + 1, 50};
 static const struct rival programs = {"programs", "200 parallel programs", "program", RECORDED, 400, 5, 50};

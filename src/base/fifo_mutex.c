@@ -79,7 +79,7 @@ static void fifo_mutex_leave(struct fifo_mutex *lock, struct turn_waiter *me)
 }
 
 /* Hands a free lock to the first waiter that may have it. Patient waiters of a reserved lock wake to await its end. */
-static void hand_over(struct fifo_mutex *lock)
+static void fifo_mutex_hand_over(struct fifo_mutex *lock)
 {
     struct turn_waiter *next = lock->first;
     while (next != NULL && must_let_pass(lock, next)) {
@@ -118,7 +118,7 @@ static bool wait_in_queue(struct fifo_mutex *lock, int64_t deadline_us, struct t
     while (!me->has_it && failed == 0) {
         failed = sleep_in_queue(lock, me, until_us);
         if (!lock->held && !me->has_it && !must_let_pass(lock, me)) {
-            hand_over(lock);
+            fifo_mutex_hand_over(lock);
         }
     }
     if (!me->has_it) {
@@ -156,7 +156,7 @@ void fifo_mutex_release(struct fifo_mutex *lock)
 {
     (void)pthread_mutex_lock(&lock->guard);
     INVARIANT(lock->held);
-    hand_over(lock);
+    fifo_mutex_hand_over(lock);
     (void)pthread_mutex_unlock(&lock->guard);
 }
 
@@ -165,7 +165,7 @@ void fifo_mutex_release_reserved(struct fifo_mutex *lock, int64_t us)
     (void)pthread_mutex_lock(&lock->guard);
     INVARIANT(lock->held && us > 0);
     lock->reserved_until_us = monotonic_us() + us;
-    hand_over(lock);
+    fifo_mutex_hand_over(lock);
     (void)pthread_mutex_unlock(&lock->guard);
 }
 
