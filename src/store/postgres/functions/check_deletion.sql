@@ -4,6 +4,8 @@
 -- 2. If an item of the workspace was assigned after remove_workspace() had counted, and perhaps parked since, the commit is refused with
 --    40001: the caller repeats its transaction.
 --
+-- Parked items are counted by the books, because no index leads from a workspace to them.
+--
 -- A transaction that is prepared is refused: no round may assign until it is resolved, and nothing bounds that time.
 -- Locks: the table act_gate EXCLUSIVE, to the end of the commit. Caller: the trigger deletion_is_checked.
 CREATE OR REPLACE FUNCTION :schema.check_deletion() RETURNS trigger
@@ -18,8 +20,7 @@ BEGIN
     LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
     lanes := ARRAY(SELECT a.base | NEW.id FROM :schema.group_lanes a);
     IF EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes) AND q.phase = 2)
-       OR EXISTS (SELECT 1 FROM :schema.workflow_execution_queue q
-                  WHERE q.due_at IS NOT NULL AND q.lane_id = ANY (lanes) AND q.phase = 3) THEN
+       OR (SELECT sum(b.parked) FROM :schema.lane_books b WHERE b.workspace_id = NEW.id) > 0 THEN
         RAISE serialization_failure USING
             MESSAGE = format('an execution of workspace "%s" was assigned while the workspace was deleted', NEW.name),
             HINT = 'repeat the transaction';

@@ -23,6 +23,7 @@ DECLARE
     now_us constant bigint := :schema.store_time();
     owner     integer;
     is_paused boolean;
+    is_parked boolean; -- some executions are WAITING
     lanes     bigint[];
     ids       uuid[];
     before    jsonb;
@@ -44,7 +45,8 @@ BEGIN
         LOCK TABLE :schema.act_gate IN EXCLUSIVE MODE;
     END IF;
     lanes := ARRAY(SELECT a.base | owner FROM :schema.group_lanes a);
-    SELECT coalesce(sum(b.held), 0), coalesce(sum(b.runnable + b.waiting + b.parked), 0) INTO held, waiting
+    SELECT coalesce(sum(b.held), 0), coalesce(sum(b.runnable + b.waiting + b.parked), 0), coalesce(sum(b.parked), 0) > 0
+    INTO held, waiting, is_parked
     FROM :schema.lane_books b WHERE b.workspace_id = owner;
     IF held > 0 OR waiting > 0 AND NOT fails_waiting THEN
         status := 'illegal_state';
@@ -53,8 +55,13 @@ BEGIN
         ids := ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
                      WHERE q.due_at IS NULL AND q.lane_id = ANY (lanes) AND q.phase = 0 LIMIT most FOR UPDATE SKIP LOCKED);
         ids := ids || ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
-                            WHERE q.due_at IS NOT NULL AND q.lane_id = ANY (lanes)
+                            WHERE q.due_at IS NOT NULL AND q.waiting_for IS NULL AND q.lane_id = ANY (lanes)
                             LIMIT most - cardinality(ids) FOR UPDATE SKIP LOCKED);
+        IF is_parked AND cardinality(ids) < most THEN
+            ids := ids || ARRAY(SELECT q.id FROM :schema.workflow_execution_queue q
+                                WHERE q.due_at IS NOT NULL AND q.waiting_for IS NOT NULL AND q.workspace_id = owner
+                                LIMIT most - cardinality(ids) FOR UPDATE SKIP LOCKED);
+        END IF;
         failed := :schema.move_to_history(ids, 'FAILED', 'workspace_deleted',
                                           'its workspace was deleted' || coalesce(' by ' || actor, '') || coalesce(': ' || why, ''),
                                           now_us);

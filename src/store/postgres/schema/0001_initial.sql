@@ -187,10 +187,11 @@ CREATE TABLE :schema.workflow_execution_queue (
     CHECK ((phase IN (1, 3)) = (due_at IS NOT NULL))
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
-CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at) WHERE due_at IS NOT NULL;
--- The same rows by their workspace: for its deletion, for max_pending, and for its list in the order of the queue. Pending ones have
--- no waiting_for.
-CREATE INDEX queue_delayed ON :schema.workflow_execution_queue (lane_id, waiting_for, due_at, id) WHERE due_at IS NOT NULL;
+-- The workspace is in the index for its deletion, which walks along the entries of all parked rows and reads only its own rows.
+CREATE INDEX queue_waiting ON :schema.workflow_execution_queue (due_at, workspace_id) WHERE due_at IS NOT NULL;
+-- The PENDING ones of these rows by their workspace: for its deletion, for max_pending, and for its list in the order of the queue. WAITING
+-- ones are not among them, because each park would write an entry.
+CREATE INDEX queue_delayed ON :schema.workflow_execution_queue (lane_id, due_at, id) WHERE due_at IS NOT NULL AND waiting_for IS NULL;
 -- Of the items that are due later, those with a backoff. A park removes the error of an earlier start, so parked rows are not among them.
 CREATE INDEX queue_backing_off ON :schema.workflow_execution_queue (due_at) WHERE error_code IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX queue_requests ON :schema.workflow_execution_queue (id) WHERE cancel_at IS NOT NULL AND NOT cancel_sent;
