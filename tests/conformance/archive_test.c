@@ -148,6 +148,45 @@ static void an_archived_execution_is_read_as_before(void **state)
     assert_same(listed, list(scene, LIST_EXECUTIONS, NULL));
 }
 
+/* On PostgreSQL the history has the end of such a sleep, and the archive gets its row with that end. */
+static void an_archived_sleep_keeps_its_end(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    struct step_record nap = step_of("nap", STEP_WAITING, NULL);
+    struct step_record last = step_of("only", STEP_COMPLETED, NULL);
+    struct record records[] = {scene_record_of(RECORD_PARKED, &item)};
+    struct record_summary summary;
+    nap.due_in_us = SECONDS(10);
+    records[0].dispatched_first = true;
+    records[0].step = &nap;
+    records[0].waiting_for = WAIT_SLEEP;
+    records[0].delay_us = SECONDS(10);
+    scene_ok(scene, store_record(scene->store, scene->node, records, 1, &summary, &scene->error));
+    scene_pass(scene, SECONDS(10));
+    item = scene_claim_one(scene);
+    scene_pass(scene, SECONDS(3));
+    nap.state = STEP_COMPLETED;
+    struct record ends[] = {scene_record_of(RECORD_STEP, &item), scene_record_of(RECORD_COMPLETED, &item)};
+    ends[0].step = &nap;
+    ends[0].step_reported_ago_us = SECONDS(2);
+    ends[1].step = &last;
+    ends[0].taken_over = ends[1].taken_over = ends[1].dispatched_first = true;
+    scene_ok(scene, store_record(scene->store, scene->node, ends, 2, &summary, &scene->error));
+    scene_assert_events(scene, id,
+                        "enqueue claim dispatch step_start park wake claim step_end dispatch step_start step_end complete");
+    json_t *before = all_of(scene, id, false);
+    json_t *step = json_array_get(json_object_get(json_object_get(before, "show"), "steps"), 0);
+    assert_string_equal(json_string_value(json_object_get(step, "step")), "nap");
+    assert_string_equal(json_string_value(json_object_get(step, "status")), "COMPLETED");
+    assert_int_equal(archive_all(scene), 1);
+    assert_int_equal(rows_in_store(scene, id), 0);
+    assert_int_equal(driver_archived_steps(&scene->driver), 2);
+    assert_same(before, all_of(scene, id, false));
+    scene_check(scene);
+}
+
 static void a_repeated_move_changes_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -450,6 +489,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_archived_execution_is_read_as_before),
+        SCENE_TEST(an_archived_sleep_keeps_its_end),
         SCENE_TEST(a_repeated_move_changes_nothing),
         SCENE_TEST(young_and_living_executions_stay),
         SCENE_TEST(ids_that_are_too_young_are_not_looked_at),

@@ -53,8 +53,9 @@ BEGIN
     SELECT h.id, h.step, h.step_status, h.step_attempt, h.step_failures, h.step_exit_code, h.step_started_at, h.finished_at, h.node_id,
            h.fence, h.step_output, h.step_variables, h.step_error_code, h.step_error
     FROM :schema.workflow_executions h WHERE h.id = ANY (ids) AND h.step IS NOT NULL;
-    WITH gone AS (DELETE FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY (ids) RETURNING *)
-    INSERT INTO :schema.archived_steps SELECT * FROM gone ON CONFLICT DO NOTHING; -- the step of the history is its end
+    WITH gone AS (DELETE FROM :schema.workflow_node_executions s WHERE s.execution_id = ANY (ids))
+    INSERT INTO :schema.archived_steps SELECT * FROM :schema.all_steps s WHERE s.execution_id = ANY (ids)
+    ON CONFLICT DO NOTHING; -- the step of the history is its end
     WITH gone AS (DELETE FROM :schema.workflow_node_attempts a WHERE a.execution_id = ANY (ids) RETURNING *)
     INSERT INTO :schema.archived_attempts SELECT * FROM gone;
     WITH gone AS (DELETE FROM :schema.workflow_actions a WHERE a.execution_id = ANY (ids) RETURNING *)

@@ -14,6 +14,7 @@
 --                                     written. An exit_code or due_in below 0 is none. step_signals: what they wait for
 --   signal_records, signal_steps, signal_seqs  the signals that the steps of these records consume, where they take effect
 --   ended_ago    of the step arrays: microseconds since the step ended; empty = all end with the record
+--   sleeps       places in the step arrays of sleeps that end with their execution (slept_steps())
 --   action_records, actions  the actions of states that these records end (record_actions())
 -- Where no element has a value, an array of texts or bytes may be empty.
 --
@@ -23,7 +24,8 @@
 -- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING, with its start at once if need be. With a
 --    requested cancel they are left to step 4.
 -- 4. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
---    earlier set has made a row for it. A set of steps 1 to 3 alone comes here only if one of its put-backs or parks has not taken effect.
+--    earlier set has made a row for it. So is the end of a sleep that was its only wait. A set of steps 1 to 3 alone comes
+--    here only if one of its put-backs or parks has not taken effect.
 -- 5. Steps and actions are written, and only those with a record that took effect.
 -- 6. Give-backs: the item gets a new fence and no node. What the set has of its steps is on record by then, so a step that has ended makes
 --    no suspect of its item.
@@ -47,7 +49,8 @@ CREATE OR REPLACE FUNCTION :schema.record(recorder bigint, ids uuid[], fences bi
                                           step_errors text[], step_signals text[] DEFAULT '{}', signal_records integer[] DEFAULT '{}',
                                           signal_steps text[] DEFAULT '{}', signal_seqs bigint[] DEFAULT '{}',
                                           action_records integer[] DEFAULT '{}', actions text[] DEFAULT '{}',
-                                          park_starts bigint[] DEFAULT '{}', ended_ago bigint[] DEFAULT '{}')
+                                          park_starts bigint[] DEFAULT '{}', ended_ago bigint[] DEFAULT '{}',
+                                          sleeps integer[] DEFAULT NULL)
 RETURNS TABLE (place integer, outcome text, slots_freed integer)
 LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET jit = off SET lock_timeout = '200ms'
@@ -89,9 +92,10 @@ BEGIN
     END IF;
     due := (SELECT count(*) FROM unnest(kinds) k WHERE k NOT IN (0, 5, 9)) - coalesce(cardinality(part), 0);
     IF due > 0 THEN
-        SELECT e.places, e.claims, begun || e.started, e.stored INTO ended, end_claims, begun, stored
+        SELECT e.places, e.claims, begun || e.started, e.stored, e.written INTO ended, end_claims, begun, stored, step_records
         FROM :schema.end_items(due, recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts,
-                               end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors) e;
+                               end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, sleeps,
+                               step_records, ended_ago) e;
         freed := freed + coalesce(cardinality(ended), 0);
         done := done || ended;
         IF ended IS NOT NULL AND kinds && '{1,2,3,10}' THEN

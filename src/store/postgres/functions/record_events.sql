@@ -5,7 +5,9 @@
 --
 -- 1. Read the rows that a put-back, a give-back or a start under a later claim is about to change. That is right when a record takes
 --    effect, because only the holder of a fence changes them. Parks and ends write their events themselves (record_parks(), record_ends()).
--- 2. Read the unfinished steps of executions that may have earlier ones: with an earlier claim, or a later attempt. No other has any.
+-- 2. Find the sleeps that end with their execution. They need no look at earlier attempts: each is the only step on record of its
+--    execution. Read the unfinished steps of executions that may have earlier ones: with an earlier claim, or a later attempt. No other
+--    has any.
 -- 3. Record the set.
 -- 4. Write the events and the attempts that the records have replaced.
 -- 5. Close the steps that executions have left unfinished at their end. They are those of step 2 that no record ends. So are those of an
@@ -34,7 +36,7 @@ DECLARE
     now_us constant bigint := :schema.store_time();
     done   integer[] := ARRAY(SELECT n FROM generate_subscripts(ids, 1) n);
     ended_in_place integer[] := '{}';
-    earlier uuid[];
+    earlier uuid[]; sleeps integer[];
     answer record;
     held   record;
     begun  record;
@@ -48,8 +50,11 @@ BEGIN
     JOIN :schema.workflow_execution_queue q ON q.id = r.id
     WHERE kinds && '{0,1,2,3,9}' AND q.id = ANY (ids) AND q.fence = r.fence AND q.phase + 0 = 2
       AND (r.kind IN (1, 2, 3, 9) OR r.kind = 0 AND r.taken_over);
+    sleeps := :schema.slept_steps(ids, kinds, taken_over, step_records, steps, step_states, step_attempts, step_failures, exit_codes,
+                                  outputs, variables, step_codes, step_errors, step_signals);
     SELECT array_agg(r.id) INTO earlier -- step 2
-    FROM (SELECT u.id FROM unnest(ids, taken_over) u (id, taken_over) WHERE u.taken_over
+    FROM (SELECT u.id FROM unnest(ids, taken_over) WITH ORDINALITY u (id, taken_over, n)
+          WHERE u.taken_over AND (u.n IN (SELECT step_records[e] FROM unnest(sleeps) e)) IS NOT TRUE
           UNION SELECT ids[s.place] FROM unnest(step_records, step_attempts) s (place, attempt) WHERE s.attempt > 1
           UNION SELECT e.id FROM unnest(ids, end_attempts) e (id, attempt) WHERE e.attempt > 1) r;
     SELECT array_agg(s.place) AS places, array_agg(o.step) AS steps, array_agg(o.status) AS states, array_agg(o.attempt) AS attempts,
@@ -71,7 +76,7 @@ BEGIN
                             end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, step_records,
                             steps, step_states, step_attempts, step_failures, exit_codes, began_ago, due_ins, step_ends, outputs,
                             variables, step_codes, step_errors, step_signals, signal_records, signal_steps, signal_seqs, action_records,
-                            actions, park_starts, ended_ago) r
+                            actions, park_starts, ended_ago, sleeps) r
     LOOP
         place := answer.place;
         outcome := answer.outcome;
@@ -96,7 +101,7 @@ BEGIN
         SELECT array_agg(h.id) AS ids, array_agg(h.fence) AS fences INTO over
         FROM unnest(ids, kinds) WITH ORDINALITY r (id, kind, n) JOIN :schema.workflow_executions h ON h.id = r.id
         WHERE h.id = ANY (ids) AND r.n = ANY (done) AND (r.kind IN (4, 6, 7, 8) OR r.n = ANY (ended_in_place))
-          AND (h.interruptions > 0 OR r.kind = 10);
+          AND (h.interruptions > 0 OR r.kind = 10) AND h.slept_until IS NULL;
         IF over.ids IS NOT NULL THEN
             PERFORM :schema.close_steps(over.ids, over.fences, now_us);
         END IF;

@@ -221,7 +221,7 @@ ALTER TABLE :schema.claims ALTER COLUMN ids SET STORAGE EXTERNAL; -- compressing
 -- archive changes a row once. The columns step_* are the step that
 -- ended together with the execution and has no row in workflow_node_executions; NULL without one. It ran under the row's node and
 -- fence and ended at finished_at. woken_at, parked_fence: as in the queue. restarted_at: the start under the last claim, if that is neither
--- the first start nor an event.
+-- the first start nor an event. slept_until: the end of its sleep, whose row in workflow_node_executions still shows WAITING (all_steps).
 CREATE TABLE :schema.workflow_executions (
     id             uuid    NOT NULL PRIMARY KEY,
     lane_id        bigint  NOT NULL,
@@ -248,6 +248,7 @@ CREATE TABLE :schema.workflow_executions (
     woken_at       bigint,
     parked_fence   bigint,
     restarted_at   bigint,
+    slept_until    bigint,
     idempotency_key text   COLLATE "C",
     traceparent    text    COLLATE "C",
     retry_of       uuid,
