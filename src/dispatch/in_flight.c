@@ -86,6 +86,7 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     copy_ended_step(entry, entry->workflow + workflow + traceparent, ended);
     memcpy(entry->id, item->id, sizeof entry->id);
     entry->fence = item->fence;
+    entry->lane_id = item->lane_id;
     entry->starts_refused = item->starts_refused;
     entry->deferrals = item->deferrals;
     entry->ran_before_us = item->running_for_us;

@@ -32,6 +32,7 @@ struct in_flight {
     struct in_flight **unanswered_link; /* NULL once it was answered */
     char id[UUID_TEXT_MAX];
     int64_t fence;
+    int64_t lane_id;    /* 0 = not known */
     int starts_refused; /* before this one */
     int starts_max;
     int deferrals;

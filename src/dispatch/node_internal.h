@@ -37,6 +37,7 @@
 #include "dispatch/node.h"
 #include "dispatch/slot_demand.h"
 #include "queue/breaker.h"
+#include "queue/early_ends.h"
 #include "queue/retry.h"
 
 enum {
@@ -69,6 +70,13 @@ struct history_counts {
 };
 
 /* The parts that several loops read and write. */
+/* Lanes of the items that this node has ended on record, for its scheduler (queue/early_ends.h). */
+struct ended_lanes {
+    int64_t generation; /* of the records that are passed; 0 = none */
+    size_t count;
+    int64_t lanes[RECORD_BATCH_MOST]; /* what does not fit comes by the news */
+};
+
 struct node_shared {
     pthread_mutex_t start_lock;
     pthread_mutex_t register_lock;
@@ -77,6 +85,7 @@ struct node_shared {
     /* under `lock` */
     struct in_flight_table in_flight;
     struct random random;
+    struct ended_lanes ended;
     struct weir_error failure; /* why the node is not healthy */
     bool unhealthy;
 
@@ -161,6 +170,8 @@ struct scheduling {
     int64_t epoch;                     /* 0 = this node does not schedule */
     bool is_loaded;                    /* all facts of this epoch are in memory */
     bool has_news;                     /* the books are behind */
+    struct early_ends early;           /* slots that records of this node gave back before their news */
+    int64_t generation;                /* of these records, the last one; no other epoch uses it again */
     unsigned needs;                    /* enum schedule_need: the needs that the news named */
     int64_t due_us;                    /* store time at which the next waiting item becomes due; TIME_NEVER = none */
     int64_t renewed_boot_us;           /* the lease */

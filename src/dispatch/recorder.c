@@ -17,7 +17,8 @@
  *      refuses: dropped, it would keep its slot until the node stops. All others update the table, and emit events now: an
  *      event never reports a change that is not durable.
  *   5. Answer the engine. It learns `recorded` only of durable steps and ends, and releases an execution only then.
- *   6. Wake the dispatcher, if a slot or capacity became free and it waits for that.
+ *   6. Pass the lanes of the ends to the scheduler of this node (queue/early_ends.h). Wake the dispatcher, if a slot or
+ *      capacity became free and it waits for that.
  *
  * The loop never drops a report of a claim that this node holds. The record thread runs it; recorder_report() runs in the
  * threads of the engine and in the dispatch loop.
@@ -585,6 +586,44 @@ int64_t recorder_failing_since_us(struct node *node)
     return atomic_load(&node->recorder.failing_since_us);
 }
 
+static int64_t ended_generation(struct node *node)
+{
+    pthread_mutex_lock(&node->shared.lock);
+    int64_t generation = node->shared.ended.generation;
+    pthread_mutex_unlock(&node->shared.lock);
+    return generation;
+}
+
+/* Passes the ends to the scheduler of this node, which reads their news a round later. A record without effect is not
+ * passed, because the facts of the scheduler may contain the end already. `generation`: as it was before the call of the
+ * store. A put-back waits for its news, which shows the place of the item in its lane, too. */
+static void pass_ended_lanes(struct node *node, size_t count, const struct record_summary *summary, int64_t generation)
+{
+    const struct record *records = node->recorder.records;
+    struct ended_lanes *ended = &node->shared.ended;
+    size_t freeing = 0;
+    for (size_t i = 0; i < count; i++) {
+        enum record_kind kind = records[i].kind;
+        freeing += kind != RECORD_DISPATCHED && kind != RECORD_STEP && kind != RECORD_GIVEN_BACK;
+    }
+    if (generation == 0 || freeing == 0 || freeing != summary->slots_freed) {
+        return;
+    }
+    pthread_mutex_lock(&node->shared.lock);
+    for (size_t i = 0; i < count && generation == ended->generation && ended->count < RECORD_BATCH_MOST; i++) {
+        enum record_kind kind = records[i].kind;
+        bool is_end = kind == RECORD_COMPLETED || kind == RECORD_FAILED || kind == RECORD_CANCELLED;
+        const struct in_flight *entry = NULL;
+        if (is_end && records[i].status == WEIR_OK) {
+            entry = in_flight_find(&node->shared.in_flight, records[i].id, records[i].fence);
+        }
+        if (entry != NULL && entry->lane_id != 0) {
+            ended->lanes[ended->count++] = entry->lane_id;
+        }
+    }
+    pthread_mutex_unlock(&node->shared.lock);
+}
+
 static bool has_park(const struct recorder *recorder, size_t count)
 {
     size_t i = 0;
@@ -613,6 +652,7 @@ static int64_t record_set(struct node *node, int64_t now_us)
     struct record_summary summary = {0};
     struct recorder *recorder = &node->recorder;
     size_t count = plan_batch(node);
+    int64_t generation = ended_generation(node);
     INVARIANT(count <= recorder->batch_count && recorder->batch_count <= RECORD_BATCH_MOST);
     if (count > 0) {
         node_logs_write_ended(node, now_us);
@@ -635,6 +675,7 @@ static int64_t record_set(struct node *node, int64_t now_us)
     if (has_park(recorder, count)) {
         FAILPOINT("after_park");
     }
+    pass_ended_lanes(node, count, &summary, generation);
     size_t taken = recorder->batch_count;
     size_t left_out = settle_set(node, summary.refusal, now_us);
     note_records_fail(recorder, left_out == taken, now_us);

@@ -3,9 +3,10 @@
  * One node of all that share the store has the role. A round is one call of the store. It records the assignments that
  * were decided after the last round, and brings the news and the heads for the next decision.
  *
- *   1. Decide. scheduler_assign() (queue/scheduler.h) takes slots in memory and gives them to items. It is left out while
- *      the facts are not loaded, while another holder has the lock of dispatch.exclusive, and while an operator's act
- *      is announced and not read. The act may have paused the queue or a node.
+ *   1. Decide. The slots of ends that this node has recorded are free at once (queue/early_ends.h). scheduler_assign()
+ *      (queue/scheduler.h) takes slots in memory and gives them to items. It is left out while the facts are not loaded,
+ *      while another holder has the lock of dispatch.exclusive, and while an operator's act is announced and not read.
+ *      The act may have paused the queue or a node.
  *   2. Record. store_schedule() writes the assignments, conditional on the epoch. The same transaction reads the news, so
  *      the scheduler misses no change of another transaction.
  *   3. Start the items of this node at once. Other nodes read their inboxes. The own inbox is not read again.
@@ -72,6 +73,17 @@ void scheduling_close(struct scheduling *scheduling)
 
 /* --- the role --- */
 
+/* Records that begin from now on are passed to the scheduler when they are durable, and no others. */
+static void begin_ended_lanes(struct node *node, bool accepts)
+{
+    struct scheduling *s = &node->dispatcher.scheduling;
+    pthread_mutex_lock(&node->shared.lock);
+    s->generation += accepts;
+    node->shared.ended.generation = accepts ? s->generation : 0;
+    node->shared.ended.count = 0;
+    pthread_mutex_unlock(&node->shared.lock);
+}
+
 /* All that belongs to the epoch. An assignment to this node may have been committed without an answer: its inbox is due. */
 static void forget_epoch(struct node *node)
 {
@@ -82,6 +94,8 @@ static void forget_epoch(struct node *node)
     s->needs = 0;
     s->due_us = TIME_NEVER;
     s->has_news = false;
+    begin_ended_lanes(node, false);
+    early_ends_clear(&s->early);
     inbox_make_due(node);
     if (atomic_exchange(&node->shared.schedules, false)) {
         store_wake_for(node->stores[LOOP_DISPATCH], atomic_load(&node->shared.id), false);
@@ -184,8 +198,53 @@ static void learn_schedule_news(struct scheduling *s, const struct schedule_fact
     }
 }
 
-static enum weir_status learn_facts(struct scheduling *s, const struct schedule_answer *answer, int64_t store_ahead_us)
+/* Slots of lanes that this node has ended by its own records: their news comes with a later round (queue/early_ends.h). */
+static enum weir_status learn_ended_lanes(struct node *node)
 {
+    struct scheduling *s = &node->dispatcher.scheduling;
+    struct ended_lanes *ended = &node->shared.ended;
+    enum weir_status status = WEIR_OK;
+    pthread_mutex_lock(&node->shared.lock);
+    for (size_t i = 0; i < ended->count && status == WEIR_OK; i++) {
+        if (early_ends_record(&s->early, ended->lanes[i])) {
+            struct schedule_fact fact = {.kind = FACT_HELD,
+                                         .lane_id = ended->lanes[i],
+                                         .node_id = node->dispatcher.node_id,
+                                         .slots = -1,
+                                         .node_held = -1};
+            status = scheduler_learn(s->scheduler, &fact);
+        }
+    }
+    ended->count = 0;
+    pthread_mutex_unlock(&node->shared.lock);
+    return status;
+}
+
+/* A new generation: once a second if lanes are behind, and at once if the table is full. The first one follows the load:
+ * its facts contain no record that begins later. On SQLite the lane of an ended item is not known here. */
+static void renew_ended_lanes(struct node *node, bool is_first, bool is_due)
+{
+    struct early_ends *early = &node->dispatcher.scheduling.early;
+    bool is_shared = (store_features(node->stores[LOOP_DISPATCH]) & STORE_SHARED) != 0;
+    if (is_shared && (is_first || early->is_full || (is_due && early->is_behind))) {
+        begin_ended_lanes(node, true);
+        early_ends_forget(early);
+    }
+}
+
+/* The records of this node have given back a part of the slots that the news names. */
+static void take_off_early_ends(struct node *node, struct schedule_fact *fact)
+{
+    if (node->dispatcher.scheduling.generation > 0 && fact->kind == FACT_HELD && fact->slots < 0 &&
+        fact->node_id == node->dispatcher.node_id) {
+        fact->slots = -early_ends_news(&node->dispatcher.scheduling.early, fact->lane_id, -fact->slots);
+        fact->node_held = fact->slots;
+    }
+}
+
+static enum weir_status learn_facts(struct node *node, const struct schedule_answer *answer, int64_t store_ahead_us)
+{
+    struct scheduling *s = &node->dispatcher.scheduling;
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < answer->fact_count && status == WEIR_OK; i++) {
         enum schedule_fact_kind kind = answer->facts[i].kind;
@@ -197,6 +256,7 @@ static enum weir_status learn_facts(struct scheduling *s, const struct schedule_
         } else {
             struct schedule_fact fact = answer->facts[i];
             fact.since_us -= store_ahead_us;
+            take_off_early_ends(node, &fact);
             status = scheduler_learn(s->scheduler, &fact);
         }
     }
@@ -226,7 +286,7 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
         s->due_us = answer->next_due_us;
     }
     if (status == WEIR_OK) {
-        status = learn_facts(s, answer, store_ahead_us);
+        status = learn_facts(node, answer, store_ahead_us);
     }
     for (size_t i = 0; i < answer->news_read_count && status == WEIR_OK; i++) {
         status = scheduler_take_heads(s->scheduler, &answer->news_reads[i]);
@@ -305,6 +365,11 @@ static void report_orphans(struct node *node, const struct schedule_answer *answ
     }
 }
 
+static enum weir_status refuse_memory(enum weir_status status, struct weir_error *error)
+{
+    return error_set(error, status, "the scheduler's memory does not fit the store");
+}
+
 /* Steps 1 to 5. *claimed grows by the items of this node. *ret_again: this round shows that the next one has work. */
 static enum weir_status run_round(struct node *node, size_t own_capacity, bool may_assign, size_t *claimed, bool *ret_again,
                                   struct weir_error *error)
@@ -319,9 +384,12 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
     }
     INVARIANT(s->epoch != 0);
     batch->began_us = now_us;
+    enum weir_status memory = learn_ended_lanes(node);
     plan_round(node, &call, own_capacity, may_assign, now_us);
     s->needs = 0;
-    enum weir_status status = store_schedule(node->stores[LOOP_DISPATCH], &call, &batch->arena, &answer, error);
+    enum weir_status status = memory != WEIR_OK
+                                  ? refuse_memory(memory, error)
+                                  : store_schedule(node->stores[LOOP_DISPATCH], &call, &batch->arena, &answer, error);
     if (status == WEIR_OK) {
         FAILPOINT("after_claim");
         inbox_skip(node, &answer.claimed);
@@ -332,7 +400,7 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
         starter_start(node, call.node_id, batch, &answer.claimed);
         *claimed += answer.claimed.count;
         status = learn_answer(node, &call, &answer, now_us);
-        status = status == WEIR_OK ? WEIR_OK : error_set(error, status, "the scheduler's memory does not fit the store");
+        status = status == WEIR_OK ? WEIR_OK : refuse_memory(status, error);
     }
     if (status == WEIR_OK) {
         s->is_loaded = true;
@@ -340,6 +408,7 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
         if ((call.needs & NEED_STATE) != 0 || call.load) {
             s->nodes_boot_us = time_add(now_us, NODES_INTERVAL_US);
         }
+        renew_ended_lanes(node, call.load, (call.needs & NEED_STATE) != 0);
         inbox_note_requests(node, answer.requests);
         *ret_again = call.load || call.assignment_count > 0 || call.read_count > 0 || answer.more_news || s->needs != 0 ||
                      call.orphan_count > 0 || now_us >= due_boot_us(node) ||

@@ -5,10 +5,9 @@
  * caller passes "now". The files of src/store/ wrap each verb once: check arguments, measure, emit one event, call the
  * driver; so all drivers behave, log and count alike. One conformance suite (tests/conformance) runs on every driver.
  *
- * Threads: a struct store is a handle for one thread at a time; open one per thread (cheap: handles on the same file share
- * the writer). Memory: the results of a verb live in the arena that the caller passes, until the caller resets it.
- * Errors: outputs are untouched on failure. TRANSIENT: nothing was changed, repeat. UNKNOWN (WEIR_COMMIT_UNKNOWN): repeat
- * is safe for every verb, because ids, fences and lock holders are the caller's. */
+ * Threads: a struct store is a cheap handle for one thread at a time. Memory: the results of a verb live in the arena of
+ * the caller. Errors: outputs are untouched on failure. TRANSIENT: nothing was changed, repeat. UNKNOWN
+ * (WEIR_COMMIT_UNKNOWN): repeat is safe for every verb, because ids, fences and lock holders are the caller's. */
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
@@ -193,6 +192,7 @@ struct claimed_item {
     const char *workflow;
     int version;
     int64_t definition_id;
+    int64_t lane_id;         /* PostgreSQL, of an assignment by this handle; else 0 */
     const char *params;      /* never NULL */
     size_t params_length;    /* 0 = PARAMS_LOST_CODE: the row has params, and they are not there */
     const char *traceparent; /* of the request; NULL = none */

@@ -163,7 +163,8 @@ static enum weir_status collect_own_items(struct postgres_store *self, struct ro
         struct claimed_item *item = &round->own[i];
         if (item->fence != 0) {
             workspace_ids[claimed->count] = lane_workspace_id(assignment->lane_id);
-            claimed->items[claimed->count++] = *item;
+            claimed->items[claimed->count] = *item;
+            claimed->items[claimed->count++].lane_id = assignment->lane_id;
             claimed->handed_over += assignment->handed_over;
         }
     }
