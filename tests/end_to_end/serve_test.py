@@ -157,6 +157,7 @@ def exec_is_closed_unless_allowed(weir):
     assert result.code == 1, repr(result)
     execution = weir.good('show', result.out.strip(), '--json').json()
     assert execution['status'] == 'FAILED' and 'exec_not_allowed' in json.dumps(execution), execution
+    assert 'exec.allow does not list it' in json.dumps(execution), execution
     assert _stop(process) == 0
 
 

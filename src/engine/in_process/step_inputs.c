@@ -462,7 +462,8 @@ static enum weir_status check_program_is_allowed(struct step_inputs *inputs)
         return WEIR_OK;
     }
     set_failure_code(inputs, "exec_not_allowed");
-    return error_set(&inputs->message, WEIR_FAILED, "this node does not run the program \"%.200s\"", program);
+    return error_set(&inputs->message, WEIR_FAILED,
+                     "this node does not run the program \"%.200s\": exec.allow does not list it", program);
 }
 
 static enum weir_status prepare_exec(struct step_inputs *inputs, const struct step *step)
