@@ -45,8 +45,9 @@ double waits_node_processor_us(const struct waits *waits);
 /* From the counters of the store, without a look at the rows of the queue. */
 int64_t waits_completed(const struct waits *waits);
 int64_t waits_parked(const struct waits *waits);
-/* Wait until so many are counted. False: not within `seconds_max`. */
-bool waits_await_completed(const struct waits *waits, size_t count, double seconds_max);
+/* Wait until so many are counted. False: not within `seconds_max`. `handled`: how many of them call the handler; the store
+ * is asked when they have. */
+bool waits_await_completed(const struct waits *waits, size_t count, size_t handled, double seconds_max);
 bool waits_await_parked(const struct waits *waits, size_t count, double seconds_max);
 
 /* The moment `bench_now()` + seconds as text of RFC 3339, in microseconds. */

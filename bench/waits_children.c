@@ -37,7 +37,7 @@ double waits_plain_seconds(struct waits *waits, size_t count, size_t *completed)
         }
     }
     *completed += count;
-    BENCH_CHECK(waits_await_completed(waits, *completed, WAITS_SECONDS_MAX));
+    BENCH_CHECK(waits_await_completed(waits, *completed, 0, WAITS_SECONDS_MAX));
     return bench_now() - began;
 }
 
@@ -63,7 +63,7 @@ double waits_family_seconds(struct waits *waits, size_t count, size_t *completed
     BENCH_OK(store_enqueue(waits->scene.store, &request, 1, &result, &fault), &fault);
     BENCH_OK(result.status, &result.error);
     *completed += count + 1;
-    BENCH_CHECK(waits_await_completed(waits, *completed, WAITS_SECONDS_MAX));
+    BENCH_CHECK(waits_await_completed(waits, *completed, 0, WAITS_SECONDS_MAX));
     double lasted = bench_now() - began;
     text_close(&params);
     return lasted;

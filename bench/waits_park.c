@@ -56,7 +56,7 @@ static double drain_plain(struct waits *waits, const char *name, size_t count, s
     double began = bench_now();
     waits_start_node(waits);
     struct used before = read_used(waits);
-    BENCH_CHECK(waits_await_completed(waits, count, WAITS_SECONDS_MAX));
+    BENCH_CHECK(waits_await_completed(waits, count, count, WAITS_SECONDS_MAX));
     double lasted = bench_now() - began;
     *ret_used = used_since(waits, before, count);
     waits_stop_node(waits);
@@ -91,7 +91,7 @@ static bool park_and_wake(struct waits *waits, const char *name, size_t count, d
     double parked = bench_now();
     parks->park_used = used_since(waits, before, count);
     before = read_used(waits);
-    BENCH_CHECK(waits_await_completed(waits, count, WAITS_SECONDS_MAX));
+    BENCH_CHECK(waits_await_completed(waits, count, count, WAITS_SECONDS_MAX));
     double ended = bench_now();
     parks->wake_used = used_since(waits, before, count);
     waits_stop_node(waits);

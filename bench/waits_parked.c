@@ -97,7 +97,7 @@ static struct parked measure_beside(struct waits *waits, const char *name, size_
     enqueue_due(waits, due, bench_now() + 5 + (double)due / PER_SECOND);
     BENCH_CHECK(waits_await_parked(waits, parked + due, WAITS_SECONDS_MAX));
     BENCH_CHECK(bench_now() < atomic_load(&waits->starts->enqueued[0]));
-    BENCH_CHECK(waits_await_completed(waits, due + RESTARTS, WAITS_SECONDS_MAX));
+    BENCH_CHECK(waits_await_completed(waits, due + RESTARTS, due + RESTARTS, WAITS_SECONDS_MAX));
     starts_delays(waits->starts, 0, due, delays);
     remove_drift(delays, due);
     figures.late_p50_ms = bench_percentile(delays, due, 0.5) / 1000;

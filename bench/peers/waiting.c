@@ -146,7 +146,7 @@ static void measure_timers(const char *url, size_t count)
     BENCH_CHECK(waits_await_parked(&waits, count, first - began));
     double parked = bench_now();
     BENCH_CHECK(parked < first);
-    BENCH_CHECK(waits_await_completed(&waits, count, WAITS_SECONDS_MAX));
+    BENCH_CHECK(waits_await_completed(&waits, count, count, WAITS_SECONDS_MAX));
     double ended = bench_now();
     starts_delays(waits.starts, 0, count, late);
     report("\"jobs\": %zu, \"parks_per_s\": %.3f, \"wakes_per_s\": %.3f, \"both_per_s\": %.3f, \"late_p50_ms\": %.3f, "
