@@ -54,21 +54,26 @@ static enum weir_status schedule_without_handlers(struct simulation *simulation,
     return status;
 }
 
-/* For ten seconds of twenty the lanes of every other set of handlers seem to be empty, so that others of the workspace go
- * first. */
+static void hide_lane(struct simulation *simulation, struct lane_read *read)
+{
+    if (lane_handler_set(read->lane_id) % 2 == 0 && read->count > 0) {
+        read->count = 0;
+        read->is_all = true;
+        simulation->result->tampered = true;
+    }
+}
+
+/* The lanes of every other set of handlers seem to be empty, so that others of the workspace go first. */
 static enum weir_status schedule_without_some_lanes(struct simulation *simulation, struct store *store,
                                                     struct schedule_call *call, struct arena *arena,
                                                     struct schedule_answer *answer, struct weir_error *error)
 {
     enum weir_status status = mutant_driver(simulation)->schedule(store, call, arena, answer, error);
-    bool hides = simulation->boot_us / (10 * MICROSECONDS_PER_SECOND) % 2 != 0;
-    for (size_t i = 0; status == WEIR_OK && hides && i < call->read_count; i++) {
-        struct lane_read *read = &call->reads[i];
-        if (lane_handler_set(read->lane_id) % 2 == 0 && read->count > 0) {
-            read->count = 0;
-            read->is_all = true;
-            simulation->result->tampered = true;
-        }
+    for (size_t i = 0; status == WEIR_OK && i < call->read_count; i++) {
+        hide_lane(simulation, &call->reads[i]);
+    }
+    for (size_t i = 0; status == WEIR_OK && i < answer->news_read_count; i++) {
+        hide_lane(simulation, &answer->news_reads[i]);
     }
     return status;
 }
