@@ -593,7 +593,7 @@ static const struct mutant mutants[] = {
     {.name = "a claim is told of the wrong node", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .schema = wrong_node},
     {.name = "a step does not end with its execution",
      .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
-     .first_seed = FIRST_SEED + 40,
+     .first_seed = FIRST_SEED + 180,
      .schema = open_step},
     {.name = "a parked execution keeps its slot",
      .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS),
@@ -700,6 +700,7 @@ static void compare_clocks(struct simulation_options *options, struct simulation
 }
 
 /* True when some seed was caught by a right invariant and none by a wrong one. */
+/* Until a seed breaks the rule in the words of the mutant. Another consequence of it may come first in some seeds. */
 static bool is_caught(enum simulated_store store, const struct mutant *mutant, char *how, size_t size)
 {
     text_copy(how, size, "no seed was caught");
@@ -714,8 +715,10 @@ static bool is_caught(enum simulated_store store, const struct mutant *mutant, c
         if (result.broken != INVARIANT_NONE) {
             (void)snprintf(how, size, "seed %llu, step %lld, invariant %d: %.200s", (unsigned long long)seed,
                            (long long)result.step, result.broken, result.what);
-            return (mutant->caught_by & CAUGHT_BY(result.broken)) != 0 &&
-                   (mutant->says == NULL || strstr(result.what, mutant->says) != NULL);
+            bool is_expected = (mutant->caught_by & CAUGHT_BY(result.broken)) != 0;
+            if (!is_expected || mutant->says == NULL || strstr(result.what, mutant->says) != NULL) {
+                return is_expected;
+            }
         }
     }
     return false;
