@@ -1,4 +1,5 @@
 /* The scheduler of a node on a server learns of the ends of its own node by their records, a round before their news. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ enum { URL_SIZE = 256, ROOM = 4, STEPS_MOST = 200 };
 
 static struct postgres_server server;
 static int64_t now_us = START_US;
-static int rounds;
+static _Atomic int rounds; /* threads that connect call the store, too */
 static int assigned;
 static int rounds_at_assignment;
 
@@ -28,10 +29,11 @@ static const struct clock test_clock = {.wall_us = read_clock, .boot_us = read_c
 static void note(void *context, const struct event *event)
 {
     (void)context;
-    rounds += event->type == EVENT_STORE_CALLED && strcmp(event->reason, "schedule") == 0;
+    bool is_round = event->type == EVENT_STORE_CALLED && strcmp(event->reason, "schedule") == 0;
+    (void)atomic_fetch_add(&rounds, is_round);
     if (event->type == EVENT_EXECUTION_ASSIGNED) {
         assigned++;
-        rounds_at_assignment = rounds;
+        rounds_at_assignment = atomic_load(&rounds);
     }
 }
 
@@ -128,7 +130,7 @@ static void the_slot_of_an_own_end_is_given_out_in_the_next_round(void **state)
     }
     run_until_recorded(scene, 1);
     for (int i = 2; i <= 3; i++) {
-        rounds = 0;
+        atomic_store(&rounds, 0);
         (void)node_dispatch_step(scene->node);
         assert_int_equal(assigned, i);
         assert_int_equal(rounds_at_assignment, 1);
