@@ -699,8 +699,7 @@ static void compare_clocks(struct simulation_options *options, struct simulation
     }
 }
 
-/* True when some seed was caught by a right invariant and none by a wrong one. */
-/* Until a seed breaks the rule in the words of the mutant. Another consequence of it may come first in some seeds. */
+/* True when a seed breaks a right rule in the words of the mutant, and none before it a wrong one. */
 static bool is_caught(enum simulated_store store, const struct mutant *mutant, char *how, size_t size)
 {
     text_copy(how, size, "no seed was caught");
@@ -788,7 +787,6 @@ int main(int count, char **words)
     }
     (void)printf("TAP version 13\n1..%d\n", planned);
     (void)printf("%s 1 - unharmed seeds pass\n# %s\n", all ? "ok" : "not ok", how);
-    (void)fflush(stdout);
     for (int i = 0, number = 1; i < MUTANT_COUNT; i++) {
         if (!is_meant(&arguments, mutant_at(i))) {
             continue;
