@@ -69,7 +69,6 @@ struct history_counts {
     _Atomic uint32_t waits[HISTORY_PHASES][HISTORY_BUCKETS];
 };
 
-/* The parts that several loops read and write. */
 /* Lanes of the items that this node has ended on record, for its scheduler (queue/early_ends.h). */
 struct ended_lanes {
     int64_t generation; /* of the records that are passed; 0 = none */
@@ -77,6 +76,7 @@ struct ended_lanes {
     int64_t lanes[RECORD_BATCH_MOST]; /* what does not fit comes by the news */
 };
 
+/* The parts that several loops read and write. */
 struct node_shared {
     pthread_mutex_t start_lock;
     pthread_mutex_t register_lock;

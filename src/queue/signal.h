@@ -43,6 +43,11 @@ static inline bool signal_is_of_children(const char *name)
     return strncmp(name, CHILDREN_SIGNAL, sizeof CHILDREN_SIGNAL - 1) == 0;
 }
 
+static inline bool signal_is_manual(const char *name)
+{
+    return strncmp(name, MANUAL_SIGNAL, sizeof MANUAL_SIGNAL - 1) == 0;
+}
+
 /* The bytes of data that an execution keeps of one name, when its workflow has this many. The names share the bound, so
  * that a busy name leaves room for the others. Each has room for one signal. */
 static inline int64_t signal_bytes_most(int64_t names)

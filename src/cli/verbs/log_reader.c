@@ -4,9 +4,9 @@
  *   2. The chunks of such an attempt are read in pages, until a page is not full.
  *   3. A chunk that begins behind the end of the one before it is preceded by a gap. The lines before the gap end there.
  *   4. The pieces of a chunk are cut into lines, each stream for itself.
- *
  *   5. Lines of several attempts are kept until all that is new is read. Then they are passed on in the order of their
- * times, since the store lists attempts by the names of their steps. Of very many lines each KEPT_BYTES_MAX are in order.
+ *      times, since the store lists attempts by the names of their steps. Of very many lines each KEPT_BYTES_MAX are in
+ *      order.
  *
  * The chunks that an attempt has lost to its bound never come back, so nothing is read twice.
  */

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/in_process/handler_pool.h"
+#include "engine/in_process/step_children.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -241,11 +242,9 @@ static bool add_to_plan(struct call_plan *plan, json_t *params, const char *key)
     return false;
 }
 
-/* The store refuses keys of its own when it starts the child. */
 static enum weir_status check_child_key(const char *key, struct weir_error *error)
 {
-    size_t length = key == NULL ? 1 : strlen(key);
-    if (length == 0 || length > IDEMPOTENCY_KEY_MAX || (key != NULL && !text_is_utf8(key, length))) {
+    if (key != NULL && !step_children_key_is_fit(key, strlen(key))) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "the key of a child must be a text of 1 to %d bytes in UTF-8",
                          IDEMPOTENCY_KEY_MAX);
     }

@@ -466,7 +466,7 @@ static const struct step_run *find_first_to_wake(const struct execution *executi
 static bool waits_in_manual_state(const struct step_run *run)
 {
     const char *awaits = run->machine == NULL || run->awaits_node ? NULL : step_run_awaits(run);
-    return awaits != NULL && strncmp(awaits, MANUAL_SIGNAL, sizeof MANUAL_SIGNAL - 1) == 0;
+    return awaits != NULL && signal_is_manual(awaits);
 }
 
 static enum wait_kind wait_kind_of_states(const struct step_run *run)
@@ -475,7 +475,7 @@ static enum wait_kind wait_kind_of_states(const struct step_run *run)
     if (awaits == NULL) {
         return run->awaits_node || run->machine->is_retry ? WAIT_RETRY : WAIT_SLEEP;
     }
-    return waits_in_manual_state(run) ? WAIT_MANUAL : signal_is_of_children(awaits) ? WAIT_CHILD : WAIT_SIGNAL;
+    return signal_is_manual(awaits) ? WAIT_MANUAL : signal_is_of_children(awaits) ? WAIT_CHILD : WAIT_SIGNAL;
 }
 
 /* A signal or a report that a person or a program must send is what the execution waits for, however soon another step

@@ -41,13 +41,17 @@ struct planned_children {
     json_t *keys; /* empty: the step has no `key` */
 };
 
-/* The store checks it again, and refuses keys of its own. */
+bool step_children_key_is_fit(const char *key, size_t length)
+{
+    INVARIANT(key != NULL || length == 0);
+    return length > 0 && length <= IDEMPOTENCY_KEY_MAX && text_is_utf8(key, length) && memchr(key, '\0', length) == NULL;
+}
+
 static enum weir_status add_key(struct step_inputs *inputs, const struct template *key, json_t *keys)
 {
     struct text text = {.max = KEY_TEXT_MAX};
     enum weir_status status = step_inputs_text(inputs, key, &text);
-    if (status == WEIR_OK && (text.length == 0 || text.length > IDEMPOTENCY_KEY_MAX ||
-                              !text_is_utf8(text.data, text.length) || memchr(text.data, '\0', text.length) != NULL)) {
+    if (status == WEIR_OK && !step_children_key_is_fit(text.data, text.length)) {
         status = step_inputs_refuse(inputs, CHILDREN_INVALID_CODE, "the key of a child must be a text of 1 to 255 bytes");
     } else if (status == WEIR_OK) {
         status = json_array_append_new(keys, json_string(text.data)) == 0 ? WEIR_OK : WEIR_OUT_OF_MEMORY;

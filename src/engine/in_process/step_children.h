@@ -5,6 +5,9 @@
 #include "engine/in_process/step_inputs.h"
 #include "engine/in_process/step_signal.h"
 
+/* Whether a child may have this key: 1 to IDEMPOTENCY_KEY_MAX bytes of UTF-8 without a NUL. The store checks it again, and
+ * refuses keys of its own. Any thread. */
+bool step_children_key_is_fit(const char *key, size_t length);
 /* Writes the plan of the children to inputs->input, as far as the answers of the evaluators allow; no text: there are none.
  * A status other than WEIR_OK is one of step_inputs_value(). */
 enum weir_status step_children_prepare(struct step_inputs *inputs, const struct step_start *start);
