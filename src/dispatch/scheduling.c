@@ -14,7 +14,8 @@
  *      lane.
  *   5. Learn heads, then facts, in this order (queue/scheduler.h gives the reason).
  *   6. Repeat while the answer leaves work, at most ROUNDS_MOST times in a step. An item that was just enqueued takes
- *      three rounds: news, heads, assignment. On PostgreSQL a few heads come with the news, so it takes two.
+ *      three rounds: news, heads, assignment. Mostly a few heads come with the news, so it takes two. No round follows
+ *      only to look for more news. It would delay the start of the item, and news wakes the loop.
  *   7. Publish the books, at most for a part of the time. They serve `status` and `why`; no assignment depends on them.
  *
  * Any failure of a round is doubt: an assignment may or may not be committed. The memory is cleared, and the role is
@@ -410,9 +411,9 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
         }
         renew_ended_lanes(node, call.load, (call.needs & NEED_STATE) != 0);
         inbox_note_requests(node, answer.requests);
-        *ret_again = call.load || call.assignment_count > 0 || call.read_count > 0 || answer.more_news || s->needs != 0 ||
-                     call.orphan_count > 0 || now_us >= due_boot_us(node) ||
-                     (answer.fact_count > 0 && scheduler_has_work(s->scheduler, now_us));
+        bool has_changed = call.assignment_count > 0 || call.read_count > 0 || answer.fact_count > 0;
+        *ret_again = call.load || answer.more_news || s->needs != 0 || call.orphan_count > 0 ||
+                     now_us >= due_boot_us(node) || (has_changed && scheduler_has_work(s->scheduler, now_us));
     }
     pthread_mutex_lock(&node->shared.lock);
     assignment_batch_release(batch);

@@ -61,8 +61,8 @@ static enum weir_status learn_runnable(struct scheduler *scheduler, const struct
         heads_fit(scheduler, lane);
         return status;
     }
-    if (is_new) {
-        lane->position = position; /* a lane without memory has no items of which no fact was learnt */
+    if (is_new || (lane->is_all && !lane->is_being_read && head_compare(&lane->position, &position) < 0)) {
+        lane->position = position; /* up to the new item there are no others: each would have had a fact of its own */
     }
     lane_unread(scheduler, lane, &position);
     lane_place(scheduler, lane);
