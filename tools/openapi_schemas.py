@@ -87,6 +87,7 @@ OBJECTS = {
     'Workspace': 'name plan slots_used slots_max max_concurrent? weight paused pending_max max_pending? pending waiting'
                  ' completed failed cancelled oldest_pending_age_us? created_at',
     'WorkspaceChange': 'plan~ max_concurrent~? max_pending~? paused~',
+    'WorkspaceRename': 'name',
     'WorkspaceDeletion': 'name failed erased',
     'WorkspaceErasure': 'name erased',
     'Change': 'name before after',

@@ -133,6 +133,23 @@ enum weir_status weir_set_plan_max_pending(struct weir *weir, const char *name, 
     return set_plan_fields(weir, &change, error);
 }
 
+/* The nodes of this process read the new name with the act. */
+enum weir_status weir_rename_workspace(struct weir *weir, const char *name, const char *new_name, const char *reason,
+                                       struct weir_error *error)
+{
+    struct store *handle = NULL;
+    if (name == NULL || new_name == NULL) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "a workspace needs a name");
+    }
+    enum weir_status status = handle_borrow_to_act(weir, reason, &handle, error);
+    if (status == WEIR_OK) {
+        status = store_rename_workspace(handle, name, new_name, error);
+        handle_give_back(weir, handle);
+        library_wake_nodes(weir);
+    }
+    return status;
+}
+
 /* --- deletion --- */
 
 /* The store deletes in bounded transactions, each with the deadline of a call. A failure in between leaves a paused

@@ -70,6 +70,7 @@ enum event_level { EVENT_DEBUG, EVENT_INFO, EVENT_WARN, EVENT_ERROR };
       EVENT_WARN)                                       /* writes of other processes are found by polls alone; error */    \
     X(EVENT_STORE_WATCHED, "store.watched", EVENT_INFO) /* ... no longer */                                                \
     X(EVENT_WORKSPACE_DELETED, "workspace.deleted", EVENT_INFO)      /* count = waiting executions that ended; reason */   \
+    X(EVENT_WORKSPACE_RENAMED, "workspace.renamed", EVENT_INFO)      /* workspace = new name; reason = "OLD -> NEW" */     \
     X(EVENT_HOOK_REFUSED, "hook.refused", EVENT_WARN)                /* its events wait; reason = hook, code, error */     \
     X(EVENT_SCHEDULE_FIRED, "schedule.fired", EVENT_DEBUG)           /* reason = schedule, execution, workspace */         \
     X(EVENT_SCHEDULE_SKIPPED, "schedule.skipped", EVENT_INFO)        /* by the overlap policy; reason, count */            \

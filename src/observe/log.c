@@ -77,6 +77,7 @@ static const char *const messages[EVENT_TYPE_COUNT] = {
     [EVENT_STORE_UNWATCHED] = "Requests of other processes are found by polls alone",
     [EVENT_STORE_WATCHED] = "Other processes wake this one again",
     [EVENT_WORKSPACE_DELETED] = "Deleted a workspace",
+    [EVENT_WORKSPACE_RENAMED] = "Renamed a workspace",
     [EVENT_HOOK_REFUSED] = "A hook could not enqueue; its events wait",
     [EVENT_SCHEDULE_FIRED] = "A schedule enqueued an execution",
     [EVENT_SCHEDULE_SKIPPED] = "A schedule skipped a time: its execution before has not ended",

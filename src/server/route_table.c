@@ -464,6 +464,13 @@ static const struct http_route routes[] = {
     .handle = answer_erase_workspace,
 },
 {
+    .method = "POST", .path = "/v1/workspaces/{workspace}/rename", .operation = "renameWorkspace",
+    .scope = SCOPE_ADMIN, .workspace = WORKSPACE_NONE, .command = "workspace rename",
+    .summary = "Give a workspace another name", .bodies = BODY_JSON, .body_max = SMALL_BODY_BYTES_MAX,
+    .body_schema = "WorkspaceRename", .answer_schema = "Change",
+    .handle = answer_rename_workspace,
+},
+{
     .method = "POST", .path = "/v1/workspaces/{workspace}/pause", .operation = "pauseWorkspace",
     .scope = SCOPE_OPERATE, .workspace = WORKSPACE_OF_PATH, .command = "workspace pause",
     .summary = "Start no more executions of a workspace", .answer_schema = "Change",

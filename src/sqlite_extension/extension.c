@@ -267,7 +267,35 @@ static void sql_resume_workspace(sqlite3_context *context, int count, sqlite3_va
     set_paused(context, count, values, 0);
 }
 
-/* --- deletion --- */
+/* --- rename, deletion --- */
+
+/* weir_rename_workspace(workspace, new_name, reason) returns the new name. */
+static void sql_rename_workspace(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    const char *name = NULL;
+    const char *new_name = NULL;
+    struct weir_error error = {.status = WEIR_OK};
+    struct store *store = sql_open_store(context);
+    if (store == NULL) {
+        return;
+    }
+    enum weir_status status = sql_need_text(count, values, 0, "workspace", &name, &error);
+    if (status == WEIR_OK) {
+        status = sql_need_text(count, values, 1, "new_name", &new_name, &error);
+    }
+    if (status == WEIR_OK) {
+        status = take_reason(store, count, values, 2, &error);
+    }
+    if (status == WEIR_OK) {
+        status = store_rename_workspace(store, name, new_name, &error);
+    }
+    store_close(store);
+    if (status != WEIR_OK) {
+        sql_answer_error(context, status, &error);
+    } else {
+        sql_answer_text(context, new_name);
+    }
+}
 
 /* An argument that is a truth value: 0 or 1, or NULL for 0. */
 static bool is_set(int count, sqlite3_value **values, int place)
@@ -425,6 +453,7 @@ __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *datab
         {"weir_reject", 1, 4, reject_one},
         {"weir_pause_workspace", 1, 2, sql_pause_workspace},
         {"weir_resume_workspace", 1, 2, sql_resume_workspace},
+        {"weir_rename_workspace", 2, 3, sql_rename_workspace},
         {"weir_delete_workspace", 1, 4, answer_deletion},
         {"weir_disable_workflow", 1, 3, answer_disabled},
         {"weir_enable_workflow", 1, 3, answer_enabled},

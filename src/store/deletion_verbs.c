@@ -1,10 +1,11 @@
-/* The verbs that delete and disable: workspaces and workflows.
+/* The verbs that delete, rename and disable: workspaces and workflows.
  *
  * A deletion is repeated in bounded transactions until the driver reports that no execution waits, and an erasure until the
  * history has no further row. Each transaction is a call with a deadline of its own. After a failure in between, the caller
  * repeats the verb: what is done stays done, and the rest is found again. The checks of names stand here, so that all
  * drivers refuse the same. Runs in the caller's thread.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -104,6 +105,35 @@ enum weir_status store_delete_workspace(struct store *store, const struct worksp
     }
     if (status == WEIR_OK) {
         *ret_result = result;
+    }
+    return status;
+}
+
+/* An old name that is unfit for a new workspace can be replaced. */
+enum weir_status store_rename_workspace(struct store *store, const char *name, const char *new_name,
+                                        struct weir_error *error)
+{
+    INVARIANT(store != NULL);
+    enum weir_status status = check_deletion_name("workspace", name, WORKSPACE_NAME_MAX, error);
+    if (status == WEIR_OK) {
+        status = call_check_name("workspace", new_name, WORKSPACE_NAME_MAX, error);
+    }
+    if (status == WEIR_OK && call_is_unfit_name(new_name)) {
+        status = call_refuse_unfit("workspace", new_name, error);
+    }
+    if (status == WEIR_OK && strcmp(name, new_name) == 0) {
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "\"%s\" is the name of the workspace already", name);
+    }
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct call call = call_begin(store, "rename_workspace", error);
+    status = call_end(&call, store->driver->rename_workspace(store, name, new_name, &call.own));
+    if (status == WEIR_OK) {
+        char change[2 * WORKSPACE_NAME_MAX + 8];
+        (void)snprintf(change, sizeof change, "%s -> %s", name, new_name);
+        struct event event = {.type = EVENT_WORKSPACE_RENAMED, .workspace = new_name, .reason = change};
+        event_emit(store->events, &event);
     }
     return status;
 }

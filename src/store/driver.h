@@ -91,6 +91,7 @@ struct store_driver {
                              const char *, size_t, struct bulk_result *, struct weir_error *);
     enum weir_status (*set_plan)(struct store *, const struct plan_change *, struct weir_error *);
     enum weir_status (*set_workspace)(struct store *, const struct workspace_change *, struct weir_error *);
+    enum weir_status (*rename_workspace)(struct store *, const char *, const char *, struct weir_error *);
     enum weir_status (*delete_workspace)(struct store *, const struct workspace_deletion *, struct deletion_step *,
                                          struct weir_error *);
     enum weir_status (*erase_workspace)(struct store *, const char *, struct erasure_step *, struct weir_error *);

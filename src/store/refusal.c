@@ -75,6 +75,13 @@ enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_e
     return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
 }
 
+void refusal_hint_new_name(const char *new_name, struct weir_error *error)
+{
+    if (new_name != NULL) {
+        error_hint(error, "the workspace was renamed to \"%s\"", new_name);
+    }
+}
+
 /* --- deletions --- */
 
 enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int64_t running, struct weir_error *error)
@@ -88,6 +95,24 @@ enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int6
     } else {
         error_hint(error, "await them, cancel them (weir cancel -w NAME), or let the deletion end them (--fail-waiting)");
     }
+    return WEIR_ILLEGAL_STATE;
+}
+
+enum weir_status refusal_workspace_name_taken(const char *name, struct weir_error *error)
+{
+    INVARIANT(name != NULL);
+    error_set(error, WEIR_CONFLICT, "a workspace \"%s\" exists already", name);
+    error_hint(error, "give another name; two workspaces cannot be made one");
+    return WEIR_CONFLICT;
+}
+
+enum weir_status refusal_workspace_name_used(const char *name, int64_t running, struct weir_error *error)
+{
+    INVARIANT(name != NULL && running > 0);
+    error_set(error, WEIR_ILLEGAL_STATE,
+              "%lld running execution%s of workspace \"%s\" on Temporal may have its name in the workflow id",
+              (long long)running, running == 1 ? "" : "s", name);
+    error_hint(error, "pause it, await or cancel the running ones, and rename it again");
     return WEIR_ILLEGAL_STATE;
 }
 

@@ -63,6 +63,12 @@ enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_e
 #define WORKFLOW_HOW "`weir workflow list` shows them, with their owners"
 /* WEIR_ILLEGAL_STATE: executions of the workspace wait or run. */
 enum weir_status refusal_workspace_lives(const char *name, int64_t waiting, int64_t running, struct weir_error *error);
+/* WEIR_CONFLICT: another workspace has the name. */
+enum weir_status refusal_workspace_name_taken(const char *name, struct weir_error *error);
+/* WEIR_ILLEGAL_STATE: `running` executions on Temporal may have the name of the workspace in their workflow ids. */
+enum weir_status refusal_workspace_name_used(const char *name, int64_t running, struct weir_error *error);
+/* Replaces the hint for a workspace that has another name since a rename; NULL = it was not renamed. */
+void refusal_hint_new_name(const char *new_name, struct weir_error *error);
 /* WEIR_STORE_BUSY: other transactions hold the waiting executions of the workspace. */
 enum weir_status refusal_workspace_locked(const char *name, struct weir_error *error);
 /* WEIR_ILLEGAL_STATE: executions of the workflow have not ended. `workspace`: its owner; NULL = it is of all workspaces. */

@@ -465,6 +465,12 @@ static enum weir_status run_pause_workspace(struct task *task)
     return weir_pause_workspace(task->store->weir, task->arguments[0].text, task->arguments[1].number != 0, &task->error);
 }
 
+static enum weir_status run_rename_workspace(struct task *task)
+{
+    const struct argument *arguments = task->arguments;
+    return weir_rename_workspace(task->store->weir, arguments[0].text, arguments[1].text, arguments[2].text, &task->error);
+}
+
 static enum weir_status run_delete_workspace(struct task *task)
 {
     const struct argument *arguments = task->arguments;
@@ -554,6 +560,7 @@ const struct method store_methods[] = {
     OF_STORE("publish", "ss", run_publish, finish_publish),
     OF_STORE("setWorkspace", "szi", run_set_workspace, NULL),
     OF_STORE("pauseWorkspace", "si", run_pause_workspace, NULL),
+    OF_STORE("renameWorkspace", "ssz", run_rename_workspace, NULL),
     OF_STORE("deleteWorkspace", "siiz", run_delete_workspace, finish_delete_workspace),
     OF_STORE("disableWorkflow", "szi", run_disable_workflow, NULL),
     OF_STORE("deleteWorkflow", "sz", run_delete_workflow, NULL),

@@ -138,6 +138,7 @@ export interface Native {
   publish(store: StoreHandle, definition: string, source: string): Promise<[number, boolean, number]>;
   setWorkspace(store: StoreHandle, name: string, plan: string | null, maxConcurrent: number): Promise<void>;
   pauseWorkspace(store: StoreHandle, name: string, paused: number): Promise<void>;
+  renameWorkspace(store: StoreHandle, name: string, newName: string, reason: string | null): Promise<void>;
   /** How many PENDING and WAITING executions were ended. */
   deleteWorkspace(
     store: StoreHandle,

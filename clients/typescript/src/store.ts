@@ -541,6 +541,14 @@ export class Store {
   }
 
   /**
+   * Gives a workspace another name; it keeps all that belongs to it. Executions that start later run under the new name. A request for
+   * the old name is refused with WorkspaceNotFound.
+   */
+  async renameWorkspace(name: string, newName: string, options: { reason?: string } = {}): Promise<void> {
+    await this.#call((store) => native.renameWorkspace(store, name, newName, options.reason ?? null));
+  }
+
+  /**
    * Deletes a workspace and returns how many PENDING and WAITING executions were ended. Refused while executions run, or wait without
    * `failWaiting`. `erase` removes its history.
    */

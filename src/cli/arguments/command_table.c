@@ -395,6 +395,17 @@ static const struct command commands[] = {
     .flags = {FLAG_REASON},
 },
 {
+    .name = "workspace rename", .section = "Workflows and workspaces", .run = verb_workspace_rename,
+    .marks = COMMAND_CHANGES,
+    .summary = "Give a workspace another name",
+    .example = "weir workspace rename acme acme-eu\n",
+    .details = "The workspace keeps its plan, limits, pause, executions, keys, schedules, hooks and the scopes of tokens."
+               " Executions that start later run under the new name. Later requests for the old name are refused.",
+    .arguments = {{.name = "NAME", .help = "name of the workspace"},
+                  {.name = "NEW_NAME", .help = "its new name, which no other workspace has"}},
+    .flags = {FLAG_REASON},
+},
+{
     .name = "workspace delete", .section = "Workflows and workspaces", .run = verb_workspace_delete,
     .marks = COMMAND_CHANGES,
     .summary = "Delete a workspace",

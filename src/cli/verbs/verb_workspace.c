@@ -1,4 +1,4 @@
-/* `weir workspace list`, `show`, `set`, `pause`, `resume`.
+/* `weir workspace list`, `show`, `set`, `pause`, `resume`, `rename`.
  *
  * `set` makes a missing workspace, so a new customer needs one command; the message reports whether it was made or changed.
  * The plan must exist. Changes hold for the next assignment of the scheduler; running executions continue. One thread.
@@ -233,4 +233,42 @@ enum weir_status verb_workspace_pause(struct invocation *invocation, struct weir
 enum weir_status verb_workspace_resume(struct invocation *invocation, struct weir_error *error)
 {
     return verb_with_store(invocation, STORE_CHANGE, resume_workspace, error);
+}
+
+/* --- rename --- */
+
+/* --dry-run: the refusals that the names alone give now. */
+static enum weir_status rehearse_rename(struct store *store, const char *name, const char *new_name,
+                                        struct weir_error *error)
+{
+    bool is_taken = false;
+    enum weir_status status = store_require_name(store, LIST_WORKSPACES, name, WEIR_WORKSPACE_NOT_FOUND, error);
+    if (status == WEIR_OK) {
+        status = workspace_exists(store, new_name, &is_taken, error);
+    }
+    if (status == WEIR_OK && is_taken) {
+        status = error_set(error, WEIR_CONFLICT, "a workspace \"%s\" exists already", new_name);
+    }
+    return status;
+}
+
+static enum weir_status rename_workspace(struct invocation *invocation, struct store *store, struct weir_error *error)
+{
+    struct output *output = invocation->output;
+    const char *name = invocation_argument(invocation, 0);
+    const char *new_name = invocation_argument(invocation, 1);
+    bool is_dry_run = invocation_is_dry_run(invocation);
+    enum weir_status status = is_dry_run ? rehearse_rename(store, name, new_name, error)
+                                         : store_rename_workspace(store, name, new_name, error);
+    if (status == WEIR_OK) {
+        output_report_sign(output, SIGN_FINE, "workspace %s %srenamed to %s", output_safe(output, name),
+                           is_dry_run ? "would be " : "is ", output_safe(output, new_name));
+        status = verb_print_act(invocation, json_pack("{s:s, s:s}", "name", name, "new_name", new_name), error);
+    }
+    return status;
+}
+
+enum weir_status verb_workspace_rename(struct invocation *invocation, struct weir_error *error)
+{
+    return verb_with_store(invocation, STORE_CHANGE, rename_workspace, error);
 }

@@ -18,6 +18,7 @@
     X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks) \
     X(act_on_executions) X(list_failures) X(list_logs) X(read_log) X(list_workspaces) X(show_workspace) \
     X(put_workspace) X(patch_workspace) X(pause_workspace) X(resume_workspace) X(delete_workspace) \
+    X(rename_workspace) \
     X(erase_workspace) X(list_plans) X(show_plan) X(set_plan) X(list_workflows) X(show_workflow) \
     X(publish_workflow) X(enable_workflow) X(disable_workflow) X(delete_workflow) X(pause_queue) \
     X(resume_queue) X(list_nodes) X(order_node) X(list_groups) X(list_locks) X(take_lock) X(extend_lock) \

@@ -188,6 +188,24 @@ void answer_delete_workspace(struct api *api, struct store *store, struct http_r
                               (json_int_t)result.erased));
 }
 
+/* A token of some workspaces is refused before: the refusal of a name that is taken would show those of others. */
+void answer_rename_workspace(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)api;
+    struct weir_error error = {.status = WEIR_OK};
+    const char *new_name = NULL;
+    const struct body_member members[] = {{.name = "name", .kind = BODY_TEXT, .to = &new_name, .is_required = true}};
+    const char *pointer = NULL;
+    json_t *body = NULL;
+    if (body_read(request, members, 1, &body, &pointer, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, pointer);
+        return;
+    }
+    enum weir_status status = store_rename_workspace(store, request_value(request, "workspace"), new_name, &error);
+    respond_change(request, store, answer, new_name, status, &error);
+    json_decref(body);
+}
+
 /* The second half of a deletion that erases, for a client that makes the two in turn. */
 void answer_erase_workspace(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {

@@ -496,6 +496,7 @@ const struct store_driver http_store_driver = {
     .bulk = http_bulk,
     .set_plan = http_set_plan,
     .set_workspace = http_set_workspace,
+    .rename_workspace = http_rename_workspace,
     .delete_workspace = http_delete_workspace,
     .erase_workspace = http_erase_workspace,
     .set_workflow_state = http_set_workflow_state,

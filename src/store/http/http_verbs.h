@@ -75,6 +75,8 @@ enum weir_status http_unlock(struct store *store, const struct lock_request *req
 enum weir_status http_token_revoke(struct store *store, const char *name, struct weir_error *error);
 enum weir_status http_set_plan(struct store *store, const struct plan_change *change, struct weir_error *error);
 enum weir_status http_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error);
+enum weir_status http_rename_workspace(struct store *store, const char *name, const char *new_name,
+                                       struct weir_error *error);
 enum weir_status http_delete_workspace(struct store *store, const struct workspace_deletion *deletion,
                                        struct deletion_step *ret_step, struct weir_error *error);
 enum weir_status http_erase_workspace(struct store *store, const char *name, struct erasure_step *step,

@@ -86,6 +86,15 @@ enum weir_status http_set_workspace(struct store *store, const struct workspace_
     return change_setting(store, change->create ? "PUT" : "PATCH", error);
 }
 
+enum weir_status http_rename_workspace(struct store *store, const char *name, const char *new_name,
+                                       struct weir_error *error)
+{
+    INVARIANT(store != NULL && name != NULL && new_name != NULL);
+    remote_client_target(client_of(store), "/v1/workspaces/{}/rename", (const char *const[]){name});
+    remote_client_body(client_of(store), json_pack("{s:s}", "name", new_name));
+    return change_setting(store, "POST", error);
+}
+
 /* The server ends all waiting executions in this one call. */
 enum weir_status http_delete_workspace(struct store *store, const struct workspace_deletion *deletion,
                                        struct deletion_step *ret_step, struct weir_error *error)

@@ -1,7 +1,8 @@
 /* The data of assigned items: names, params, and the steps of items that ran before.
  *
- * Names of workspaces and definitions never change, so each handle has a cache of them: an open hash table by id. An
- * assignment of known names needs no statement. Steps are read only for items with an interruption, and once per set: the
+ * Each handle has a cache of the names of workspaces and definitions: an open hash table by id. An assignment of known names
+ * needs no statement. The name of a definition never changes. The act of a rename makes the scheduler forget the name of the
+ * workspace before it assigns again, and an inbox has the present names in its rows. Steps are read only for items with an interruption, and once per set: the
  * former holder has lost its fence, so they do not change.
  *
  * This file never writes the store. It runs in the thread that has the handle. */
@@ -47,12 +48,12 @@ static struct item_name *find_name(const struct item_names *names, int64_t key)
 static bool add_name(struct item_names *names, int64_t key, const char *name, int version)
 {
     struct item_name *slot = find_name(names, key);
-    char *copy = slot->key == 0 ? strdup(name) : NULL;
+    char *copy = slot->name == NULL ? strdup(name) : NULL;
     if (copy != NULL) {
+        names->count += slot->key == 0;
         *slot = (struct item_name){.key = key, .version = version, .name = copy};
-        names->count++;
     }
-    return slot->key != 0;
+    return slot->name != NULL;
 }
 
 void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight)
@@ -60,6 +61,16 @@ void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight
     struct item_name *slot = names->slots == NULL ? NULL : find_name(names, name_key(false, workspace_id));
     if (slot != NULL && slot->key != 0) {
         slot->version = weight;
+    }
+}
+
+/* The slot stays, so that the search for other keys goes on behind it. */
+void item_names_forget(struct item_names *names, int64_t workspace_id)
+{
+    struct item_name *slot = names->slots == NULL ? NULL : find_name(names, name_key(false, workspace_id));
+    if (slot != NULL) {
+        free(slot->name);
+        slot->name = NULL;
     }
 }
 
@@ -77,7 +88,7 @@ static void list_unknown(const struct item_names *names, const struct claimed_it
     unknown->workspace_count = 0;
     unknown->definition_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (find_name(names, name_key(false, workspace_ids[i]))->key == 0) {
+        if (find_name(names, name_key(false, workspace_ids[i]))->name == NULL) {
             unknown->workspaces[unknown->workspace_count++] = workspace_ids[i];
         }
         if (find_name(names, name_key(true, items[i].definition_id))->key == 0) {
@@ -136,7 +147,7 @@ enum weir_status item_names_set(struct item_names *names, struct link *link, str
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         const struct item_name *workspace = find_name(names, name_key(false, workspace_ids[i]));
         const struct item_name *workflow = find_name(names, name_key(true, items[i].definition_id));
-        items[i].workspace = workspace->key == 0 ? "" : arena_copy_string(arena, workspace->name);
+        items[i].workspace = workspace->name == NULL ? "" : arena_copy_string(arena, workspace->name);
         items[i].weight = workspace->version;
         items[i].workflow = workflow->key == 0 ? "" : arena_copy_string(arena, workflow->name);
         items[i].version = workflow->version;

@@ -1,8 +1,8 @@
 /* The data of assigned items: shared by the rounds of the scheduler and the inbox.
  *
- * Names of workspaces and definitions never change, so a handle keeps those that it has read, and a round needs no
- * statement for them. The weight of a workspace changes with a fact of the scheduler (item_names_weigh()). Threads: one at
- * a time, as the handle. */
+ * A handle keeps the names of workspaces and definitions that it has read, so a round needs no statement for them. The weight
+ * of a workspace changes with a fact of the scheduler (item_names_weigh()), and so does its name (item_names_forget()).
+ * Threads: one at a time, as the handle. */
 #ifndef WEIR_STORE_POSTGRES_CLAIMED_H
 #define WEIR_STORE_POSTGRES_CLAIMED_H
 
@@ -14,7 +14,7 @@ enum { ITEM_NAMES_MOST = 65536 }; /* beyond it the cache is emptied */
 struct item_name {
     int64_t key; /* id * 2, + 1 of a definition; 0 = free */
     int version; /* of a definition; the weight of a workspace */
-    char *name;
+    char *name;  /* NULL with a key: it is read again */
 };
 
 struct item_names {
@@ -26,6 +26,8 @@ struct item_names {
 void item_names_clear(struct item_names *names);
 /* The present weight of this workspace. */
 void item_names_weigh(struct item_names *names, int64_t workspace_id, int weight);
+/* The workspace may have another name. */
+void item_names_forget(struct item_names *names, int64_t workspace_id);
 /* Sets workspace, weight, workflow and version of each item; `workspace_ids` are parallel to them. A missing one gets
  * "" and 0. Errors of link_read(), WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status item_names_set(struct item_names *names, struct link *link, struct arena *arena,

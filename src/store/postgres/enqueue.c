@@ -399,6 +399,7 @@ static void suggest_names(struct enqueue *enqueue)
                 name_list_read(&workspaces, link, QUERY_WORKSPACE_NAMES, NULL);
             }
             name_list_suggest(&workspaces, request->workspace, error);
+            name_hint_new(link, request->workspace, error);
         } else if (enqueue->results[i].status == WEIR_WORKFLOW_NOT_FOUND) {
             struct name_list workflows = {.names = NULL};
             name_list_read(&workflows, link, QUERY_WORKFLOW_NAMES, request->workspace);

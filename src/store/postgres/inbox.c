@@ -48,7 +48,8 @@ enum {
     ITEM_WOKEN_AT,
     ITEM_IS_SUSPECT,
     ITEM_LOST_A_NODE,
-    ITEM_SIGNALS
+    ITEM_SIGNALS,
+    ITEM_WORKSPACE_NAME
 };
 
 /* One item of the inbox, but its names. */
@@ -138,9 +139,15 @@ enum weir_status postgres_inbox(struct store *store, int64_t node_id, struct inb
     if (status == WEIR_OK) {
         status = item_names_set(&self->names, link, arena, inbox.claimed.items, workspace_ids, inbox.claimed.count, error);
     }
-    for (size_t i = 0; i < inbox.claimed.count; i++) { /* the cache of names may have an older weight */
-        inbox.claimed.items[i].weight = (int)result_int(result, (int)i, ITEM_WEIGHT);
+    bool failed = false;
+    for (size_t i = 0; i < inbox.claimed.count && status == WEIR_OK; i++) { /* the cache may have older ones */
+        struct claimed_item *item = &inbox.claimed.items[i];
+        item->weight = (int)result_int(result, (int)i, ITEM_WEIGHT);
+        if (!result_null(result, (int)i, ITEM_WORKSPACE_NAME)) {
+            item->workspace = result_copy(result, (int)i, ITEM_WORKSPACE_NAME, arena, &failed);
+        }
     }
+    status = failed ? error_out_of_memory(error) : status;
     PQclear(result);
     if (status == WEIR_OK) {
         status = claimed_read_steps(link, arena, &inbox.claimed, error);

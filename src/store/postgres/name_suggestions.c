@@ -63,5 +63,18 @@ enum weir_status refuse_unknown_name(struct link *link, enum postgres_query name
     name_list_read(&list, link, names, NULL);
     (void)refusal_unknown_name(refusal, kind, name, (const char *const *)list.names, list.count, how, error);
     name_list_close(&list);
+    if (refusal == WEIR_WORKSPACE_NOT_FOUND) {
+        name_hint_new(link, name, error);
+    }
     return refusal;
+}
+
+void name_hint_new(struct link *link, const char *name, struct weir_error *error)
+{
+    INVARIANT(link != NULL && name != NULL);
+    PGresult *result = NULL;
+    if (link_read(link, NULL, &result, QUERY_RENAMED_WORKSPACE, "t", name) == WEIR_OK) {
+        refusal_hint_new_name(result_text(result, 0, 0), error);
+    }
+    PQclear(result);
 }

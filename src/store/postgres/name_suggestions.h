@@ -21,5 +21,7 @@ void name_list_close(struct name_list *list);
  */
 enum weir_status refuse_unknown_name(struct link *link, enum postgres_query names, enum weir_status refusal,
                                      const char *kind, const char *name, const char *how, struct weir_error *error);
+/* Replaces the hint when a workspace had the name before it was renamed. Best effort. */
+void name_hint_new(struct link *link, const char *name, struct weir_error *error);
 
 #endif

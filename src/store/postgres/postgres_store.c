@@ -192,6 +192,7 @@ const struct store_driver postgres_store_driver = {
     .bulk = postgres_bulk,
     .set_plan = postgres_set_plan,
     .set_workspace = postgres_set_workspace,
+    .rename_workspace = postgres_rename_workspace,
     .delete_workspace = postgres_delete_workspace,
     .erase_workspace = postgres_erase_workspace,
     .set_workflow_state = postgres_set_workflow_state,

@@ -134,6 +134,7 @@ enum weir_status postgres_bulk(struct store *, enum bulk_act, const struct act_o
                                const char *, size_t, struct bulk_result *, struct weir_error *);
 enum weir_status postgres_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status postgres_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
+enum weir_status postgres_rename_workspace(struct store *, const char *, const char *, struct weir_error *);
 enum weir_status postgres_delete_workspace(struct store *, const struct workspace_deletion *, struct deletion_step *,
                                            struct weir_error *);
 enum weir_status postgres_erase_workspace(struct store *, const char *, struct erasure_step *, struct weir_error *);

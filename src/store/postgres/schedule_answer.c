@@ -365,7 +365,7 @@ static void read_workspace_row(struct round *round, int row)
     fact->workspace_id = row_integer(round, row, ROW_N1);
     fact->slots_max = row_integer(round, row, ROW_N2);
     fact->weight = (int)row_integer(round, row, ROW_N3);
-    item_names_weigh(round->names, fact->workspace_id, fact->weight);
+    item_names_forget(round->names, fact->workspace_id);
     fact->exists = row_integer(round, row, ROW_N4) != 0;
     fact->paused = result_bool(round->result, row, ROW_FLAG);
 }

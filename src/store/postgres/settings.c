@@ -80,6 +80,29 @@ enum weir_status postgres_set_workspace(struct store *store, const struct worksp
     return status;
 }
 
+enum weir_status postgres_rename_workspace(struct store *store, const char *name, const char *new_name,
+                                           struct weir_error *error)
+{
+    INVARIANT(name != NULL && new_name != NULL);
+    PGresult *result = NULL;
+    enum weir_status status = postgres_require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    struct link *link = link_of(store);
+    status = link_write(link, error, &result, QUERY_RENAME_WORKSPACE, "tttt", name, new_name, store_actor(store),
+                        store_reason(store));
+    int64_t used = status == WEIR_OK ? result_int(result, 0, 3) : 0;
+    status = read_change(store, status, result);
+    if (status == WEIR_WORKSPACE_NOT_FOUND) {
+        return refuse_unknown_name(link, QUERY_WORKSPACE_NAMES, status, "workspace", name, WORKSPACE_HOW, error);
+    }
+    if (status == WEIR_CONFLICT) {
+        return refusal_workspace_name_taken(new_name, error);
+    }
+    return status == WEIR_ILLEGAL_STATE && used > 0 ? refusal_workspace_name_used(name, used, error) : status;
+}
+
 /* `group` NULL: the whole queue. */
 enum weir_status postgres_set_paused(struct store *store, const char *group, bool paused, struct weir_error *error)
 {

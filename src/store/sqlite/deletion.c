@@ -1,4 +1,4 @@
-/* Deletion of workspaces, and the state of workflows.
+/* Deletion and rename of workspaces, and the state of workflows.
  *
  * A deletion is a set of transactions, each of which counts the living items first:
  *   1. Items that are held refuse it, and items that wait do so unless they are to end. Nothing is changed then.
@@ -12,6 +12,10 @@
  *
  * An erasure goes through the whole history by primary key, a bounded number of rows per transaction, because no index
  * leads from a workspace to its history.
+ *
+ * A rename changes one row: all other tables have the id of the workspace. It inserts an act as well, so that a scheduler
+ * that keeps names reads the new one. Temporal finds a run by its workflow id, which a definition may make of the name. So
+ * held items of such a definition refuse the rename: another node that takes one over would start it under another id.
  *
  * It never ends a held item, and never touches a living workspace of the same name. Runs in the caller's thread.
  */
@@ -300,6 +304,68 @@ enum weir_status sqlite_erase_workspace(struct store *store, const char *name, s
         *step = next;
     }
     return status;
+}
+
+/* --- rename --- */
+
+/* Reads the settings of the act, and changes the row. */
+static enum weir_status change_workspace_name(struct write *write, int64_t workspace_id, const char *name,
+                                              const char *new_name, char after[ACT_SETTING_MAX], struct weir_error *error)
+{
+    sqlite3_stmt *statement =
+        connection_bind(write->connection, error, QUERY_RENAME_WORKSPACE, "itt", workspace_id, new_name, name);
+    struct act_change *change = &write->store->store.change;
+    enum weir_status status = WEIR_OK;
+    if (statement == NULL) {
+        return statement_failure(error);
+    }
+    while (connection_step(write->connection, statement, &status, error)) {
+        text_copy(change->before, sizeof change->before, column_text(statement, 0));
+        text_copy(change->after, sizeof change->after, column_text(statement, 1));
+        text_copy(after, ACT_SETTING_MAX, column_text(statement, 1));
+    }
+    write->act.arguments = after;
+    news_act_workspace(&write->news, workspace_id);
+    return status;
+}
+
+static enum weir_status check_and_rename(struct write *write, const char *name, const char *new_name,
+                                         char after[ACT_SETTING_MAX], struct weir_error *error)
+{
+    int64_t workspace_id = 0;
+    int64_t number = 0;
+    enum weir_status status = find_workspace_to_change(write, name, &workspace_id, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = connection_read_integer(write->connection, error, &number, QUERY_FIND_WORKSPACE, "t", new_name);
+    if (status == WEIR_OK) {
+        return refusal_workspace_name_taken(new_name, error);
+    }
+    if (status == WEIR_NOT_FOUND) {
+        status = connection_read_integer(write->connection, error, &number, QUERY_HELD_BY_NAME, "i", workspace_id);
+    }
+    if (status == WEIR_OK && number > 0) {
+        return refusal_workspace_name_used(name, number, error);
+    }
+    return status == WEIR_OK ? change_workspace_name(write, workspace_id, name, new_name, after, error) : status;
+}
+
+enum weir_status sqlite_rename_workspace(struct store *store, const char *name, const char *new_name,
+                                         struct weir_error *error)
+{
+    INVARIANT(name != NULL && new_name != NULL);
+    struct write write;
+    char after[ACT_SETTING_MAX] = ""; /* until the act is recorded */
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    status = act_begin(&write, "workspace rename", NULL, name, NULL, error);
+    if (status == WEIR_OK) {
+        status = check_and_rename(&write, name, new_name, after, error);
+    }
+    return end_deletion(&write, status, error);
 }
 
 /* --- workflows --- */

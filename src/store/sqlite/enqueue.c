@@ -98,6 +98,7 @@ static enum weir_status find_workspace(struct enqueue_context *context, const ch
         error_hint(error, "make it with: weir workspace set %s --plan free", shell_quote(name, word));
         suggest_name(context->connection, connection_bind(context->connection, NULL, QUERY_WORKSPACE_NAMES, ""), name,
                      error);
+        write_hint_new_name(context->connection, name, error);
         return WEIR_WORKSPACE_NOT_FOUND;
     }
     return status;

@@ -124,10 +124,26 @@ enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement
     return refusal;
 }
 
+void write_hint_new_name(struct connection *connection, const char *name, struct weir_error *error)
+{
+    INVARIANT(connection != NULL && name != NULL);
+    sqlite3_stmt *statement = connection_bind(connection, NULL, QUERY_RENAMED_WORKSPACE, "t", name);
+    enum weir_status status = WEIR_OK;
+    if (statement != NULL && connection_step(connection, statement, &status, NULL)) {
+        refusal_hint_new_name(column_text(statement, 0), error);
+        (void)sqlite3_reset(statement);
+    }
+}
+
 enum weir_status write_refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal, const char *what,
                                    const char *name, const char *how, struct weir_error *error)
 {
-    return write_refuse_names(write, connection_bind(write->connection, NULL, names, ""), refusal, what, name, how, error);
+    sqlite3_stmt *statement = connection_bind(write->connection, NULL, names, "");
+    (void)write_refuse_names(write, statement, refusal, what, name, how, error);
+    if (refusal == WEIR_WORKSPACE_NOT_FOUND) {
+        write_hint_new_name(write->connection, name, error);
+    }
+    return refusal;
 }
 
 /* Reads the row of a workspace, or makes it when the caller asks for that. */

@@ -512,6 +512,7 @@ const struct store_driver sqlite_store_driver = {
     .bulk = sqlite_bulk,
     .set_plan = sqlite_set_plan,
     .set_workspace = sqlite_set_workspace,
+    .rename_workspace = sqlite_rename_workspace,
     .delete_workspace = sqlite_delete_workspace,
     .erase_workspace = sqlite_erase_workspace,
     .set_workflow_state = sqlite_set_workflow_state,

@@ -114,6 +114,8 @@ enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement
                                     const char *what, const char *name, const char *how, struct weir_error *error);
 enum weir_status write_refuse_name(struct write *write, enum sqlite_query names, enum weir_status refusal, const char *what,
                                    const char *name, const char *how, struct weir_error *error);
+/* Replaces the hint when a workspace had the name before it was renamed. Best effort. */
+void write_hint_new_name(struct connection *connection, const char *name, struct weir_error *error);
 enum purge_outcome {
     PURGE_DONE,
     PURGE_NOT_ENDED,   /* no ended execution has the id */
@@ -157,6 +159,7 @@ enum weir_status sqlite_bulk(struct store *, enum bulk_act, const struct act_ord
                              const char *, size_t, struct bulk_result *, struct weir_error *);
 enum weir_status sqlite_set_plan(struct store *, const struct plan_change *, struct weir_error *);
 enum weir_status sqlite_set_workspace(struct store *, const struct workspace_change *, struct weir_error *);
+enum weir_status sqlite_rename_workspace(struct store *, const char *, const char *, struct weir_error *);
 enum weir_status sqlite_delete_workspace(struct store *, const struct workspace_deletion *, struct deletion_step *,
                                          struct weir_error *);
 enum weir_status sqlite_erase_workspace(struct store *, const char *, struct erasure_step *, struct weir_error *);

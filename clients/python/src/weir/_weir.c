@@ -331,6 +331,20 @@ static PyObject *store_pause_workspace(struct store *self, PyObject *args)
     return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
 }
 
+static PyObject *store_rename_workspace(struct store *self, PyObject *args)
+{
+    const char *name;
+    const char *new_name;
+    const char *reason;
+    struct weir_error error = {.status = WEIR_OK};
+    if (!PyArg_ParseTuple(args, "ssz:rename_workspace", &name, &new_name, &reason)) {
+        return NULL;
+    }
+    enum weir_status status;
+    CALL_STORE(self, status, weir_rename_workspace(weir, name, new_name, reason, &error));
+    return status == WEIR_OK ? Py_BuildValue("") : raise_error(status, &error);
+}
+
 static PyObject *store_delete_workspace(struct store *self, PyObject *args)
 {
     int fail_waiting;
@@ -693,6 +707,7 @@ static PyMethodDef store_methods[] = {METHOD("enqueue", store_enqueue, METH_VARA
                                       METHOD("set_plan", store_set_plan, METH_VARARGS),
                                       METHOD("set_max_pending", store_set_max_pending, METH_VARARGS),
                                       METHOD("pause_workspace", store_pause_workspace, METH_VARARGS),
+                                      METHOD("rename_workspace", store_rename_workspace, METH_VARARGS),
                                       METHOD("delete_workspace", store_delete_workspace, METH_VARARGS),
                                       METHOD("disable_workflow", store_disable_workflow, METH_VARARGS),
                                       METHOD("delete_workflow", store_delete_workflow, METH_VARARGS),

@@ -466,6 +466,13 @@ class Store:
     def resume_workspace(self, name: str) -> None:
         self.native().pause_workspace(name, False)
 
+    def rename_workspace(self, name: str, new_name: str, *, reason: str | None = None) -> None:
+        """Gives a workspace another name; it keeps all that belongs to it.
+
+        Executions that start later run under the new name. A request for the old name raises WorkspaceNotFound.
+        """
+        self.native().rename_workspace(name, new_name, reason)
+
     def delete_workspace(
         self, name: str, *, fail_waiting: bool = False, erase: bool = False, reason: str | None = None
     ) -> tuple[int, int]:

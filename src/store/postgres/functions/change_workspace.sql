@@ -43,10 +43,10 @@ BEGIN
                 slots_max = coalesce(CASE new_limit WHEN 0 THEN w.max_concurrent WHEN -1 THEN NULL ELSE new_limit END,
                                      chosen.max_concurrent),
                 max_pending = own_pending, pending_max = coalesce(own_pending, chosen.max_pending)
-            WHERE w.id = old.id AND w.plan = old.plan;
+            WHERE w.id = old.id AND w.plan = old.plan AND w.name = workspace;
             EXIT WHEN FOUND;
         END IF;
-        -- Another transaction has made it, or moved it to another plan: read it again.
+        -- Another transaction has made it, renamed it, or moved it to another plan: read it again.
     END LOOP;
     IF old.id IS NOT NULL THEN
         INSERT INTO :schema.news (at, kind, workspaces) VALUES (:schema.store_time(), 7, ARRAY[old.id]);

@@ -1,4 +1,5 @@
--- The hint of a refusal with the nearest name that may be meant. By the status this is one of all workspaces that the calling role may use,
+-- The hint of a refusal with the nearest name that may be meant. By the status this is the new name of a workspace that was renamed, or the
+-- nearest of all workspaces that the calling role may use,
 -- of the workflows that the workspace may run, or of the executor groups (`not_found`). Callers: try_enqueue(), enqueue_many(),
 -- refuse_workspace().
 CREATE OR REPLACE FUNCTION :schema.hint_with_nearest(status text, workspace text, workflow text, executor_group text, hint text)
@@ -6,9 +7,10 @@ RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE status
         WHEN 'workspace_not_found' THEN
-            coalesce('did you mean "' || :schema.nearest(workspace, ARRAY(
-                SELECT w.name FROM :schema.workspaces w CROSS JOIN (SELECT :schema.own_workspaces() AS ids OFFSET 0) o
-                WHERE o.ids IS NULL OR w.id = ANY (o.ids) ORDER BY w.id LIMIT 1000)) || '"?', hint)
+            coalesce('the workspace was renamed to "' || :schema.renamed_workspace(workspace) || '"',
+                     'did you mean "' || :schema.nearest(workspace, ARRAY(
+                         SELECT w.name FROM :schema.workspaces w CROSS JOIN (SELECT :schema.own_workspaces() AS ids OFFSET 0) o
+                         WHERE o.ids IS NULL OR w.id = ANY (o.ids) ORDER BY w.id LIMIT 1000)) || '"?', hint)
         WHEN 'workflow_not_found' THEN
             coalesce('did you mean "' || :schema.nearest(workflow, ARRAY(
                 SELECT DISTINCT d.name FROM :schema.workflow_definitions d

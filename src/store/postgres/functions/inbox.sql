@@ -15,7 +15,7 @@ RETURNS TABLE (id uuid, fence bigint, workspace_id bigint, definition_id bigint,
                weight integer, epoch bigint, scheduler_id bigint, scheduler text, since bigint, expires_at bigint, now_us bigint,
                is_free boolean, takeovers_hour bigint, renewals bigint, lease bigint, server text,
                assigned_before boolean, interruptions_at_park integer, woken_at bigint, is_suspect boolean,
-               lost_a_node boolean, signals bigint)
+               lost_a_node boolean, signals bigint, workspace text)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET jit = off
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -28,16 +28,17 @@ BEGIN
            h.dispatched_at IS NOT NULL AND h.interruptions_at_park = 0 OR h.interruptions > h.interruptions_at_park,
            h.cancel_at IS NOT NULL,
            h.created_at, h.run_at, h.dispatched_at, h.claimed_at, h.priority::integer,
-           (SELECT w.weight FROM :schema.workspaces w WHERE w.id = h.workspace_id),
+           w.weight,
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint,
            NULL::bigint, NULL::bigint, NULL::text,
            h.starts_refused + h.deferrals + h.interruptions > 0 OR h.error_code IS NOT NULL, h.interruptions_at_park,
            h.woken_at, :schema.is_suspect(h.id, h.suspicion, h.steps_ended),
-           h.handovers > 0, h.signals
+           h.handovers > 0, h.signals, w.name
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)
             AND (q.fence, q.id) > (after_fence, after_id)
           ORDER BY q.fence, q.id LIMIT most) h
+         LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
     ORDER BY h.fence, h.id;
     SELECT r.epoch, r.node_id, r.node, r.since, r.expires_at, r.now_us, r.is_free, r.takeovers_hour, r.renewals, r.lease, r.server
     INTO epoch, scheduler_id, scheduler, since, expires_at, now_us, is_free, takeovers_hour, renewals, lease, server

@@ -26,10 +26,10 @@ SELECT i.id, i.fence, i.workspace_id, i.definition_id, i.params, i.starts_refuse
        i.cancel_requested, i.created_at, i.run_at, i.dispatched_at, i.claimed_at, i.priority, i.weight, i.epoch, i.scheduler_id,
        i.scheduler, i.since, i.expires_at, i.now_us, i.is_free, i.takeovers_hour, i.renewals, i.lease,
        i.server, i.traceparent, i.assigned_before, i.interruptions_at_park, i.woken_at, i.is_suspect,
-       i.lost_a_node, i.signals
+       i.lost_a_node, i.signals, i.workspace
 FROM :schema.inbox($1, $2, $3, $4) i;
 
--- The names of workspaces and of definitions, which never change, with a weight and a version. $1 workspaces, $2 definitions
+-- The names of workspaces and of definitions, with a weight and a version. $1 workspaces, $2 definitions
 -- name: read_names
 SELECT false, w.id, w.name, w.weight FROM :schema.workspaces w WHERE w.id = ANY ($1)
 UNION ALL

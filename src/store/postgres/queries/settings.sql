@@ -11,6 +11,13 @@ SELECT name FROM :schema.plans ORDER BY name LIMIT 1000;
 SELECT c.status, c.before, c.after
 FROM :schema.change_workspace($1, $2, $3, CASE $4 WHEN -1 THEN NULL ELSE $4 = 1 END, $5, $6, $7, $8) c;
 
+-- $1 name, $2 new name
+-- name: rename_workspace
+SELECT c.status, c.before, c.after, c.used FROM :schema.change_workspace_name($1, $2, $3, $4) c;
+
+-- name: renamed_workspace
+SELECT :schema.renamed_workspace($1);
+
 -- name: change_pause
 SELECT :schema.change_pause($1, $2, $3, $4);
 

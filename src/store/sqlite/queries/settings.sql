@@ -24,6 +24,22 @@ INSERT INTO workspaces (name, plan, slots_max, created_at) VALUES (?1, ?2, 1, ?3
 -- name: update_workspace
 UPDATE workspaces SET plan = ?2, max_concurrent = ?3, paused = ?4, max_pending = nullif(?5, -1) WHERE id = ?1;
 
+-- ?1 id, ?2 new name, ?3 old name. The settings before and after, for the record of acts.
+-- name: rename_workspace
+UPDATE workspaces SET name = ?2 WHERE id = ?1
+RETURNING json_object('id', id, 'name', ?3), json_object('id', id, 'name', name);
+
+-- The present name of the workspace that was last renamed from ?1. Index: audit_by_subject.
+-- name: renamed_workspace
+SELECT w.name FROM audit a CROSS JOIN workspaces w ON w.id = json_extract(a.after, '$.id')
+WHERE a.subject = ?1 AND a.act = 'workspace rename' ORDER BY a.seq DESC LIMIT 1;
+
+-- Held items on Temporal whose definition reads the name of the workspace. ?1 workspace. Index: queue_held.
+-- name: held_by_name
+SELECT count(*) FROM workflow_execution_queue h JOIN workflow_definitions d ON d.id = h.definition_id
+WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) AND d.demand & 1 = 1
+  AND d.definition LIKE '%.execution%workspace%';
+
 -- The result of plan and override.
 -- name: resolve_workspace
 UPDATE workspaces
