@@ -35,6 +35,33 @@ def a_workspace_is_deleted_under_a_running_node(weir):
     weir.good('store', 'check')
 
 
+def a_workspace_is_renamed_under_a_running_node(weir):
+    weir.make_store()
+    weir.spawn('serve', '--allow-exec', '-q')
+    done = weir.enqueue()
+    weir.good('wait', done)
+    waiting = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    assert 'acme would be renamed to acme-eu' in weir.good('workspace', 'rename', 'acme', 'acme-eu', '-n').err
+    for wrong, code, status, word in ((('acm', 'x'), 3, 'workspace_not_found', 'acme'), (('acme', 'tiny'), 4, 'conflict', 'tiny'),
+                                      (('acme', '.'), 2, 'invalid_argument', 'name'),
+                                      (('acme', 'acme'), 2, 'invalid_argument', 'already')):
+        assert_error(weir.run('workspace', 'rename', *wrong), code, status, word)
+        if status != 'invalid_argument':
+            assert_error(weir.run('workspace', 'rename', *wrong, '-n'), code, status, word)
+    answer = weir.good('workspace', 'rename', 'acme', 'acme-eu', '--reason', 'moved', '--json').json()
+    assert answer == {'act': 'workspace rename', 'name': 'acme', 'new_name': 'acme-eu', 'dry_run': False}, answer
+    for id in (done, waiting):
+        assert weir.show(id)['workspace'] == 'acme-eu'
+    assert_error(weir.run('enqueue', '-w', 'acme', 'hello'), 3, 'workspace_not_found', 'was renamed to "acme-eu"')
+    weir.good('wait', weir.enqueue('-w', 'acme-eu', 'hello'))
+    assert {row['id'] for row in weir.items('list', '-w', 'acme-eu')} >= {done, waiting}
+    act = weir.items('audit', '--act', 'workspace rename')[0]
+    assert (act['subject'], act['reason'], act['after']['name']) == ('acme', 'moved', 'acme-eu'), act
+    assert 'name acme -> acme-eu' in weir.good('audit', '--act', 'workspace rename').out
+    weir.good('workspace', 'rename', 'acme-eu', 'acme')
+    weir.good('store', 'check')
+
+
 def a_workflow_is_disabled_enabled_and_deleted(weir):
     weir.make_store()
     id = weir.enqueue()

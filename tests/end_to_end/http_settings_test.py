@@ -167,6 +167,14 @@ def workspaces_are_made_changed_paused_and_deleted(weir):
     listener.refuse('/v1/workspaces/none/history', 'DELETE', **missing)
     refused = listener.refuse(path + '/history', 'DELETE', **missing)
     assert 'delete it first' in refused['hint'] and '"new"' in refused['detail'], refused
+    renamed = listener.change(path + '/rename', body={'name': 'a/b c'})
+    assert (renamed['name'], renamed['before']['name'], renamed['after']['name']) == ('a/b c', 'new', 'a/b c'), renamed
+    refused = listener.refuse(path + '/rename', 'POST', body={'name': 'other'}, **missing)
+    assert refused['hint'] == 'the workspace was renamed to "a/b c"', refused
+    listener.refuse('/v1/workspaces/a%2Fb%20c/rename', 'POST', status=409, code='conflict', body={'name': 'acme'})
+    for body in ({}, {'name': 7}, {'name': '..'}, {'name': 'a/b c'}, {'name': 'new', 'reason': 'x'}):
+        listener.refuse('/v1/workspaces/a%2Fb%20c/rename', 'POST', body=body)
+    assert listener.change('/v1/workspaces/a%2Fb%20c/rename', body={'name': 'new'})['after'] == renamed['before']
     deleted = listener.change(path + '?fail_waiting', 'DELETE')
     assert deleted == {'name': 'new', 'failed': 0, 'erased': 0}, deleted
     assert listener.change(path + '/history', 'DELETE') == {'name': 'new', 'erased': 0}

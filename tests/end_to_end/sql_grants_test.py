@@ -127,6 +127,7 @@ def a_foreign_execution_is_as_a_missing_one(weir):
         foreign, missing = (tenant.refused(f"SELECT weir.{function}('{some}')") for some in (ended, MISSING))
         assert foreign[0] == 'WR010' and foreign[1].replace(ended, MISSING) == missing[1], (function, foreign)
     for call in ("pause_workspace('tiny')", "resume_workspace('tiny')", "delete_workspace('tiny', true, true)",
+                 "rename_workspace('tiny', 'x')",
                  "disable_workflow('hello', 'tiny')", "enable_workflow('hello', 'tiny')",
                  "delete_workflow('hello', 'tiny')"):
         assert tenant.refused(f'SELECT weir.{call}')[0] == 'WR008', call
@@ -173,6 +174,22 @@ def a_role_stays_limited_when_its_workspaces_are_revoked(weir):
     weir.good('workspace', 'set', 'acme', '-q')
     assert tenant.refused("SELECT weir.enqueue('acme', 'hello')")[0] == 'WR008'
     assert len(weir.items('audit', '--act', 'workspace revoke')) == 2
+
+
+def a_role_uses_its_workspace_under_the_new_name_and_renames_none(weir):
+    name, owner, tenant, mine, theirs = _scene(weir)
+    owner.good("SELECT weir.rename_workspace('acme', 'acme-eu')")
+    owner.good("SELECT weir.rename_workspace('tiny', 'tiny-eu')")
+    tenant.good("SELECT weir.enqueue('acme-eu', 'hello')")
+    assert tenant.refused("SELECT weir.enqueue('acme', 'hello')")[3] == 'the workspace was renamed to "acme-eu"'
+    foreign, missing = (tenant.refused(f"SELECT weir.enqueue('{some}', 'hello')") for some in ('tiny', 'zzzz'))
+    assert [text and text.replace('tiny', 'zzzz') for text in foreign] == list(missing)  # no hint at a foreign name
+    assert 'permission denied' in tenant.ask("SELECT weir.rename_workspace('acme-eu', 'tiny-eu')")
+    owner.good('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO tenant')
+    for new_name in ('tiny-eu', 'free'):
+        assert tenant.refused(f"SELECT weir.rename_workspace('acme-eu', '{new_name}')")[2] == 'not_permitted', new_name
+    owner.good("SELECT weir.rename_workspace('tiny-eu', 'acme')")  # the old name is another workspace now
+    assert tenant.refused("SELECT weir.enqueue('acme', 'hello')")[0] == 'WR008'
 
 
 def members_and_sessions_with_set_role_are_limited(weir):

@@ -48,6 +48,32 @@ def workspaces_and_workflows_are_deleted_in_sql(weir):
     session.close()
 
 
+def a_workspace_is_renamed_in_sql(weir):
+    name = _use(weir)
+    session = Session(name)
+    node = _node(weir)
+    done = session.good("SELECT weir.enqueue('acme', 'hello', idempotency_key => 'k')")
+    weir.good('wait', done)
+    assert session.refused("SELECT weir.rename_workspace('acm', 'x')") == \
+        ('WR008', 'there is no workspace "acm"', 'workspace_not_found', 'did you mean "acme"?')
+    assert session.refused("SELECT weir.rename_workspace('acme', 'tiny')")[:3] == \
+        ('WR013', 'a workspace "tiny" exists already', 'conflict')
+    session.good('BEGIN')
+    session.good("SELECT weir.rename_workspace('acme', 'acme-eu', reason => 'moved')")
+    session.good('ROLLBACK')
+    session.good("SELECT weir.rename_workspace('acme', 'acme-eu', reason => 'moved')")
+    for call in ("SELECT weir.enqueue('acme', 'hello')", "SELECT * FROM weir.usage('acme')", "SELECT weir.pause_workspace('acme')"):
+        assert session.refused(call) == ('WR008', 'there is no workspace "acme"', 'workspace_not_found',
+                                         'the workspace was renamed to "acme-eu"'), call
+    assert session.good("SELECT weir.enqueue('acme-eu', 'hello', idempotency_key => 'k')") == done
+    assert session.good(f"SELECT workspace FROM weir.executions WHERE id = '{done}'") == 'acme-eu'
+    weir.good('wait', session.good("SELECT weir.enqueue('acme-eu', 'hello')"))
+    assert len(weir.items('audit', '--act', 'workspace rename')) == 1
+    weir.good('store', 'check')
+    _stop(node)
+    session.close()
+
+
 # An enqueue that was not committed yet is not counted. The scheduler ends it when its workspace is gone.
 def an_enqueue_that_commits_behind_the_deletion_ends_failed(weir):
     name = _use(weir)

@@ -211,6 +211,18 @@ def test_a_workspace_is_deleted(store):
         store.show(first)
 
 
+def test_a_workspace_is_renamed(store):
+    first = store.enqueue('acme', 'nap', key='order-1')
+    with pytest.raises(weir.NotFound):
+        store.rename_workspace('acm', 'x')
+    store.rename_workspace('acme', 'acme-eu', reason='moved')
+    assert store.show(first)['workspace'] == 'acme-eu'
+    with pytest.raises(weir.WorkspaceNotFound) as refused:
+        store.enqueue('acme', 'nap')
+    assert refused.value.hint == 'the workspace was renamed to "acme-eu"'
+    assert store.enqueue('acme-eu', 'nap', key='order-1') == first
+
+
 def test_a_full_workspace_refuses_an_enqueue(store):
     store.set_plan_max_pending('pro', 2)
     store.set_workspace('acme', plan='pro')

@@ -32,6 +32,19 @@ test('a workspace is deleted with what waits, and its history is erased', async 
   await assert.rejects(store.show(id), hasStatus('execution_not_found'));
 });
 
+test('a workspace is renamed', async (t) => {
+  const store = await openStore(t);
+  const id = await store.enqueue({ workspace: 'acme', workflow: 'nap', key: 'order-1' });
+  await assert.rejects(store.renameWorkspace('acm', 'x'), hasStatus('workspace_not_found'));
+  await store.renameWorkspace('acme', 'acme-eu', { reason: 'moved' });
+  assert.equal((await store.show(id)).workspace, 'acme-eu');
+  await assert.rejects(
+    store.enqueue({ workspace: 'acme', workflow: 'nap' }),
+    (problem) => problem instanceof WeirError && problem.hint === 'the workspace was renamed to "acme-eu"',
+  );
+  assert.equal(await store.enqueue({ workspace: 'acme-eu', workflow: 'nap', key: 'order-1' }), id);
+});
+
 test('a full workspace refuses an enqueue', async (t) => {
   const store = await openStore(t);
   const request = { workspace: 'acme', workflow: 'nap' };

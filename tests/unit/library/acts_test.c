@@ -411,6 +411,28 @@ static void a_running_node_learns_that_a_workspace_is_deleted(void **state)
                      WEIR_INVALID_ARGUMENT);
 }
 
+static void a_running_node_learns_that_a_workspace_is_renamed(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    char *json = NULL;
+    start_node();
+    enqueue("good", id);
+    await(id, WEIR_END_COMPLETED);
+    assert_int_equal(weir_rename_workspace(weir, "acme", "globex", NULL, &error), WEIR_CONFLICT);
+    assert_int_equal(weir_rename_workspace(weir, "acme", "acme-eu", "moved", &error), WEIR_OK);
+    struct weir_request request = {.workspace = "acme", .workflow = "good"};
+    assert_int_equal(weir_enqueue(weir, &request, id, &error), WEIR_WORKSPACE_NOT_FOUND);
+    assert_string_equal(error.hint, "the workspace was renamed to \"acme-eu\"");
+    enqueue_at("acme-eu", "good", 0, id);
+    await(id, WEIR_END_COMPLETED);
+    assert_int_equal(weir_show(weir, id, &json, &error), WEIR_OK);
+    assert_non_null(strstr(json, "\"acme-eu\""));
+    weir_free(json);
+    assert_int_equal(weir_rename_workspace(weir, NULL, "x", NULL, &error), WEIR_INVALID_ARGUMENT);
+    assert_int_equal(weir_rename_workspace(weir, "globex", NULL, NULL, &error), WEIR_INVALID_ARGUMENT);
+}
+
 static void a_workflow_is_disabled_enabled_and_deleted(void **state)
 {
     (void)state;
@@ -436,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pages_have_each_execution_once_newest_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_running_node_learns_that_a_workspace_is_deleted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_running_node_learns_that_a_workspace_is_renamed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_workflow_is_disabled_enabled_and_deleted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(conditions_choose, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_kind_of_list_is_there, set_up, tear_down),

@@ -340,6 +340,25 @@ static void workspaces_and_workflows_are_deleted_in_the_transaction(void **state
     refused("SELECT weir_enable_workflow('nap')", "workflow_not_found");
 }
 
+static void a_workspace_is_renamed_in_the_transaction(void **state)
+{
+    (void)state;
+    (void)run("SELECT weir_enqueue('acme', 'nap')");
+    refused("SELECT weir_rename_workspace('acm', 'x')", "workspace_not_found");
+    refused("SELECT weir_rename_workspace('acme', '.')", "invalid_argument");
+    refused("SELECT weir_rename_workspace('acme', NULL)", "invalid_argument");
+    (void)run("BEGIN");
+    assert_string_equal(run("SELECT weir_rename_workspace('acme', 'acme-eu', 'moved')"), "acme-eu");
+    refused("SELECT weir_enqueue('acme', 'nap')", "workspace_not_found");
+    assert_string_equal(run("SELECT workspace FROM executions"), "acme-eu");
+    (void)run("ROLLBACK");
+    assert_string_equal(run("SELECT workspace FROM executions"), "acme");
+    assert_string_equal(run("SELECT weir_rename_workspace('acme', 'acme-eu')"), "acme-eu");
+    assert_string_equal(run("SELECT subject || ' ' || coalesce(reason, '-') FROM audit WHERE act = 'workspace rename'"),
+                        "acme -");
+    (void)run("SELECT weir_rename_workspace('acme-eu', 'acme')");
+}
+
 /* Runs `act` at the start of the `at`th statement, also of those that a function runs. */
 struct act_at {
     int at;
@@ -490,6 +509,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_key_with_a_mode_is_a_part_of_the_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(reading_sees_what_the_transaction_has_done, set_up, tear_down),
         cmocka_unit_test_setup_teardown(workspaces_and_workflows_are_deleted_in_the_transaction, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_workspace_is_renamed_in_the_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_transaction_that_was_overtaken_gets_the_hint, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_call_that_reads_sees_one_state, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_interrupt_leaves_no_transaction_and_no_part_of_a_write, set_up, tear_down),

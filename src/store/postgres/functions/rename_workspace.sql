@@ -9,9 +9,9 @@ DECLARE
 BEGIN
     PERFORM :schema.check_reason(reason);
     PERFORM :schema.require_workspace(workspace);
-    PERFORM :schema.refuse('not_permitted', 'a role that is limited to workspaces renames none', 'ask an operator of the store')
-    WHERE :schema.own_workspaces() IS NOT NULL;
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
+    IF :schema.own_workspaces() IS NOT NULL THEN
+        PERFORM :schema.refuse('not_permitted', 'a role that is limited to workspaces renames none', 'ask an operator of the store');
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM :schema.refuse('illegal_state', 'a workspace is renamed in a transaction of READ COMMITTED only', NULL);
     ELSIF coalesce(octet_length(new_name), 0) NOT BETWEEN 1 AND 128 THEN
         PERFORM :schema.refuse('invalid_argument', 'the workspace''s name must have 1 to 128 bytes of UTF-8', NULL);
