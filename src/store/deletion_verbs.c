@@ -2,7 +2,8 @@
  *
  * A deletion is repeated in bounded transactions until the driver reports that no execution waits, and an erasure until the
  * history has no further row. Each transaction is a call with a deadline of its own. After a failure in between, the caller
- * repeats the verb: what is done stays done, and the rest is found again. The checks of names stand here, so that all
+ * repeats the verb: what is done stays done, and the rest is found again. A rename is one transaction, and its repetition
+ * finds no workspace of the old name. The checks of names stand here, so that all
  * drivers refuse the same. Runs in the caller's thread.
  */
 #include <stdio.h>
@@ -109,7 +110,10 @@ enum weir_status store_delete_workspace(struct store *store, const struct worksp
     return status;
 }
 
-/* An old name that is unfit for a new workspace can be replaced. */
+/* 1. The old name is checked as that of a deletion, so that a name which no new workspace may have can be replaced.
+ * 2. The new name is checked as that of a new workspace.
+ * 3. The driver finds the workspace and changes its row, or refuses.
+ * 4. The event has both names, because a log has lines of both. */
 enum weir_status store_rename_workspace(struct store *store, const char *name, const char *new_name,
                                         struct weir_error *error)
 {

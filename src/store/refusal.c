@@ -75,6 +75,7 @@ enum weir_status refusal_definition_missing(int64_t definition_id, struct weir_e
     return error_set(error, WEIR_WORKFLOW_NOT_FOUND, "the workflow definition %lld is gone", (long long)definition_id);
 }
 
+/* A caller with the old name has a setting or a program to change, so the new name is of more use than the nearest one. */
 void refusal_hint_new_name(const char *new_name, struct weir_error *error)
 {
     if (new_name != NULL) {

@@ -36,11 +36,11 @@ struct workspace_change {
 };
 WEIR_MUST_CHECK enum weir_status store_set_workspace(struct store *store, const struct workspace_change *change,
                                                      struct weir_error *error);
-/* Gives a workspace another name. It keeps its id, and so all that belongs to it: limits, pause, executions, keys, schedules,
- * hooks, and the scopes of tokens and roles. Each execution that is assigned later runs under the new name; one that runs
- * keeps the name that it was started with. The old name is free at once. The act is on record under the old name.
- * WEIR_WORKSPACE_NOT_FOUND; WEIR_CONFLICT: another workspace has the name; WEIR_INVALID_ARGUMENT: it is no name, or the
- * present one; WEIR_ILLEGAL_STATE: executions run on Temporal under workflow ids that may contain the old name. */
+/* Gives a workspace another name. It keeps its id, and so all that belongs to it: limits, pause, executions, keys,
+ * schedules, hooks, and the scopes of tokens and roles. Each execution that is assigned later runs under the new name; one
+ * that runs keeps the name that it was started with. The old name is free at once. The act is on record under the old name.
+ * WEIR_WORKSPACE_NOT_FOUND. WEIR_CONFLICT: another workspace has the name. WEIR_INVALID_ARGUMENT: it is no name, or the
+ * present one. WEIR_ILLEGAL_STATE: executions run on Temporal under workflow ids that may contain the old name. */
 WEIR_MUST_CHECK enum weir_status store_rename_workspace(struct store *store, const char *name, const char *new_name,
                                                         struct weir_error *error);
 /* A workspace with running executions is not deleted, nor one with waiting executions unless `fails_waiting` is set. */

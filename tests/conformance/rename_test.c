@@ -21,8 +21,8 @@ static int64_t id_of(struct scene *scene, const char *name)
 static enum weir_status try_enqueue(struct scene *scene, const char *workspace, const char *key,
                                     struct enqueue_result *ret_result)
 {
-    *ret_result = scene_try(
-        scene, &(struct enqueue_request){.workspace = workspace, .workflow = "hello", .idempotency_key = key});
+    *ret_result =
+        scene_try(scene, &(struct enqueue_request){.workspace = workspace, .workflow = "hello", .idempotency_key = key});
     scene->error = ret_result->error;
     return ret_result->status;
 }
@@ -181,11 +181,8 @@ static void schedules_and_hooks_follow(void **state)
 {
     struct scene *scene = *state;
     static const char *const workspaces[] = {"pro-co", "free-co"};
-    struct schedule_request schedule = {.name = "nightly",
-                                        .when.cron = "0 3 * * *",
-                                        .workflow = "hello",
-                                        .workspaces = workspaces,
-                                        .workspace_count = 2};
+    struct schedule_request schedule = {
+        .name = "nightly", .when.cron = "0 3 * * *", .workflow = "hello", .workspaces = workspaces, .workspace_count = 2};
     struct hook_request hook = {.name = "ends",
                                 .on = {ITEM_COMPLETED},
                                 .on_count = 1,
@@ -194,7 +191,8 @@ static void schedules_and_hooks_follow(void **state)
                                 .start_workflow = "report"};
     struct schedule_counts counts = {0};
     struct hook_events events = {0};
-    struct schedule_trigger trigger = {.name = "nightly", .workspaces = (const char *const[]){"max-co"}, .workspace_count = 1};
+    struct schedule_trigger trigger = {
+        .name = "nightly", .workspaces = (const char *const[]){"max-co"}, .workspace_count = 1};
     scene_ok(scene, store_schedule_set(scene->store, &schedule, NULL, &scene->error));
     scene_ok(scene, store_hook_set(scene->store, &hook, NULL, &scene->error));
     (void)scene_enqueue(scene, "pro-co");

@@ -42,7 +42,8 @@ def a_workspace_is_renamed_under_a_running_node(weir):
     weir.good('wait', done)
     waiting = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
     assert 'acme would be renamed to acme-eu' in weir.good('workspace', 'rename', 'acme', 'acme-eu', '-n').err
-    for wrong, code, status, word in ((('acm', 'x'), 3, 'workspace_not_found', 'acme'), (('acme', 'tiny'), 4, 'conflict', 'tiny'),
+    for wrong, code, status, word in ((('acm', 'x'), 3, 'workspace_not_found', 'acme'),
+                                      (('acme', 'tiny'), 4, 'conflict', 'tiny'),
                                       (('acme', '.'), 2, 'invalid_argument', 'name'),
                                       (('acme', 'acme'), 2, 'invalid_argument', 'already')):
         assert_error(weir.run('workspace', 'rename', *wrong), code, status, word)

@@ -39,7 +39,8 @@ def _scene(weir):
 
 
 def _node(weir, name):
-    return weir.spawn('serve', '--allow-exec', '--node', name, '--max-running', '3', stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return weir.spawn('serve', '--allow-exec', '--node', name, '--max-running', '3', stdout=subprocess.DEVNULL,
+                      stderr=subprocess.DEVNULL)
 
 
 def _marks(weir):

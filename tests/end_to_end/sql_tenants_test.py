@@ -62,7 +62,8 @@ def a_workspace_is_renamed_in_sql(weir):
     session.good("SELECT weir.rename_workspace('acme', 'acme-eu', reason => 'moved')")
     session.good('ROLLBACK')
     session.good("SELECT weir.rename_workspace('acme', 'acme-eu', reason => 'moved')")
-    for call in ("SELECT weir.enqueue('acme', 'hello')", "SELECT * FROM weir.usage('acme')", "SELECT weir.pause_workspace('acme')"):
+    for call in ("SELECT weir.enqueue('acme', 'hello')", "SELECT * FROM weir.usage('acme')",
+                 "SELECT weir.pause_workspace('acme')"):
         assert session.refused(call) == ('WR008', 'there is no workspace "acme"', 'workspace_not_found',
                                          'the workspace was renamed to "acme-eu"'), call
     assert session.good("SELECT weir.enqueue('acme-eu', 'hello', idempotency_key => 'k')") == done

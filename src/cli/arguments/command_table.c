@@ -394,6 +394,7 @@ static const struct command commands[] = {
     .arguments = {{.name = "NAME", .help = "name of the workspace"}},
     .flags = {FLAG_REASON},
 },
+/* A rename needs no confirmation: the opposite one undoes it. A deletion cannot be undone. */
 {
     .name = "workspace rename", .section = "Workflows and workspaces", .run = verb_workspace_rename,
     .marks = COMMAND_CHANGES,

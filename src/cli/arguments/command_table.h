@@ -89,8 +89,8 @@ void command_usage(const struct command *command, char *to, size_t size);
     X(enqueue) X(list) X(show) X(why) X(wait) X(logs) X(cancel) X(signal) X(complete) X(retry) X(release) X(wake)          \
     X(approve) X(reject) X(callback_complete) X(callback_fail) X(update) X(dismiss) X(failures) X(purge)                   \
     X(workflow_apply) X(workflow_list) X(workflow_show)                                                                    \
-    X(workspace_list) X(workspace_show) X(workspace_set) X(workspace_pause) X(workspace_resume)                            \
-    X(workspace_rename) X(workspace_delete) X(workflow_disable) X(workflow_enable) X(workflow_delete) X(workflow_migrate)                      \
+    X(workspace_list) X(workspace_show) X(workspace_set) X(workspace_pause) X(workspace_resume) X(workspace_rename)        \
+    X(workspace_delete) X(workflow_disable) X(workflow_enable) X(workflow_delete) X(workflow_migrate)                      \
     X(plan_list) X(plan_set)                                                                                               \
     X(pause) X(resume) X(status) X(doctor) X(audit)                                                                        \
     X(node_list) X(worker_list) X(node_pause) X(node_resume) X(node_drain) X(lock_list) X(lock_release)                    \

@@ -258,8 +258,8 @@ static enum weir_status rename_workspace(struct invocation *invocation, struct s
     const char *name = invocation_argument(invocation, 0);
     const char *new_name = invocation_argument(invocation, 1);
     bool is_dry_run = invocation_is_dry_run(invocation);
-    enum weir_status status = is_dry_run ? rehearse_rename(store, name, new_name, error)
-                                         : store_rename_workspace(store, name, new_name, error);
+    enum weir_status status =
+        is_dry_run ? rehearse_rename(store, name, new_name, error) : store_rename_workspace(store, name, new_name, error);
     if (status == WEIR_OK) {
         output_report_sign(output, SIGN_FINE, "workspace %s %srenamed to %s", output_safe(output, name),
                            is_dry_run ? "would be " : "is ", output_safe(output, new_name));

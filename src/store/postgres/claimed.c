@@ -1,9 +1,9 @@
 /* The data of assigned items: names, params, and the steps of items that ran before.
  *
- * Each handle has a cache of the names of workspaces and definitions: an open hash table by id. An assignment of known names
- * needs no statement. The name of a definition never changes. The act of a rename makes the scheduler forget the name of the
- * workspace before it assigns again, and an inbox has the present names in its rows. Steps are read only for items with an interruption, and once per set: the
- * former holder has lost its fence, so they do not change.
+ * Each handle has a cache of the names of workspaces and definitions: an open hash table by id. An assignment of known
+ * names needs no statement. The name of a definition never changes. The act of a rename makes the scheduler forget the name
+ * of the workspace before it assigns again, and an inbox has the present names in its rows. Steps are read only for items
+ * with an interruption, and once per set: the former holder has lost its fence, so they do not change.
  *
  * This file never writes the store. It runs in the thread that has the handle. */
 #include "store/postgres/claimed.h"

@@ -1,8 +1,8 @@
 /* The data of assigned items: shared by the rounds of the scheduler and the inbox.
  *
- * A handle keeps the names of workspaces and definitions that it has read, so a round needs no statement for them. The weight
- * of a workspace changes with a fact of the scheduler (item_names_weigh()), and so does its name (item_names_forget()).
- * Threads: one at a time, as the handle. */
+ * A handle keeps the names of workspaces and definitions that it has read, so a round needs no statement for them. The
+ * weight of a workspace changes with a fact of the scheduler (item_names_weigh()), and so does its name
+ * (item_names_forget()). Threads: one at a time, as the handle. */
 #ifndef WEIR_STORE_POSTGRES_CLAIMED_H
 #define WEIR_STORE_POSTGRES_CLAIMED_H
 

@@ -3,9 +3,9 @@
 -- executions of Temporal are held, whose workflow ids may have the old name).
 --
 -- 1. The row of the workspace is locked, so that neither a deletion nor another change of it runs meanwhile.
--- 2. Temporal finds a run by its workflow id, which a definition may make of the name of the workspace. A node that takes an item over under
---    another name would start it a second time. If there is such a definition, act_gate is locked: rounds that assign at this moment are
---    awaited, and no other round assigns before the commit. Then held items of such definitions refuse the rename.
+-- 2. Temporal finds a run by its workflow id, which a definition may make of the name of the workspace. A node that takes an item over
+--    under another name would start it a second time. If there is such a definition, act_gate is locked: rounds that assign at this
+--    moment are awaited, and no other round assigns before the commit. Then held items of such definitions refuse the rename.
 -- 3. The act of the news (kind 7) makes the scheduler forget the old name before it assigns again.
 -- Two renames to one name: the unique index makes the later one wait, and it is refused after the commit of the other one.
 -- Locks: the workspace, with such a definition the table act_gate EXCLUSIVE. Callers: rename_workspace(), rename_workspace

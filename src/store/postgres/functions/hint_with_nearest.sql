@@ -1,7 +1,6 @@
--- The hint of a refusal with the nearest name that may be meant. By the status this is the new name of a workspace that was renamed, or the
--- nearest of all workspaces that the calling role may use,
--- of the workflows that the workspace may run, or of the executor groups (`not_found`). Callers: try_enqueue(), enqueue_many(),
--- refuse_workspace().
+-- The hint of a refusal, by its status. workspace_not_found: the new name of a workspace that was renamed, or the nearest of those that the
+-- calling role may use. Otherwise the nearest of the workflows that the workspace may run, or of the executor groups (`not_found`).
+-- Callers: try_enqueue(), enqueue_many(), refuse_workspace().
 CREATE OR REPLACE FUNCTION :schema.hint_with_nearest(status text, workspace text, workflow text, executor_group text, hint text)
 RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -29,8 +29,9 @@ BEGIN
         PERFORM :schema.refuse('conflict', format('a workspace "%s" exists already', new_name),
                                'give another name; two workspaces cannot be made one');
     ELSIF answer.status <> 'ok' THEN
-        PERFORM :schema.refuse(answer.status, format('%s running executions of workspace "%s" on Temporal may have its name in the workflow id',
-                                                     answer.used, workspace),
+        PERFORM :schema.refuse(answer.status,
+                               format('%s running executions of workspace "%s" on Temporal may have its name in the workflow id',
+                                      answer.used, workspace),
                                'pause it, await or cancel the running ones, and rename it again');
     END IF;
 END

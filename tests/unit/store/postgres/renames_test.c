@@ -1,5 +1,5 @@
-/* The rename of a workspace in a caller's own transaction, beside other acts on it. Each order is forced: the transaction is
- * held open by hand. */
+/* The rename of a workspace in a caller's own transaction, beside other acts on it. Each order is forced: the transaction
+ * is held open by hand. */
 #include "unit/store/postgres/scene.h"
 
 /* The SQLSTATE of the one that waited, "" when it succeeds; static buffer. */
@@ -131,8 +131,8 @@ static void rounds_wait_for_a_rename_of_a_name_in_workflow_ids(void **state)
 
 static void wrong_names_are_refused_in_sql(void **state)
 {
-    static const char *const wrong[] = {"NULL", "''", "'.'", "'..'", "' '", "E'tab\\tx'", "U&'\\00A0\\2003'", "U&'a\\202Eb'",
-                                        "repeat('n', 129)", "'acme'"};
+    static const char *const wrong[] = {
+        "NULL", "''", "'.'", "'..'", "' '", "E'tab\\tx'", "U&'\\00A0\\2003'", "U&'a\\202Eb'", "repeat('n', 129)", "'acme'"};
     struct scene *scene = *state;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_string_equal(refusal(scene->a, "SELECT weir.rename_workspace('acme', %s)", wrong[i]), "WR002");
