@@ -195,7 +195,8 @@ def _answers(weir):
     lines = node.communicate(timeout=SECONDS_MOST)[0].decode().splitlines()
     run('node', 'list', '--all')
     run('workflow', 'delete', 'slow')
-    run('workspace', 'delete', 'acme', '--fail-waiting', '--erase', '--yes')
+    run('workspace', 'rename', 'acme', 'acme-eu')
+    run('workspace', 'delete', 'acme-eu', '--fail-waiting', '--erase', '--yes')
     if 'WEIR_STORE' not in weir.environment:
         run('store', 'backup', weir.path('copy.db'))
     weir.environment.pop('WEIR_STORE', None)
