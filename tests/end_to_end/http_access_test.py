@@ -157,6 +157,34 @@ def every_route_refuses_every_wrong_token(weir):
     listener.stop()
 
 
+def _statements_naming(server, start, execution):
+    """What the sessions that got this id sent to the server since this place of its log, the id left out."""
+    entries = re.findall(r'^SESSION (\S+) (.*?)(?=^SESSION |\Z)', server.log()[start:], re.M | re.S)
+    sessions = {session for session, text in entries if execution in text}
+    return [text.strip().replace(execution, 'ID') for session, text in entries if session in sessions]
+
+
+def an_id_of_another_workspace_makes_the_statements_of_a_missing_one_on_postgres(weir):
+    """As many and the same, so that the time of a refusal shows nothing. What each of them reads is a test of the store."""
+    server = PostgresServer("log_statement = all\nlog_line_prefix = 'SESSION %c '")
+    weir.environment['WEIR_STORE'] = server.url(server.database())
+    weir.make_store()
+    waiting = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    ended = weir.enqueue('-w', 'acme', 'hello', '--run-at', '+1h')
+    weir.good('cancel', ended, '--yes', '-q')
+    secret = _token(weir, 'tiny', 'admin', '-w', 'tiny')
+    client = Client(Listener(weir).ready())
+    routes = [(method, path, body) for method, path, _, workspace, body in _routes(weir) if workspace == 'id']
+    assert len(routes) > 10, routes
+    for method, path, body in routes:
+        made = []
+        for execution in (MISSING, waiting, ended):
+            start = len(server.log())
+            client.ask(method, _fill(path, 'acme', execution), secret, body)
+            made.append(_statements_naming(server, start, execution))
+        assert made[0] and made[0] == made[1] == made[2], (method, path, made)
+
+
 def no_route_lets_a_page_of_another_origin_change_anything(weir):
     """Its browser adds the cookie of an administrator by itself. It can neither send the field nor hide its origin, and
     without the field the cookie is none."""
