@@ -13,6 +13,7 @@
 #include "assemble.h"
 #include "base/text.h"
 #include "bench.h"
+#include "http_flood.h"
 #include "http_hostile.h"
 #include "machine.h"
 #include "peers/handler.h"
@@ -42,6 +43,7 @@ static const struct group {
     {"http", "enqueues over HTTP beside those in one process", bench_http},
     {"http-reads", "/metrics, one execution and its reason over HTTP, on a large store", bench_http_reads},
     {"http-hostile", "ordinary requests beside connections that are slow, silent or many", bench_http_hostile},
+    {"http-flood", "requests of a tenant beside a token of another one that sends beyond its rate", bench_http_flood},
     {"beanstalkd", "pushes to beanstalkd beside enqueues over HTTP", bench_beanstalkd},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres-lifecycles", "the same on a PostgreSQL server of its own", bench_postgres_lifecycles},
@@ -53,6 +55,8 @@ static const struct group {
     {"postgres-neighbour", "the delay of small workspaces beside one with a million rows", bench_postgres_neighbour},
     {"postgres-held-open", "claims while somebody holds a transaction open", bench_postgres_held_open},
     {"postgres-http", "enqueues over HTTP beside those in one process", bench_postgres_http},
+    {"postgres-http-flood", "requests of a tenant beside a token of another one that sends beyond its rate",
+     bench_postgres_http_flood},
     {"postgres-idle", "queries and writes of a node when there is nothing to do", bench_postgres_idle},
     {"postgres-memory", "of the node that schedules ten million executions", bench_postgres_memory},
     {"postgres-waits-park", "executions that park and are woken, beside lifecycles without a wait",

@@ -38,6 +38,10 @@ def waits_figures(prefix):
     return {group: [prefix + name for name in names] for group, names in figures.items()}
 
 
+def flood_figures(prefix):
+    return ["%s, %s beside a token beyond its rate: p99" % (prefix, what) for what in ("enqueue", "GET")]
+
+
 FUNCTION_PARTS = ("to the start", "enqueue", "assignment", "start", "record of the end")
 NEIGHBOURS = (("steps", "200 parallel functions", FUNCTION_PARTS), ("calls", "10,000 waiting calls", FUNCTION_PARTS),
               ("programs", "200 parallel programs",
@@ -91,6 +95,7 @@ FIGURES = {
         "http, %s beside %s: p99" % (what, kind)
         for kind in ("slow heads", "slow bodies", "slow readers", "1,000 half-open", "10,000 idle")
         for what in ("enqueue", "GET")],
+    "http-flood": flood_figures("http"),
     "beanstalkd": [
         "beanstalkd, put, 64 connections, -f0", "weir beside it: enqueue over HTTP, 64 connections"],
     "grpc": [
@@ -132,6 +137,7 @@ FIGURES = {
         *("pg held open, %s: %s" % (load, kind) for load in ("1000 workspaces", "one workspace")
           for kind in ("p50", "p99", "enqueue ten", "claim ten", "record ten", "publish ten", "rate"))],
     "postgres-http": ["pg http, enqueue, 64 connections", "pg http, enqueue, batches of 1,000"],
+    "postgres-http-flood": flood_figures("pg http"),
     "postgres-idle": [
         "pg idle node: statements a minute", "pg idle node: of these heartbeats",
         "pg idle node: of these rounds of the scheduler", "pg idle node: other writes"],
