@@ -89,6 +89,18 @@ static bool has_keyword(const char *url)
     return false;
 }
 
+/* Whether it begins with a scheme whose colon is missing, and two slashes. */
+static bool lacks_colon(const char *url)
+{
+    static const char *const beginnings[] = {"postgres//", "postgresql//", "http//", "https//", "sqlite//"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof beginnings[0]; i++) {
+        if (strncmp(url, beginnings[i], strlen(beginnings[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool store_url_is_no_path(const char *url)
 {
     const char *colon = strchr(url, ':');
@@ -96,5 +108,5 @@ bool store_url_is_no_path(const char *url)
     if (strcmp(url, ":memory:") == 0 || strncmp(url, "file:", strlen("file:")) == 0) {
         return true;
     }
-    return !has_scheme && (has_keyword(url) || (colon != NULL && strchr(colon, '@') != NULL));
+    return !has_scheme && (has_keyword(url) || lacks_colon(url) || (colon != NULL && strchr(colon, '@') != NULL));
 }

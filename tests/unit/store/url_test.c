@@ -39,8 +39,9 @@ static void what_is_meant_as_something_else_is_never_a_file(void **state)
 {
     (void)state;
     static const char *const refused[] = {
-        "host=h dbname=app", "user=u password=pw",   "x host=h", "postgres//u:pw@h/db", "./u:pw@h/db",
-        ":memory:",          "file:x.db?mode=memory"};
+        "host=h dbname=app", "user=u password=pw",    "x host=h",       "postgres//u:pw@h/db", "./u:pw@h/db",
+        ":memory:",          "file:x.db?mode=memory", "postgres//h/db", "postgresql///db",     "http//h:7717",
+        "https//h",          "sqlite//var/weir.db"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct store_options options = {.url = refused[i], .create = true};
         struct store *store = NULL;
@@ -50,6 +51,8 @@ static void what_is_meant_as_something_else_is_never_a_file(void **state)
         assert_non_null(strstr(error.hint, "postgres://"));
     }
     assert_false(store_url_is_no_path("sqlite:host=h"));
+    assert_false(store_url_is_no_path("./postgres//weir.db"));
+    assert_false(store_url_is_no_path("postgres/weir.db"));
     assert_false(store_url_is_no_path("/var/lib/ghost=1/weir.db"));
     assert_false(store_url_is_no_path("postgres://u:pw@h/db?host=g"));
 }
