@@ -89,7 +89,7 @@ static bool has_keyword(const char *url)
     return false;
 }
 
-/* Whether it begins with a scheme whose colon is missing, and two slashes. */
+/* Whether it begins with a scheme and two slashes without the colon between them. */
 static bool lacks_colon(const char *url)
 {
     static const char *const beginnings[] = {"postgres//", "postgresql//", "http//", "https//", "sqlite//"};
