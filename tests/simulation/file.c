@@ -215,6 +215,12 @@ static const char schema[] =
                                                                                   SCHEDULE_TRIGGER("18", "INSERT")
                                                                                       SCHEDULE_TRIGGER("19", "UPDATE");
 
+/* The end of a wait that is on record in the row alone. */
+static const char wakes_schema[] =
+    "CREATE TRIGGER simulation_28 AFTER UPDATE ON workflow_execution_queue WHEN NEW.parked_fence IS NOT NULL"
+    " AND OLD.parked_fence IS NULL BEGIN INSERT INTO simulation_changes (what, id, node_id, fence, extra)"
+    " VALUES ('event+', NEW.id, 0, NEW.parked_fence, 'wake'); END;";
+
 void file_execute(const char *path, const char *sql)
 {
     sqlite3 *writer;
@@ -289,6 +295,7 @@ void file_make(struct simulation *simulation)
         migrate(simulation, url);
         file_execute(simulation->path, schema);
         file_execute(simulation->path, states_schema);
+        file_execute(simulation->path, wakes_schema);
         read_template(template, simulation->path);
     }
     /* SQL of the store draws the ids of firings. */

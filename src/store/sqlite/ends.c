@@ -5,7 +5,7 @@
  *   2. Keep the ends whose row may end so: a put-back row keeps its fence, and only its phase shows that it may no
  *      longer end.
  *   3. Note each end in the news: its lane loses a counter, its node a held item.
- *   4. Insert the events of starts that come behind another one and the history rows, and delete the queue rows.
+ *   4. Insert the history rows, and delete the queue rows.
  *      Each statement reads the virtual table parameter_rows. That costs less than a statement for each item, because
  *      each run of a statement opens the cursors of all indexes.
  *
@@ -165,16 +165,6 @@ static enum weir_status stream_ends(const struct ends *ends, struct write *write
     return status;
 }
 
-/* Whether an end records a start under a claim that an earlier one preceded. The row keeps the first start. */
-static bool any_later_start(const struct ends *ends)
-{
-    bool any = false;
-    for (size_t i = 0; i < ends->count && !any; i++) {
-        any = ends->items[i].record->taken_over && ends->items[i].record->dispatched_first;
-    }
-    return any;
-}
-
 enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_error *error)
 {
     INVARIANT(ends->count <= ends->capacity && write->connection != NULL);
@@ -186,9 +176,6 @@ enum weir_status ends_move(struct ends *ends, struct write *write, struct weir_e
         status = collect_rows(ends, write, &count, &any_runnable, error);
     }
     connection->parameter_rows = (struct parameter_rows){.rows = ends->rows, .count = count};
-    if (status == WEIR_OK && count > 0 && any_later_start(ends)) {
-        status = connection_run(connection, error, NULL, QUERY_ADD_DISPATCH_EVENTS, "i", write->now_us);
-    }
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_END_ITEMS, "i", write->now_us);
     }

@@ -62,16 +62,3 @@ enum weir_status event_history_close_steps(struct write *write, const struct par
     connection->parameter_rows = (struct parameter_rows){.count = 0};
     return status;
 }
-
-enum weir_status event_history_add_wakes(struct connection *connection, const struct parameter_row *rows, size_t count,
-                                         int64_t now_us, struct weir_error *error)
-{
-    INVARIANT(rows != NULL || count == 0);
-    if (count == 0) {
-        return WEIR_OK;
-    }
-    connection->parameter_rows = (struct parameter_rows){.rows = rows, .count = count};
-    enum weir_status status = connection_run(connection, error, NULL, QUERY_ADD_WAKE_EVENTS, "i", now_us);
-    connection->parameter_rows = (struct parameter_rows){.count = 0};
-    return status;
-}

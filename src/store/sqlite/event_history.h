@@ -20,8 +20,5 @@ enum weir_status event_history_after_step(struct write *write, const struct reco
 /* After items that were taken over have ended: steps without a node that goes on with them. `rows` has ids and fences. */
 enum weir_status event_history_close_steps(struct write *write, const struct parameter_row *rows, size_t count,
                                            struct weir_error *error);
-/* WAITING items that are due. `rows` has their ids, and the fences of the claims that were parked. */
-enum weir_status event_history_add_wakes(struct connection *connection, const struct parameter_row *rows, size_t count,
-                                         int64_t now_us, struct weir_error *error);
 
 #endif

@@ -59,6 +59,7 @@ static void read_held(sqlite3_stmt *statement, struct held_item *item)
     item->has_dispatch_event = sqlite3_column_int(statement, 11) != 0;
     item->first_step_us =
         sqlite3_column_type(statement, 12) == SQLITE_NULL ? TIME_NEVER : sqlite3_column_int64(statement, 12);
+    item->has_wake = sqlite3_column_int(statement, 13) != 0;
 }
 
 enum weir_status held_find(struct held_items *held, struct write *write, struct weir_error *error)

@@ -24,6 +24,7 @@ struct held_item {
     bool cancel_requested;
     bool was_interrupted;    /* it had an earlier claim */
     bool has_dispatch_event; /* PARKED: the start under this claim is an event already */
+    bool has_wake;           /* PARKED: its row alone has the end of its last wait */
     /* PARKED, filled by parks_move(): */
     int64_t started_us; /* the start under this claim; 0 = an event has it */
     int64_t due_us;

@@ -3,6 +3,7 @@
  *   1. Reckon the start of each execution, when the park records it, and the time until which it waits.
  *   2. Write the steps that wait.
  *   3. Insert one event for each item. It has the times of the claim that ends, because the row of the queue loses them.
+ *      Before it insert the wake that ended the wait before this one, if only the row has it.
  *   4. Update the rows of the queue.
  *   5. Note each park in the news and in the stream. An item with a signal that its engine had not got when it reported
  *      the park wakes at once.
@@ -74,8 +75,10 @@ enum weir_status parks_move(struct held_items *parks, struct write *write, int64
     INVARIANT(parks != NULL && write->connection != NULL);
     struct connection *connection = write->connection;
     size_t count = 0;
+    bool any_wake = false;
     for (size_t i = 0; i < parks->count; i++) {
         if (parks->items[i].number > 0) {
+            any_wake |= parks->items[i].has_wake;
             reckon(write, &parks->items[i]);
         }
     }
@@ -86,6 +89,9 @@ enum weir_status parks_move(struct held_items *parks, struct write *write, int64
         }
     }
     connection->parameter_rows = (struct parameter_rows){.rows = parks->rows, .count = count};
+    if (status == WEIR_OK && any_wake) {
+        status = connection_run(connection, error, NULL, QUERY_ADD_WAKE_EVENTS, "");
+    }
     if (status == WEIR_OK && count > 0) {
         status = connection_run(connection, error, NULL, QUERY_ADD_PARK_EVENTS, "i", write->now_us);
     }

@@ -375,7 +375,6 @@ struct due_item {
     int64_t number;
     int64_t lane_id;
     int64_t rank;
-    int64_t fence;
     bool is_parked; /* WAITING */
     char id[UUID_TEXT_MAX];
 };
@@ -394,8 +393,7 @@ static enum weir_status read_due(struct round *round, struct due_item *due, size
         due[count] = (struct due_item){.number = sqlite3_column_int64(statement, 0),
                                        .lane_id = sqlite3_column_int64(statement, 1),
                                        .rank = sqlite3_column_int64(statement, 2),
-                                       .is_parked = sqlite3_column_int(statement, 3) == 3,
-                                       .fence = sqlite3_column_int64(statement, 5)};
+                                       .is_parked = sqlite3_column_int(statement, 3) == 3};
         text_copy(due[count++].id, sizeof due[0].id, column_text(statement, 4));
     }
     (void)sqlite3_reset(statement);
@@ -403,12 +401,10 @@ static enum weir_status read_due(struct round *round, struct due_item *due, size
     return status;
 }
 
-/* The rows of due items, and the ends of waits in their history. An event has the fence of the claim that was parked,
- * which orders it between that claim and the next one. */
+/* The rows of due items. They have the ends of the waits, which get event rows only when their rows are parked again. */
 static enum weir_status write_due(struct round *round, const struct due_item *due, size_t count, struct weir_error *error)
 {
     struct connection *connection = round->connection;
-    size_t parked = 0;
     struct parameter_row *rows = arena_allocate(round->arena, (count + 1) * sizeof *rows);
     if (rows == NULL) {
         return error_out_of_memory(error);
@@ -420,12 +416,7 @@ static enum weir_status write_due(struct round *round, const struct due_item *du
     enum weir_status status =
         count == 0 ? WEIR_OK : connection_run(connection, error, NULL, QUERY_PROMOTE_ITEMS, "i", round->now_us);
     connection->parameter_rows = (struct parameter_rows){.count = 0};
-    for (size_t i = 0; i < count; i++) {
-        if (due[i].is_parked) {
-            rows[parked++] = (struct parameter_row){.id = due[i].id, .fence = due[i].fence};
-        }
-    }
-    return status == WEIR_OK ? event_history_add_wakes(connection, rows, parked, round->now_us, error) : status;
+    return status;
 }
 
 /* Makes due items runnable, and reports each as a fact. */

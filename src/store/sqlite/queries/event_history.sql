@@ -25,15 +25,6 @@ FROM workflow_execution_queue q
 WHERE q.id = ?1 AND q.fence = ?2 AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
   AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = ?1 AND t.event = 'dispatch' AND t.fence = ?2);
 
--- The same for a set of ends before they are moved; `parameter_rows` has their numbers. ?1 now
--- name: add_dispatch_events
-INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
-SELECT q.id, (SELECT coalesce(max(t.seq), 0) + 1 FROM workflow_execution_events t WHERE t.execution_id = q.id),
-       max(?1 - g.started_ago, coalesce(q.claimed_at, 0)), 'dispatch', q.node_id, q.fence
-FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number
-WHERE g.dispatched AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
-  AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = q.id AND t.event = 'dispatch' AND t.fence = q.fence);
-
 -- An attempt that is on record as running while a later one is reported: it ended with the hold of its node. ?1 id, ?2 step,
 -- ?3 the later attempt, ?4 now
 -- name: keep_interrupted_attempt
@@ -78,8 +69,10 @@ SET status = 'CANCELLED', due_at = NULL, finished_at = ?1, start_node_id = coale
 FROM parameter_rows g
 WHERE workflow_node_executions.execution_id = g.id AND finished_at IS NULL;
 
--- Wakes of a set; `parameter_rows` has the ids, and the fences of the claims that were parked. ?1 now
+-- The ends of the last waits of items that are parked again, which their rows will lose. `parameter_rows` has the numbers.
 -- name: add_wake_events
 INSERT INTO workflow_execution_events (execution_id, seq, at, event, node_id, fence)
-SELECT g.id, (SELECT coalesce(max(t.seq), 0) + 1 FROM workflow_execution_events t WHERE t.execution_id = g.id), ?1, 'wake', 0, g.fence
-FROM parameter_rows g;
+SELECT q.id, (SELECT coalesce(max(t.seq), 0) + 1 FROM workflow_execution_events t WHERE t.execution_id = q.id), q.woken_at, 'wake', 0,
+       q.parked_fence
+FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number
+WHERE q.parked_fence IS NOT NULL;

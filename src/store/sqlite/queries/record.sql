@@ -48,15 +48,16 @@ UPDATE workflow_execution_queue
 SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions + 1
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
--- Items of a set that a node holds (held_items.h); `parameter_rows` has their ids and fences. The last two columns are for a park, which
--- `dispatched` marks: whether its start is an event, and the first start of a step under the claim.
+-- Items of a set that a node holds (held_items.h); `parameter_rows` has their ids and fences. The last three columns are for a park, which
+-- `dispatched` marks: whether its start is an event, the first start of a step under the claim, and whether its row alone has its last wake.
 -- name: find_held
 SELECT g.at, q.number, q.lane_id, q.node_id, q.rank, q.status = 'CLAIMED', q.claimed_at, q.dispatched_at, q.cancel_at IS NOT NULL,
        q.signals, q.interruptions > 0,
        g.dispatched AND q.interruptions > 0 AND q.status = 'DISPATCHED'
        AND EXISTS (SELECT 1 FROM workflow_execution_events t WHERE t.execution_id = q.id AND t.event = 'dispatch' AND t.fence = q.fence),
        CASE WHEN g.dispatched AND q.dispatched_at IS NULL
-            THEN (SELECT min(s.started_at) FROM workflow_node_executions s WHERE s.execution_id = q.id AND s.fence = q.fence) END
+            THEN (SELECT min(s.started_at) FROM workflow_node_executions s WHERE s.execution_id = q.id AND s.fence = q.fence) END,
+       q.parked_fence IS NOT NULL
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q.fence = g.fence
 WHERE q.phase = 2;
 
@@ -82,7 +83,7 @@ SET status = 'WAITING', phase = 3, waiting_for = g.status, due_at = g.due_at, di
             WHERE s.execution_id = g.id AND s.status = 'WAITING' AND s.fence < g.fence
               AND (s.error_code IS NOT NULL OR s.step = 'state'))
         THEN interruptions_at_park ELSE interruptions END,
-    stuck_at = NULL, signals_sent = signals
+    parked_fence = NULL, stuck_at = NULL, signals_sent = signals
 FROM parameter_rows g
 WHERE workflow_execution_queue.number = g.number;
 
@@ -99,7 +100,7 @@ INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, starts_refused, deferrals, handovers, interruptions, fence,
      node_id, has_params, created_at, claimed_at, dispatched_at, finished_at, idempotency_key, traceparent, retry_of, error_code,
      error, step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables, step_error_code,
-     step_error)
+     step_error, woken_at, parked_fence, restarted_at)
 SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q.run_at, q.starts_refused + g.refused, q.deferrals,
        q.handovers, q.interruptions, q.fence, q.node_id, q.has_params, q.created_at, q.claimed_at,
        coalesce(q.dispatched_at, CASE WHEN g.dispatched
@@ -114,7 +115,10 @@ SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q
             WHEN g.step_began_ago < 0 THEN coalesce(q.dispatched_at, max(?1 - g.started_ago, coalesce(q.claimed_at, 0)))
             ELSE max(?1 - g.step_began_ago, coalesce(q.claimed_at, 0),
                      coalesce(q.dispatched_at, CASE WHEN g.dispatched THEN ?1 - g.started_ago END, 0)) END,
-       g.step_output, g.step_variables, g.step_error_code, g.step_error
+       g.step_output, g.step_variables, g.step_error_code, g.step_error, CASE WHEN q.parked_fence IS NOT NULL THEN q.woken_at END,
+       q.parked_fence,
+       CASE WHEN g.dispatched AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
+            THEN max(?1 - g.started_ago, coalesce(q.claimed_at, 0)) END
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number;
 
 -- The entries of those that end while they are runnable; only assignments leave theirs.

@@ -64,12 +64,13 @@ FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id WHER
 
 -- Items that are due. ?1 now, ?2 limit. Index: queue_waiting.
 -- name: due_items
-SELECT number, lane_id, rank, phase, id, fence FROM workflow_execution_queue WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
+SELECT number, lane_id, rank, phase, id FROM workflow_execution_queue WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
 
--- `parameter_rows` has their numbers. ?1 now
+-- `parameter_rows` has their numbers. The end of a wait in WAITING gets no event row: the row has its time and the fence of its claim. ?1 now
 -- name: promote_items
 UPDATE workflow_execution_queue
-SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = CASE phase WHEN 3 THEN ?1 ELSE woken_at END
+SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = CASE phase WHEN 3 THEN ?1 ELSE woken_at END,
+    parked_fence = CASE phase WHEN 3 THEN fence ELSE parked_fence END
 WHERE number IN (SELECT g.number FROM parameter_rows g);
 
 -- name: next_due

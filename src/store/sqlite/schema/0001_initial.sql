@@ -122,6 +122,7 @@ CREATE TABLE workflow_execution_queue (
     interruptions  INTEGER NOT NULL DEFAULT 0, -- handovers, give-backs and parks: claims under which it has run before
     interruptions_at_park INTEGER NOT NULL DEFAULT 0, -- at the last park, it included, less those with attempts off record; 0 = never
     woken_at       INTEGER,                    -- the end of its last wait in WAITING
+    parked_fence   INTEGER,                    -- of the last claim that was parked, if the end of that wait is on record here alone
     fence          INTEGER NOT NULL DEFAULT 0,
     node_id        INTEGER NOT NULL DEFAULT 0,
     target_id      INTEGER NOT NULL DEFAULT 0, -- of phase 2: the target of the node that it was assigned to first; 0 = none
@@ -182,7 +183,9 @@ BEGIN
 END;
 
 -- The history: one row per ended execution. The columns step_* hold the step that ended together with the execution when it has
--- no row in workflow_node_executions. A row is never rewritten, but for the move of its content to the archive and back.
+-- no row in workflow_node_executions. woken_at, parked_fence: the end of its last wait in WAITING, as in the queue. restarted_at: the start
+-- under its last claim, if that is neither the first start nor an event row. A row is never rewritten, but for the move of its content to
+-- the archive and back.
 CREATE TABLE workflow_executions (
     id             TEXT    NOT NULL PRIMARY KEY,
     lane_id        INTEGER NOT NULL,
@@ -217,6 +220,9 @@ CREATE TABLE workflow_executions (
     step_variables BLOB,
     step_error_code TEXT,
     step_error     TEXT,
+    woken_at       INTEGER,
+    parked_fence   INTEGER,
+    restarted_at   INTEGER,
     archived       INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)) -- 1 = its content is in the archive
 ) WITHOUT ROWID;
 CREATE INDEX executions_failed ON workflow_executions (id) WHERE status = 'FAILED';

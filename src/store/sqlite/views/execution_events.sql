@@ -4,6 +4,8 @@
 -- The stamps of a queue row describe its present claim. Claim and dispatch of an earlier claim are event rows, written before the
 -- stamps are overwritten; a park has both in its own row. A dispatch under a claim that follows a handover is an event row from the
 -- start, because dispatched_at keeps the first dispatch.
+-- A wake that only the row of its execution has is behind its park, which may have the same time. A row of the history has the start under
+-- its last claim apart from the first one (restarted_at).
 -- fence and stage order events of equal time: claims by their fences; within one claim: claim, dispatch, steps, event rows, end. The end
 -- of a step that a signal has ended, without a node, is behind the signal.
 -- Acts of operators have no fence.
@@ -33,9 +35,18 @@ FROM (
                       WHERE t.execution_id = q.id AND (t.event = 'dispatch' OR t.dispatched_at IS NOT NULL))
     UNION ALL
     SELECT h.id, h.dispatched_at, 'dispatch', h.node_id, h.fence, NULL, NULL, NULL, NULL, 2, 0 FROM workflow_executions h
-    WHERE h.dispatched_at IS NOT NULL
+    WHERE h.dispatched_at IS NOT NULL AND h.restarted_at IS NULL
       AND NOT EXISTS (SELECT 1 FROM workflow_execution_events t
                       WHERE t.execution_id = h.id AND (t.event = 'dispatch' OR t.dispatched_at IS NOT NULL))
+    UNION ALL
+    SELECT id, restarted_at, 'dispatch', node_id, fence, NULL, NULL, NULL, NULL, 2, 0 FROM workflow_executions
+    WHERE restarted_at IS NOT NULL
+    UNION ALL
+    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 9223372036854775807 FROM workflow_execution_queue
+    WHERE parked_fence IS NOT NULL
+    UNION ALL
+    SELECT id, woken_at, 'wake', 0, parked_fence, NULL, NULL, NULL, NULL, 4, 9223372036854775807 FROM workflow_executions
+    WHERE parked_fence IS NOT NULL
     UNION ALL
     SELECT execution_id, started_at, 'step_start', node_id, fence, NULL, step, NULL, attempt, 3, 0 FROM workflow_node_attempts
     UNION ALL
