@@ -129,8 +129,7 @@ WHERE execution_id = ?1 AND step = ?2 AND status = 'WAITING';
 
 -- ?2 now
 -- name: wake_item
-UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = ?2,
-                                    parked_fence = NULL
+UPDATE workflow_execution_queue SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = ?2
 WHERE id = ?1 AND phase = 3;
 
 -- The data of a report may hold secrets of its step. ?3 step, ?4 now
