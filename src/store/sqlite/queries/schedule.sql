@@ -66,7 +66,8 @@ FROM workflow_definitions d LEFT JOIN workspaces w ON w.id = d.workspace_id WHER
 -- name: due_items
 SELECT number, lane_id, rank, phase, id FROM workflow_execution_queue WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2;
 
--- `parameter_rows` has their numbers. The end of a wait in WAITING gets no event row: the row has its time and the fence of its claim. ?1 now
+-- `parameter_rows` has their numbers. The end of a wait in WAITING gets no event row: the row has its time and the fence of its claim.
+-- ?1 now
 -- name: promote_items
 UPDATE workflow_execution_queue
 SET status = 'PENDING', phase = 0, due_at = NULL, waiting_for = NULL, woken_at = CASE phase WHEN 3 THEN ?1 ELSE woken_at END,

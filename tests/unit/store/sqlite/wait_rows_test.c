@@ -14,8 +14,8 @@ static void record_with_start(struct scene *scene, enum record_kind kind, const 
 
 static int64_t count_events(struct scene *scene, const char *id, const char *event)
 {
-    return scene_number(scene, "SELECT count(*) FROM workflow_execution_events WHERE execution_id = '%s' AND event = '%s'", id,
-                        event);
+    return scene_number(scene, "SELECT count(*) FROM workflow_execution_events WHERE execution_id = '%s' AND event = '%s'",
+                        id, event);
 }
 
 /* An execution of free-co that has waited so often, and is held again. */
@@ -42,8 +42,8 @@ static void one_wait_has_one_event_row(void **state)
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_events"), 1);
     scene_assert_events(scene, item.id, "enqueue claim dispatch park wake claim dispatch complete");
     /* The wake has the fence of the claim that was parked, and the second start its own time. */
-    assert_int_equal(scene_number(scene, "SELECT count(DISTINCT fence) FROM execution_events WHERE event IN ('park', 'wake')"),
-                     1);
+    assert_int_equal(
+        scene_number(scene, "SELECT count(DISTINCT fence) FROM execution_events WHERE event IN ('park', 'wake')"), 1);
     assert_int_equal(scene_number(scene, "SELECT count(DISTINCT at) FROM execution_events WHERE event = 'dispatch'"), 2);
 }
 
