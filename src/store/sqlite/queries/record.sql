@@ -49,8 +49,8 @@ SET status = 'CLAIMED', node_id = 0, fence = ?3, interruptions = interruptions +
 WHERE id = ?1 AND fence = ?2 AND phase = 2;
 
 -- Items of a set that a node holds (held_items.h); `parameter_rows` has their ids and fences. The last three columns are for a park, which
--- `dispatched` marks: whether its start is an event, the first start of a step under the claim, and whether its row alone has its last
--- wake.
+-- `dispatched` marks. They are whether its start is an event, the first start of a step under the claim, and whether its row alone has
+-- its last wake.
 -- name: find_held
 SELECT g.at, q.number, q.lane_id, q.node_id, q.rank, q.status = 'CLAIMED', q.claimed_at, q.dispatched_at, q.cancel_at IS NOT NULL,
        q.signals, q.interruptions > 0,
