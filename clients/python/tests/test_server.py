@@ -279,6 +279,13 @@ def test_the_calls_of_a_store_work_through_a_server(server):
     store.close()
 
 
+def test_an_enqueue_through_a_server_warns_of_a_function_without_worker(server, caplog):
+    with weir.Store(server.url) as store:
+        scripted.publish(store)
+        scripted.enqueue('acme', acts=[], store=store)
+    assert 'no live worker of the group default has the handler scripted' in caplog.text
+
+
 def test_what_needs_the_store_itself_says_so(server):
     store = weir.Store(server.url)
     with pytest.raises(weir.Error, match='does not make a store'):

@@ -6,6 +6,7 @@ import pytest
 from scene import wait_until
 
 import weir
+from weir import _served
 
 DEFINITION = 'name: nap\nsteps:\n  only: {sleep: 10ms}\n'
 
@@ -255,3 +256,64 @@ def test_a_workflow_is_disabled_and_deleted(store):
     store.delete_workflow('nap')
     with pytest.raises(weir.NotFound):
         store.enqueue('acme', 'nap')
+
+
+own = weir.Registry()
+
+
+@weir.workflow(name='served-late', register=own)
+def served_late():
+    return None
+
+
+@pytest.fixture
+def asks_often(monkeypatch):
+    """Each enqueue asks whether a worker has the workflow, and no test has asked before."""
+    monkeypatch.setattr(_served, 'CHECK_EACH_SECONDS', 0.0)
+    monkeypatch.setattr(_served, '_next_check', {})
+
+
+def _warnings(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == 'WARNING']
+
+
+@pytest.mark.usefixtures('asks_often')
+def test_an_enqueue_that_no_worker_serves_warns_once(store, caplog):
+    first = served_late.enqueue('acme', store=store)
+    served_late.enqueue('acme', store=store)
+    store.enqueue_many([weir.Request('acme', 'served-late'), weir.Request('acme', 'nap'), weir.Request('acme', 'nap')])
+    late, nap = _warnings(caplog)
+    assert late == (
+        f'workflow served-late: no live worker of the group default has the handler served-late: execution {first} waits '
+        'for one; start it with: weir worker APP'
+    )
+    assert nap.startswith('workflow nap: no live node serves the group default: execution ')
+
+
+@pytest.mark.usefixtures('asks_often')
+def test_an_enqueue_that_a_worker_serves_does_not_warn(store, caplog):
+    with weir.Worker([served_late], store=store):
+        wait_until(lambda: list(store.nodes()))
+        store.result(served_late.enqueue('acme', store=store), '60s')
+    assert _warnings(caplog) == []
+
+
+def test_the_store_is_asked_once_a_minute(store, monkeypatch):
+    monkeypatch.setattr(_served, '_next_check', {})
+    asked = []
+    for _ in range(3):
+        _served.watch((store.url, 'nap', None), lambda: asked.append(1) or '{}')
+    assert len(asked) == 1
+    monkeypatch.setattr(_served.time, 'monotonic', lambda at=_served.time.monotonic(): at + 61)  # noqa: B008
+    _served.watch((store.url, 'nap', None), lambda: asked.append(1) or '{}')
+    assert len(asked) == 2
+
+
+def test_a_store_that_does_not_answer_fails_no_enqueue(monkeypatch, caplog):
+    monkeypatch.setattr(_served, '_next_check', {})
+
+    def refuse():
+        raise weir.StoreUnavailable('away')
+
+    _served.watch(('sqlite:a', 'nap', None), refuse)
+    assert _warnings(caplog) == []

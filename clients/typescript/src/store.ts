@@ -5,6 +5,7 @@ import { EnqueueManyError, isFailure, Misuse, TimedOut, toError, WeirError } fro
 import { conditionRows, type Filter } from './filter';
 import { dumpJson, dumpParams } from './json';
 import { type Acted, type ConditionRows, call, KEY_MODES, native, type RequestArguments, type StoreHandle } from './native';
+import { isDue, warnIfUnserved } from './served';
 import { noteStoreClosed, noteStoreOpened, refuseGiven } from './sqlite';
 import { type Duration, microseconds, moment } from './time';
 
@@ -273,7 +274,9 @@ export class Store {
   /** Enqueues one execution, durably. A known key returns the id of the first one. */
   async enqueue(request: Request): Promise<string> {
     const made = requestArguments(request);
-    return this.#call((store) => native.enqueue(store, ...made));
+    const id = await this.#call((store) => native.enqueue(store, ...made));
+    this.#watch([[made, id]]);
+    return id;
   }
 
   /** Enqueues a set in one transaction. If some are refused, the rest exists all the same: see EnqueueManyError. */
@@ -281,6 +284,7 @@ export class Store {
     const made = Array.from(requests, requestArguments);
     const answers = await this.#call((store) => native.enqueueMany(store, made));
     const results = answers.map((answer) => (isFailure(answer) ? (toError(answer) as WeirError) : (answer as string)));
+    this.#watch(made.map((request, at) => [request, results[at]]));
     if (results.some((result) => result instanceof WeirError)) {
       throw new EnqueueManyError(results);
     }
@@ -629,6 +633,20 @@ export class Store {
       return await pending;
     } finally {
       this.#pending.delete(pending);
+    }
+  }
+
+  /** Behind the answer of an enqueue: asks the store, now and then, whether a worker has the workflow of the request. */
+  #watch(enqueued: [RequestArguments, string | Error | undefined][]): void {
+    for (const [[, workflow, , , group], id] of enqueued) {
+      const subject = JSON.stringify([this.url, workflow, group]);
+      if (typeof id === 'string' && this.#opened !== undefined && isDue(subject)) {
+        const asked = this.#call((store) => native.why(store, id))
+          .then((why) => warnIfUnserved(subject, workflow, JSON.parse(why)))
+          .catch(() => undefined) // the execution is enqueued, whether the store answers or not
+          .finally(() => this.#pending.delete(asked));
+        this.#pending.add(asked); // close() waits for it
+      }
     }
   }
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
-from weir import _sqlite, _weir
+from weir import _served, _sqlite, _weir
 from weir._time import Duration, microseconds, moment
 from weir._trace import current_traceparent
 from weir.errors import Error, Misuse, ParamsError, TimedOut, make
@@ -231,15 +231,26 @@ class Store:
 
     def _enqueue(self, request: Request) -> str:
         arguments = request._as_arguments()  # before the store is opened: a wrong request needs none
-        return self.native().enqueue(*arguments)
+        native = self.native()
+        id = native.enqueue(*arguments)
+        _served.watch((self.url, request.workflow, request.executor_group), lambda: native.why(id))
+        return id
 
     def enqueue_many(self, requests: Iterable[Request]) -> list[str]:
         """Enqueues a set in one transaction and returns the ids.
 
         If some are refused, the others exist all the same, and EnqueueManyError is raised with the outcome of each.
         """
-        arguments = [request._as_arguments() for request in requests]
-        results = self.native().enqueue_many(arguments)
+        made = list(requests)
+        arguments = [request._as_arguments() for request in made]
+        native = self.native()
+        results = native.enqueue_many(arguments)
+        firsts: dict[tuple[str, str | None], str] = {}
+        for request, result in zip(made, results):
+            if not isinstance(result, Error):
+                firsts.setdefault((request.workflow, request.executor_group), result[0])
+        for subject, id in firsts.items():
+            _served.watch((self.url, *subject), lambda id=id: native.why(id))  # type: ignore[misc]
         refused = [result for result in results if isinstance(result, Error)]
         if refused:
             raise EnqueueManyError([result if isinstance(result, Error) else result[0] for result in results], refused)
