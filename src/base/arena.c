@@ -2,8 +2,8 @@
  *
  *   first -> [block 16 KiB | used ....] -> [block] -> ...      a larger request gets a block of its own size
  *
- * Blocks of 64 KiB and more are pages of the system, and return to it when they are freed. malloc() would keep them in the
- * heap of the thread. An arena that has so much in use gets such blocks only.
+ * Blocks of about 64 KiB and more are pages of the system (base/pool.h), and return to it when they are freed, or when the
+ * work ends. malloc() would keep them in the heap of the thread. An arena that has so much in use gets such blocks only.
  *
  * Every allocation is zeroed and aligned for any type. The ceiling counts requested bytes, so input cannot make an arena
  * grow without limit: NULL then, as when memory is short. arena_reset() keeps one block of ordinary size for the next use.
@@ -17,15 +17,17 @@
 
 #include "base/pool.h"
 
-enum { ARENA_BLOCK_BYTES = 16 * 1024, ARENA_MAPPED_BYTES = 64 * 1024 };
-
 struct arena_block {
     struct arena_block *next;
     size_t size;
     size_t used;
     size_t mapped_bytes; /* of pages of the system; 0 = from malloc() */
+    bool is_zero;        /* what was not handed out yet */
     max_align_t data[];
 };
+
+/* With its head a block of pages fills a chunk of the pool. */
+enum { ARENA_BLOCK_BYTES = 16 * 1024, ARENA_MAPPED_BYTES = POOL_CHUNK_BYTES - sizeof(struct arena_block) };
 
 void arena_init(struct arena *arena, size_t max_bytes)
 {
@@ -37,9 +39,11 @@ static struct arena_block *arena_add_block(struct arena *arena, size_t bytes)
     size_t least = arena->used_bytes < ARENA_MAPPED_BYTES ? ARENA_BLOCK_BYTES : ARENA_MAPPED_BYTES;
     size_t size = bytes > least ? bytes : least;
     size_t whole = sizeof(struct arena_block) + size;
-    bool is_mapped = whole >= ARENA_MAPPED_BYTES;
-    struct arena_block *block = is_mapped ? pages_allocate(whole) : malloc(whole);
+    bool is_mapped = size >= ARENA_MAPPED_BYTES;
+    bool is_zero = false;
+    struct arena_block *block = is_mapped ? pages_allocate(whole, &is_zero) : malloc(whole);
     if (block != NULL) {
+        block->is_zero = is_zero;
         block->size = size;
         block->used = 0;
         block->mapped_bytes = is_mapped ? whole : 0;
@@ -65,7 +69,7 @@ void *arena_allocate(struct arena *arena, size_t bytes)
     void *memory = (char *)block->data + block->used;
     block->used += rounded;
     arena->used_bytes += bytes;
-    if (block->mapped_bytes == 0) { /* pages are zero, and what is not touched costs no memory */
+    if (!block->is_zero) { /* what is not touched costs no memory */
         memset(memory, 0, rounded);
     }
     return memory;

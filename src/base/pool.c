@@ -8,7 +8,9 @@
  *   3. Chunks are aligned to their size, so the address of an object leads to its chunk.
  *   4. An empty chunk becomes a spare, unless it is the only one with room. Beyond POOL_SPARES_MAX it is unmapped. A load
  * in bursts of several chunks therefore maps nothing: to map a chunk and touch its pages costs as much as many objects.
- *   5. With the last object all spares are unmapped, so that an idle process keeps one chunk of each size at most.
+ *   5. Pages that were allocated as such become spares likewise, of their size. To unmap them would stop each thread of the
+ * process for a moment: its processor has to forget the addresses.
+ *   6. With the last object all spares are unmapped, so that an idle process keeps one chunk of each size at most.
  *
  * One lock protects all chunks, and fork() holds it, so that the child finds it free. With a sanitizer every object comes
  * from malloc(), where the sanitizer sees a use after the end. Nothing here may call back into weir.
@@ -35,7 +37,7 @@
 #define POOL_IS_PLAIN false
 #endif
 
-enum { CLASSES = POOL_OBJECT_BYTES_MAX / POOL_STEP_BYTES };
+enum { CLASSES = POOL_OBJECT_BYTES_MAX / POOL_STEP_BYTES, SPARE_BYTES_MAX = POOL_SPARES_MAX * POOL_CHUNK_BYTES };
 
 struct free_object {
     struct free_object *next;
@@ -50,13 +52,19 @@ struct chunk {
     bool was_a_spare; /* its memory is not zero */
 };
 
+/* At the start of pages that are kept. */
+struct spare {
+    struct spare *next;
+    size_t bytes;
+};
+
 /* Objects begin behind it, aligned as malloc() aligns. */
 enum { HEAD_BYTES = (sizeof(struct chunk) + POOL_STEP_BYTES - 1) / POOL_STEP_BYTES * POOL_STEP_BYTES };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct chunk *with_room[CLASSES + 1];
-static struct chunk *spares; /* by `next` */
-static uint32_t spare_count;
+static struct spare *spares; /* the last one first */
+static size_t spare_bytes;
 static size_t live_objects; /* in all chunks */
 static size_t mapped_bytes;
 
@@ -75,31 +83,24 @@ static void pool_watch_forks(void)
     (void)pthread_atfork(pool_lock_for_fork, pool_unlock_after_fork, pool_unlock_after_fork);
 }
 
-/* --- pages --- */
-
-void *pages_allocate(size_t bytes)
+static void pool_lock(void)
 {
-    INVARIANT(bytes > 0);
-    if (POOL_IS_PLAIN) {
-        return calloc(1, bytes);
-    }
-    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return pages == MAP_FAILED ? NULL : pages;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, pool_watch_forks);
+    (void)pthread_mutex_lock(&lock);
 }
 
-void pages_free(void *pages, size_t bytes)
+/* --- pages and spares --- */
+
+static size_t whole_chunks(size_t bytes)
 {
-    if (POOL_IS_PLAIN) {
-        free(pages);
-    } else if (pages != NULL) {
-        (void)munmap(pages, bytes);
-    }
+    return (bytes + POOL_CHUNK_BYTES - 1) / POOL_CHUNK_BYTES * POOL_CHUNK_BYTES;
 }
 
-/* Maps twice the size and gives back what lies before and behind the aligned part. */
-static struct chunk *pool_map_chunk(void)
+/* Aligned pages of the system: maps a chunk more, and gives back what lies before and behind the aligned part. */
+static void *map_pages(size_t bytes)
 {
-    char *pages = mmap(NULL, 2 * POOL_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *pages = mmap(NULL, bytes + POOL_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED) {
         return NULL;
     }
@@ -108,51 +109,89 @@ static struct chunk *pool_map_chunk(void)
     if (before > 0) {
         (void)munmap(pages, before);
     }
-    (void)munmap(aligned + POOL_CHUNK_BYTES, POOL_CHUNK_BYTES - before);
-    mapped_bytes += POOL_CHUNK_BYTES;
-    return (struct chunk *)(void *)aligned;
+    (void)munmap(aligned + bytes, POOL_CHUNK_BYTES - before);
+    mapped_bytes += bytes;
+    return aligned;
 }
 
-static void pool_unmap_chunk(struct chunk *chunk)
+static void unmap_pages(void *pages, size_t bytes)
 {
-    mapped_bytes -= POOL_CHUNK_BYTES;
-    (void)munmap(chunk, POOL_CHUNK_BYTES);
+    mapped_bytes -= bytes;
+    (void)munmap(pages, bytes);
 }
 
-/* --- spares --- */
+/* A spare of exactly this size, else new pages; NULL when memory is short. */
+static void *take_pages(size_t bytes, bool *ret_is_zero)
+{
+    struct spare **place = &spares;
+    while (*place != NULL && (*place)->bytes != bytes) {
+        place = &(*place)->next;
+    }
+    struct spare *spare = *place;
+    *ret_is_zero = spare == NULL;
+    if (spare == NULL) {
+        return map_pages(bytes);
+    }
+    *place = spare->next;
+    spare_bytes -= bytes;
+    return spare;
+}
+
+static void give_pages(void *pages, size_t bytes)
+{
+    if (live_objects == 0 || bytes > SPARE_BYTES_MAX - spare_bytes) {
+        unmap_pages(pages, bytes);
+        return;
+    }
+    struct spare *spare = pages;
+    *spare = (struct spare){.next = spares, .bytes = bytes};
+    spares = spare;
+    spare_bytes += bytes;
+}
+
+static void unmap_spares(void)
+{
+    while (spares != NULL) {
+        struct spare *spare = spares;
+        spares = spare->next;
+        unmap_pages(spare, spare->bytes);
+    }
+    spare_bytes = 0;
+}
+
+void *pages_allocate(size_t bytes, bool *ret_is_zero)
+{
+    INVARIANT(bytes > 0 && bytes <= SIZE_MAX / 2 && ret_is_zero != NULL);
+    if (POOL_IS_PLAIN) {
+        *ret_is_zero = true;
+        return calloc(1, bytes);
+    }
+    pool_lock();
+    void *pages = take_pages(whole_chunks(bytes), ret_is_zero);
+    (void)pthread_mutex_unlock(&lock);
+    return pages;
+}
+
+void pages_free(void *pages, size_t bytes)
+{
+    if (POOL_IS_PLAIN) {
+        free(pages);
+    } else if (pages != NULL) {
+        pool_lock();
+        give_pages(pages, whole_chunks(bytes));
+        (void)pthread_mutex_unlock(&lock);
+    }
+}
 
 /* A spare, else a new chunk; NULL when memory is short. */
 static struct chunk *pool_new_chunk(void)
 {
-    struct chunk *chunk = spares;
-    if (chunk == NULL) {
-        return pool_map_chunk();
+    bool is_zero;
+    struct chunk *chunk = take_pages(POOL_CHUNK_BYTES, &is_zero);
+    if (chunk != NULL) {
+        *chunk = (struct chunk){.was_a_spare = !is_zero};
     }
-    spares = chunk->next;
-    spare_count--;
-    *chunk = (struct chunk){.was_a_spare = true};
     return chunk;
-}
-
-static void pool_spare_chunk(struct chunk *chunk)
-{
-    if (spare_count == POOL_SPARES_MAX) {
-        pool_unmap_chunk(chunk);
-        return;
-    }
-    chunk->next = spares;
-    spares = chunk;
-    spare_count++;
-}
-
-static void pool_unmap_spares(void)
-{
-    while (spares != NULL) {
-        struct chunk *chunk = spares;
-        spares = chunk->next;
-        pool_unmap_chunk(chunk);
-    }
-    spare_count = 0;
 }
 
 /* --- objects --- */
@@ -224,9 +263,7 @@ void *pool_allocate(size_t bytes)
     if (POOL_IS_PLAIN || bytes > POOL_OBJECT_BYTES_MAX) {
         return calloc(1, bytes);
     }
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, pool_watch_forks);
-    (void)pthread_mutex_lock(&lock);
+    pool_lock();
     void *object = pool_take(pool_class_of(bytes));
     (void)pthread_mutex_unlock(&lock);
     return object;
@@ -252,10 +289,10 @@ void pool_free(void *object, size_t bytes)
     live_objects--;
     if (chunk->live == 0 && (chunk->next != NULL || chunk->before != NULL)) {
         pool_list_remove(class, chunk);
-        pool_spare_chunk(chunk);
+        give_pages(chunk, POOL_CHUNK_BYTES);
     }
     if (live_objects == 0) {
-        pool_unmap_spares();
+        unmap_spares();
     }
     (void)pthread_mutex_unlock(&lock);
 }

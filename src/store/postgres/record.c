@@ -253,59 +253,14 @@ struct arrays {
     bool any_end_error;
 };
 
-static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arrays)
+struct array_place {
+    void *at; /* of the pointer */
+    size_t size;
+};
+
+static bool allocate_each(struct arena *arena, size_t most, const struct array_place *wanted, size_t count)
 {
-    struct {
-        void *at;
-        size_t size;
-    } wanted[] = {{&arrays->entries, sizeof *arrays->entries},
-                  {&arrays->ids, sizeof *arrays->ids},
-                  {&arrays->fences, sizeof *arrays->fences},
-                  {&arrays->kinds, sizeof *arrays->kinds},
-                  {&arrays->delays, sizeof *arrays->delays},
-                  {&arrays->started_ago, sizeof *arrays->started_ago},
-                  {&arrays->end_began_ago, sizeof *arrays->end_began_ago},
-                  {&arrays->began_ago, sizeof *arrays->began_ago},
-                  {&arrays->codes, sizeof *arrays->codes},
-                  {&arrays->errors, sizeof *arrays->errors},
-                  {&arrays->end_steps, sizeof *arrays->end_steps},
-                  {&arrays->end_states, sizeof *arrays->end_states},
-                  {&arrays->end_attempts, sizeof *arrays->end_attempts},
-                  {&arrays->end_failures, sizeof *arrays->end_failures},
-                  {&arrays->end_exit_codes, sizeof *arrays->end_exit_codes},
-                  {&arrays->end_outputs, sizeof *arrays->end_outputs},
-                  {&arrays->end_variables, sizeof *arrays->end_variables},
-                  {&arrays->end_codes, sizeof *arrays->end_codes},
-                  {&arrays->end_errors, sizeof *arrays->end_errors},
-                  {&arrays->step_records, sizeof *arrays->step_records},
-                  {&arrays->steps, sizeof *arrays->steps},
-                  {&arrays->step_states, sizeof *arrays->step_states},
-                  {&arrays->step_attempts, sizeof *arrays->step_attempts},
-                  {&arrays->step_failures, sizeof *arrays->step_failures},
-                  {&arrays->exit_codes, sizeof *arrays->exit_codes},
-                  {&arrays->due_ins, sizeof *arrays->due_ins},
-                  {&arrays->step_ends, sizeof *arrays->step_ends},
-                  {&arrays->outputs, sizeof *arrays->outputs},
-                  {&arrays->variables, sizeof *arrays->variables},
-                  {&arrays->step_codes, sizeof *arrays->step_codes},
-                  {&arrays->step_errors, sizeof *arrays->step_errors},
-                  {&arrays->step_signals, sizeof *arrays->step_signals},
-                  {&arrays->signal_records, sizeof *arrays->signal_records},
-                  {&arrays->signal_steps, sizeof *arrays->signal_steps},
-                  {&arrays->signal_seqs, sizeof *arrays->signal_seqs},
-                  {&arrays->action_records, sizeof *arrays->action_records},
-                  {&arrays->actions, sizeof *arrays->actions},
-                  {&arrays->park_starts, sizeof *arrays->park_starts},
-                  {&arrays->ended_ago, sizeof *arrays->ended_ago},
-                  {&arrays->taken_over, sizeof *arrays->taken_over},
-                  {&arrays->attempt_records, sizeof *arrays->attempt_records},
-                  {&arrays->attempt_steps, sizeof *arrays->attempt_steps},
-                  {&arrays->attempts, sizeof *arrays->attempts},
-                  {&arrays->attempt_states, sizeof *arrays->attempt_states},
-                  {&arrays->attempt_exit_codes, sizeof *arrays->attempt_exit_codes},
-                  {&arrays->attempt_codes, sizeof *arrays->attempt_codes},
-                  {&arrays->attempt_errors, sizeof *arrays->attempt_errors}};
-    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         void *array = arena_allocate(arena, (most + 1) * wanted[i].size);
         if (array == NULL) {
             return false;
@@ -313,6 +268,83 @@ static bool allocate_arrays(struct arena *arena, size_t most, struct arrays *arr
         memcpy(wanted[i].at, &array, sizeof array);
     }
     return true;
+}
+
+/* The arrays with an element for each record. */
+static bool allocate_record_arrays(struct arena *arena, size_t most, struct arrays *arrays)
+{
+    const struct array_place wanted[] = {{&arrays->entries, sizeof *arrays->entries},
+                                         {&arrays->ids, sizeof *arrays->ids},
+                                         {&arrays->fences, sizeof *arrays->fences},
+                                         {&arrays->kinds, sizeof *arrays->kinds},
+                                         {&arrays->delays, sizeof *arrays->delays},
+                                         {&arrays->started_ago, sizeof *arrays->started_ago},
+                                         {&arrays->end_began_ago, sizeof *arrays->end_began_ago},
+                                         {&arrays->codes, sizeof *arrays->codes},
+                                         {&arrays->errors, sizeof *arrays->errors},
+                                         {&arrays->end_steps, sizeof *arrays->end_steps},
+                                         {&arrays->end_states, sizeof *arrays->end_states},
+                                         {&arrays->end_attempts, sizeof *arrays->end_attempts},
+                                         {&arrays->end_failures, sizeof *arrays->end_failures},
+                                         {&arrays->end_exit_codes, sizeof *arrays->end_exit_codes},
+                                         {&arrays->end_outputs, sizeof *arrays->end_outputs},
+                                         {&arrays->end_variables, sizeof *arrays->end_variables},
+                                         {&arrays->end_codes, sizeof *arrays->end_codes},
+                                         {&arrays->end_errors, sizeof *arrays->end_errors},
+                                         {&arrays->park_starts, sizeof *arrays->park_starts},
+                                         {&arrays->taken_over, sizeof *arrays->taken_over}};
+    return allocate_each(arena, most, wanted, sizeof wanted / sizeof wanted[0]);
+}
+
+/* The arrays with an element for some of the steps. */
+static bool allocate_step_arrays(struct arena *arena, size_t most, struct arrays *arrays)
+{
+    const struct array_place wanted[] = {{&arrays->began_ago, sizeof *arrays->began_ago},
+                                         {&arrays->step_records, sizeof *arrays->step_records},
+                                         {&arrays->steps, sizeof *arrays->steps},
+                                         {&arrays->step_states, sizeof *arrays->step_states},
+                                         {&arrays->step_attempts, sizeof *arrays->step_attempts},
+                                         {&arrays->step_failures, sizeof *arrays->step_failures},
+                                         {&arrays->exit_codes, sizeof *arrays->exit_codes},
+                                         {&arrays->due_ins, sizeof *arrays->due_ins},
+                                         {&arrays->step_ends, sizeof *arrays->step_ends},
+                                         {&arrays->outputs, sizeof *arrays->outputs},
+                                         {&arrays->variables, sizeof *arrays->variables},
+                                         {&arrays->step_codes, sizeof *arrays->step_codes},
+                                         {&arrays->step_errors, sizeof *arrays->step_errors},
+                                         {&arrays->step_signals, sizeof *arrays->step_signals},
+                                         {&arrays->signal_records, sizeof *arrays->signal_records},
+                                         {&arrays->signal_steps, sizeof *arrays->signal_steps},
+                                         {&arrays->signal_seqs, sizeof *arrays->signal_seqs},
+                                         {&arrays->action_records, sizeof *arrays->action_records},
+                                         {&arrays->actions, sizeof *arrays->actions},
+                                         {&arrays->ended_ago, sizeof *arrays->ended_ago},
+                                         {&arrays->attempt_records, sizeof *arrays->attempt_records},
+                                         {&arrays->attempt_steps, sizeof *arrays->attempt_steps},
+                                         {&arrays->attempts, sizeof *arrays->attempts},
+                                         {&arrays->attempt_states, sizeof *arrays->attempt_states},
+                                         {&arrays->attempt_exit_codes, sizeof *arrays->attempt_exit_codes},
+                                         {&arrays->attempt_codes, sizeof *arrays->attempt_codes},
+                                         {&arrays->attempt_errors, sizeof *arrays->attempt_errors}};
+    return allocate_each(arena, most, wanted, sizeof wanted / sizeof wanted[0]);
+}
+
+/* Whether the step has an element in an array of steps. Most steps end with their execution and need none. */
+static bool needs_step_arrays(const struct entry *entry)
+{
+    const struct step_record *step = entry->record->step;
+    return step != NULL &&
+           (!entry->ends_with_it || step->signal_seq > 0 || step->action != NULL || step_record_lost_attempt(step) != NULL);
+}
+
+static bool allocate_arrays(struct set *set, struct arrays *arrays)
+{
+    size_t steps = 0;
+    for (size_t i = 0; i < set->entry_count; i++) {
+        steps += needs_step_arrays(&set->entries[i]);
+    }
+    return allocate_record_arrays(&set->arena, set->entry_count, arrays) &&
+           allocate_step_arrays(&set->arena, steps, arrays);
 }
 
 static int64_t clamp_delay(int64_t delay_us)
@@ -597,7 +629,7 @@ static enum weir_status write_record_round(struct link *link, struct set *set, s
 {
     struct arrays a = {0};
     PGresult *result = NULL;
-    if (!allocate_arrays(&set->arena, set->entry_count, &a) || !fill_arrays(set, round, &a)) {
+    if (!allocate_arrays(set, &a) || !fill_arrays(set, round, &a)) {
         return error_out_of_memory(error);
     }
     if (a.count == 0) {

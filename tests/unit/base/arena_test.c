@@ -2,6 +2,7 @@
 
 #include <stdalign.h>
 
+#include "base/pool.h"
 #include "support/seed.h"
 #include "support/test.h"
 
@@ -34,6 +35,32 @@ static void memory_is_zeroed_aligned_and_apart(void **state)
         assert_int_equal(arena.used_bytes, 0);
     }
     arena_close(&arena);
+}
+
+/* Beside an object of the pool, the pages of a closed arena come back with what was written in them. */
+static void memory_of_used_pages_is_zeroed(void **state)
+{
+    (void)state;
+    enum { LARGE = 100000, SMALL = 1000, COUNT = 200 };
+    void *stays = pool_allocate(1);
+    struct arena arena;
+    assert_non_null(stays);
+    for (int round = 0; round < 4; round++) {
+        arena_init(&arena, 1 << 20);
+        for (int i = 0; i < COUNT; i++) {
+            size_t size = i % 50 == 0 ? LARGE : SMALL;
+            unsigned char *memory = arena_allocate(&arena, size);
+            assert_non_null(memory);
+            for (size_t k = 0; k < size; k++) {
+                assert_int_equal(memory[k], 0);
+            }
+            memset(memory, 0xA5, size);
+        }
+        size_t mapped = pool_mapped_bytes();
+        arena_close(&arena);
+        assert_int_equal(pool_mapped_bytes(), mapped); /* they are spares */
+    }
+    pool_free(stays, 1);
 }
 
 static void the_ceiling_holds_and_a_reset_gives_all_of_it_back(void **state)
@@ -100,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeroed_aligned_and_apart),
+        cmocka_unit_test(memory_of_used_pages_is_zeroed),
         cmocka_unit_test(the_ceiling_holds_and_a_reset_gives_all_of_it_back),
         cmocka_unit_test(an_arena_without_a_ceiling_refuses_an_impossible_size),
         cmocka_unit_test(copies_are_terminated_and_may_hold_nuls),

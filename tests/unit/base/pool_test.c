@@ -87,7 +87,7 @@ static void repeat_burst(void **objects, size_t count, size_t bytes)
     }
 }
 
-/* A burst of eight chunks, again and again, also of another size, beside an object that stays. */
+/* A burst of all chunks that may be spares, again and again, also of another size, beside an object that stays. */
 static void a_repeated_burst_maps_nothing_and_the_last_object_ends_the_spares(void **state)
 {
     (void)state;
@@ -188,17 +188,79 @@ static void a_child_of_fork_has_a_pool_of_its_own(void **state)
     pool_free(kept, OBJECT);
 }
 
+enum { PAGES = 100000, PAGES_WHOLE = 2 * POOL_CHUNK_BYTES };
+
+static unsigned char *allocate_zero_pages(void)
+{
+    bool is_zero = false;
+    unsigned char *pages = pages_allocate(PAGES, &is_zero);
+    assert_non_null(pages);
+    assert_true(is_zero);
+    for (size_t i = 0; i < PAGES; i++) {
+        assert_int_equal(pages[i], 0);
+    }
+    memset(pages, 1, PAGES);
+    return pages;
+}
+
+/* Without an object nothing is kept. */
 static void pages_are_zeroed_and_given_back(void **state)
 {
     (void)state;
-    unsigned char *pages = pages_allocate(100000);
-    assert_non_null(pages);
-    for (size_t i = 0; i < 100000; i++) {
-        assert_int_equal(pages[i], 0);
+    size_t before = pool_mapped_bytes();
+    for (int i = 0; i < 3; i++) {
+        pages_free(allocate_zero_pages(), PAGES);
+        assert_int_equal(pool_mapped_bytes(), before);
     }
-    memset(pages, 1, 100000);
-    pages_free(pages, 100000);
     pages_free(NULL, 1);
+}
+
+static void pages_are_spares_beside_an_object_and_end_with_it(void **state)
+{
+    (void)state;
+    if (!has_chunks()) {
+        return;
+    }
+    void *stays = pool_allocate(OBJECT);
+    size_t before = pool_mapped_bytes();
+    pages_free(allocate_zero_pages(), PAGES);
+    assert_int_equal(pool_mapped_bytes(), before + PAGES_WHOLE);
+    for (int i = 0; i < 10; i++) { /* of the same number of chunks: they map nothing, and are not zero */
+        bool is_zero = true;
+        void *pages = pages_allocate(PAGES + 100 * (size_t)i, &is_zero);
+        assert_non_null(pages);
+        assert_false(is_zero);
+        assert_int_equal(pool_mapped_bytes(), before + PAGES_WHOLE);
+        pages_free(pages, PAGES + 100 * (size_t)i);
+    }
+    bool is_zero = false;
+    void *larger = pages_allocate(PAGES_WHOLE + 1, &is_zero); /* a spare of another size does not serve it */
+    assert_true(is_zero);
+    pages_free(larger, PAGES_WHOLE + 1);
+    pool_free(stays, OBJECT);
+    assert_int_equal(pool_mapped_bytes(), before);
+}
+
+static void pages_beyond_the_bound_of_spares_are_unmapped(void **state)
+{
+    (void)state;
+    if (!has_chunks()) {
+        return;
+    }
+    enum { COUNT = POOL_SPARES_MAX };
+    void *pages[COUNT];
+    void *stays = pool_allocate(OBJECT);
+    size_t before = pool_mapped_bytes();
+    for (int i = 0; i < COUNT; i++) {
+        pages[i] = allocate_zero_pages();
+    }
+    assert_int_equal(pool_mapped_bytes(), before + (size_t)COUNT * PAGES_WHOLE);
+    for (int i = 0; i < COUNT; i++) {
+        pages_free(pages[i], PAGES);
+    }
+    assert_int_equal(pool_mapped_bytes(), before + (size_t)POOL_SPARES_MAX * POOL_CHUNK_BYTES);
+    pool_free(stays, OBJECT);
+    assert_int_equal(pool_mapped_bytes(), before);
 }
 
 int main(void)
@@ -211,6 +273,8 @@ int main(void)
         cmocka_unit_test(threads_free_the_objects_of_each_other),
         cmocka_unit_test(a_child_of_fork_has_a_pool_of_its_own),
         cmocka_unit_test(pages_are_zeroed_and_given_back),
+        cmocka_unit_test(pages_are_spares_beside_an_object_and_end_with_it),
+        cmocka_unit_test(pages_beyond_the_bound_of_spares_are_unmapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
