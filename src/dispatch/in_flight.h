@@ -43,6 +43,7 @@ struct in_flight {
     int64_t resend_boot_us;   /* when an unanswered start is sent again */
     int sends;
     int unrecorded_reports; /* reports of its steps and its end that are not on record yet */
+    struct report *held_step; /* of them, the end of a sleep that waits for the next one; NULL = none */
     bool answer_waits;      /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
     bool started;           /* the engine has it */
     bool dispatched;        /* and that is on record */

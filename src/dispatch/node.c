@@ -206,6 +206,7 @@ static void init_node(struct node *node, const struct node_settings *settings)
     (void)pthread_mutex_init(&recorder->reports.lock, NULL);
     recorder->reports.last = &recorder->reports.first;
     recorder->reports.last_start = &recorder->reports.first_start;
+    recorder->reports.last_step = &recorder->reports.first_step;
     breaker_init(&node->engine_health.breaker);
     node_logs_init(node);
     fill_settings(node, settings);

@@ -213,15 +213,17 @@ struct shutdown {
 
 /* --- the record loop --- */
 
-/* Reports of starts have a list of their own, because they wait: an execution that ends meanwhile needs no record of its
- * start. */
+/* Reports of starts and of ends of sleeps have lists of their own, because they wait: an execution that ends meanwhile needs
+ * no record of its start, and no write of its own for the sleep. */
 struct report_queue {
     pthread_mutex_t lock;
     struct report *first;
     struct report **last;
     struct report *first_start; /* oldest first */
     struct report **last_start;
-    size_t count;  /* of both */
+    struct report *first_step; /* ends of sleeps, oldest first */
+    struct report **last_step;
+    size_t count;  /* of all */
     size_t urgent; /* of them, those that do not wait for more */
 };
 

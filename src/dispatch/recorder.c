@@ -5,7 +5,7 @@
  *   1. Choose. New reports and blocked ones take turns. A start inside the node waits START_WAITS_US, because an
  *      execution that ends meanwhile needs no record of its start. Reports of starts outside the node wait
  *      OUTSIDE_WAITS_US for more of their kind, and any other report takes them along. The end of a sleep waits
- *      STEP_WAITS_US in the same way. A report of an execution with blocked reports goes behind these.
+ *      STEP_WAITS_US, and the next report of its execution takes it along. A report of an execution with blocked reports goes behind these.
  *   2. Plan. Each report becomes at most one record. The table of items in flight decides. A late answer to a start
  *      that another answer has settled makes no record. "refused" makes a retry, a put-back or an end. An unknown
  *      answer makes no record, and the starter sends the start again.
@@ -53,7 +53,8 @@ static const struct retry_policy start_retry = {
  * processor from a service on the same machine. */
 #define OUTSIDE_WAITS_US (MICROSECONDS_PER_SECOND / 20)
 
-/* The end of a sleep is recorded this long after it, unless another report takes it along. The next step has begun. */
+/* The end of a sleep is recorded this long after it, unless a later report of its execution takes it along. The next step
+ * has begun. With the end of its execution in the same set, PostgreSQL does not write its row again. */
 #define STEP_WAITS_US START_WAITS_US
 enum { REPORTS_WAIT_MOST = RECORD_BATCH_MOST / 4 };
 
@@ -100,6 +101,22 @@ static void note_sleep(struct in_flight *entry, const struct report *report)
     }
 }
 
+/* The end of a sleep waits for the next report of its execution, unless an earlier one is not on record. So the reports of
+ * an execution keep their order. Each later report makes the held one due. Under the lock of the shared state, so that the
+ * held report lives: plan_record() removes it here before it is freed. */
+static void hold_step(struct in_flight *entry, struct report *report)
+{
+    if (report->kind == REPORT_STEP && report->may_wait && entry->unrecorded_reports == 0) {
+        entry->held_step = report;
+    } else if (report_awaits_record(report->kind)) {
+        report->may_wait = false;
+        if (entry->held_step != NULL) {
+            atomic_store(&entry->held_step->is_wanted, true);
+        }
+        entry->held_step = NULL;
+    }
+}
+
 /* Stamps the report, and marks its item in flight, so that the starter sends nothing while an answer waits. */
 static void note_arrival(struct node *node, struct report *report)
 {
@@ -108,7 +125,10 @@ static void note_arrival(struct node *node, struct report *report)
     report->reported_us = node_now(node);
     /* While the breaker is not closed, dispatch waits for the answer. */
     report->may_wait = report->may_wait && node->engine_health.breaker.state == BREAKER_CLOSED;
-    if (entry != NULL) {
+    if (entry == NULL) {
+        report->may_wait = report->may_wait && report->kind != REPORT_STEP;
+    } else {
+        hold_step(entry, report);
         report->sends = entry->sends;
         entry->answer_waits = entry->answer_waits || report_answers_start(report->kind);
         entry->unrecorded_reports += report_awaits_record(report->kind);
@@ -131,13 +151,14 @@ void recorder_report(void *context, struct report *report)
     bool patient = report->may_wait;
     report->may_wait = waits || patient;
     pthread_mutex_lock(&queue->lock);
-    struct report ***last = waits ? &queue->last_start : &queue->last;
+    bool is_held = report->kind == REPORT_STEP && patient;
+    struct report ***last = waits ? &queue->last_start : is_held ? &queue->last_step : &queue->last;
     **last = report;
     *last = &report->next;
     queue->urgent += !report->may_wait;
     queue->count++;
     /* A loop that sleeps until the first of several patient reports is due needs no wake for the next ones. */
-    bool wake = !patient || queue->count == 1 || queue->count >= REPORTS_WAIT_MOST;
+    bool wake = !patient || (is_held ? queue->first_step == report : queue->count >= REPORTS_WAIT_MOST) || queue->count == 1;
     pthread_mutex_unlock(&queue->lock);
     if (wake) {
         loop_wake(node, LOOP_RECORD);
@@ -165,6 +186,27 @@ static void take_until(struct recorder *recorder, struct report **first, struct 
     }
 }
 
+/* Under the queue's lock. The same for the ends of sleeps. Those that a later report wants go with it, and before it. */
+static void take_steps_until(struct recorder *recorder, int64_t until_us)
+{
+    struct report_queue *queue = &recorder->reports;
+    struct report **link = &queue->first_step;
+    while (*link != NULL && recorder->batch_count < RECORD_BATCH_MOST) {
+        struct report *report = *link;
+        if (atomic_load(&report->is_wanted) || report->reported_us <= until_us) {
+            INVARIANT(queue->count > 0);
+            *link = report->next;
+            queue->count--;
+            recorder->batch[recorder->batch_count++] = report;
+        } else {
+            link = &report->next;
+        }
+    }
+    if (*link == NULL) {
+        queue->last_step = link;
+    }
+}
+
 /* Under the queue's lock: when the reports of the main list are to be recorded, all of them. */
 static int64_t next_set(const struct report_queue *reports, int64_t now_us)
 {
@@ -172,8 +214,7 @@ static int64_t next_set(const struct report_queue *reports, int64_t now_us)
         return TIME_NEVER;
     }
     bool goes_on = reports->urgent > 0 || reports->count >= REPORTS_WAIT_MOST;
-    int64_t waits_us = reports->first->kind == REPORT_STARTED ? OUTSIDE_WAITS_US : STEP_WAITS_US;
-    return goes_on ? now_us : reports->first->reported_us + waits_us;
+    return goes_on ? now_us : reports->first->reported_us + OUTSIDE_WAITS_US;
 }
 
 /* Fills the set with the new reports that are due; TIME_NEVER = with all. */
@@ -182,6 +223,7 @@ static void take_new(struct recorder *recorder, int64_t now_us)
     struct report_queue *queue = &recorder->reports;
     pthread_mutex_lock(&queue->lock);
     take_until(recorder, &queue->first_start, &queue->last_start, now_us - START_WAITS_US);
+    take_steps_until(recorder, now_us - STEP_WAITS_US);
     if (next_set(queue, now_us) <= now_us) {
         take_until(recorder, &queue->first, &queue->last, TIME_NEVER);
     }
@@ -211,7 +253,9 @@ static int64_t next_record(struct node *node, int64_t now_us)
     struct report_queue *queue = &node->recorder.reports;
     pthread_mutex_lock(&queue->lock);
     const struct report *start = queue->first_start;
+    const struct report *step = queue->first_step;
     int64_t next_us = earlier(next_set(queue, now_us), start == NULL ? TIME_NEVER : start->reported_us + START_WAITS_US);
+    next_us = earlier(next_us, step == NULL ? TIME_NEVER : step->reported_us + STEP_WAITS_US);
     pthread_mutex_unlock(&queue->lock);
     return earlier(next_us, blocked_next_us(node, now_us));
 }
@@ -366,6 +410,9 @@ static void plan_park(const struct node *node, const struct in_flight *entry, co
 static bool plan_record(struct node *node, const struct report *report, struct record *record)
 {
     struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
+    if (entry != NULL && entry->held_step == report) {
+        entry->held_step = NULL;
+    }
     memset(record, 0, sizeof *record);
     memcpy(record->id, report->id, sizeof record->id);
     record->fence = report->fence;

@@ -112,6 +112,7 @@ struct report {
     int64_t reported_us; /* the sink's own */
     int64_t pause_us;    /* the sink's own: since the store has refused its record; 0 = it has not */
     int64_t again_us;    /* the sink's own: it is not to be recorded before */
+    atomic_bool is_wanted; /* the sink's own: it goes with the next set, because a later report of its execution does */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];
     int64_t fence;
