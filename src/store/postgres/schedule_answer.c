@@ -312,16 +312,18 @@ static struct schedule_fact *add_fact(struct round *round, enum schedule_fact_ki
     return fact;
 }
 
-/* Lanes that have become runnable, with their least ranks. */
+/* Lanes that have become runnable, with their least ranks. Of items that became due, each with its rank and its id. */
 static void read_runnables_row(struct round *round, int row)
 {
     int64_t lane_id = 0;
     const char *lanes = row_list(round, row, ROW_LIST1);
     const char *ranks = row_list(round, row, ROW_LIST2);
+    const char *ids = result_null(round->result, row, ROW_NAME) ? NULL : result_text(round->result, row, ROW_NAME);
     while (next_integer(&lanes, &lane_id)) {
         struct schedule_fact *fact = add_fact(round, FACT_RUNNABLE);
         fact->lane_id = lane_id;
         fact->rank = integer_beside(&ranks);
+        ids = ids == NULL ? NULL : parse_id(ids + 1, fact->id);
     }
 }
 

@@ -1,6 +1,6 @@
 -- When promote_due() is to be called again after a call: as next_due(), but 100 ms after `now_us` if every item that is due is locked by
 -- another transaction. Else the scheduler would call it again and again until that transaction ends.
--- Locks: one item that is due. Index: queue_waiting. Caller: schedule().
+-- Locks: one item that is due. Index: queue_waiting. Caller: promote_due().
 CREATE OR REPLACE FUNCTION :schema.due_again(now_us bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -29,7 +29,8 @@
 --   heads        place, n1 slots_max, n2 weight, flag paused, list1 ranks, ids (NULL: the lane has none)
 --   news_heads   the same without a place: n3 lane, n4 after which rank. Of lanes with a new item in the news, when the call asks for
 --                nothing else: the item is assigned one round trip earlier
---   runnables, helds  see news_facts(), the former of promote_due(), too  pass         n1 lane, n2 pass
+--   runnables, helds  see news_facts(); the former of promote_due(), too: then `name` has the id of each item
+--   pass         n1 lane, n2 pass
 --   held         n1 lane, n2 node, n3 slots, n4 node_held
 --   handed_over  n1 lane, n2 suspicion, n3 suspected at, n5 target, id
 --   suspect      n1 lane, n2 suspicion, n3 claimed at, n4 node, n5 target, id
@@ -63,7 +64,7 @@ DECLARE
     assigns boolean := cardinality(ids) > 0; has_act boolean := false;
     news_seen constant pg_snapshot := coalesce(until::pg_snapshot, pg_current_snapshot());
     entries :schema.news[];
-    has_more boolean;
+    has_more boolean; promoted record;
     news_heads_most constant integer := 8;
 BEGIN
     IF NOT (CASE WHEN lease > 0 THEN :schema.renew_role(own_node, own_epoch, lease, awaits_lock)
@@ -101,10 +102,11 @@ BEGIN
                      FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked, lists_woken) a;
     END IF;
     IF next_due <= now_us THEN -- step 5, to the heads of the news
+        promoted := :schema.promote_due(now_us, limits[1]);
+        next_due := promoted.due_us;
         RETURN QUERY SELECT 'runnables', NULL::int4, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
-                            NULL::int8, NULL::int8, NULL::bool, NULL::uuid, NULL::text, NULL::bytea, NULL::int4[], NULL::int4[], p.lanes,
-                            p.ranks, NULL::int8[], NULL::uuid[] FROM :schema.promote_due(now_us, limits[1]) p WHERE p.lanes IS NOT NULL;
-        next_due := :schema.due_again(now_us);
+                            NULL::int8, NULL::int8, NULL::bool, NULL::uuid, promoted.ids::text, NULL::bytea, NULL::int4[], NULL::int4[],
+                            promoted.lanes, promoted.ranks, NULL::int8[], NULL::uuid[] WHERE promoted.lanes IS NOT NULL;
     END IF;
     IF cardinality(orphans) > 0 THEN
         RETURN QUERY SELECT 'orphan', NULL::int4, o.workspace, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,

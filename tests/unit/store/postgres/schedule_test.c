@@ -328,6 +328,8 @@ static void a_due_row_that_a_caller_holds_is_due_again_later(void **state)
     assert_true(seat.answer.next_due_us > seat.answer.now_us);
     assert_true(seat.answer.next_due_us <= seat.answer.now_us + MICROSECONDS_PER_SECOND);
     assert_string_equal(run(scene->b, "SELECT phase FROM weir.workflow_execution_queue WHERE id = '%s'", other), "0");
+    assert_int_equal(count_facts(&seat, FACT_RUNNABLE), 1); /* it names the item, so its lane is not read again */
+    assert_memory_equal(seat.answer.facts[0].id, assignment_of(other, 0).id, SCHEDULER_ID_BYTES);
     (void)run(scene->a, "COMMIT");
     round_of(&seat, (struct schedule_call){.needs = NEED_DUE});
     assert_true(seat.answer.next_due_us == TIME_NEVER);

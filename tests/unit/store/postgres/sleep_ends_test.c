@@ -218,6 +218,52 @@ static void a_record_of_another_claim_changes_nothing(void **state)
                         "nap COMPLETED, work COMPLETED");
 }
 
+static void enqueue_for_later(struct scene *scene, const char *workspace)
+{
+    struct enqueue_request request = {
+        .workspace = workspace, .workflow = "hello", .run_at_us = 4000000000 * MICROSECONDS_PER_SECOND};
+    struct enqueue_result result;
+    ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
+}
+
+/* The look for the next one would read the entries of the whole set again. */
+static void a_full_set_of_due_items_is_due_again_at_once(void **state)
+{
+    static const char promote[] =
+        "SELECT concat_ws(' ', cardinality(p.lanes), cardinality(p.ranks), cardinality(p.ids), p.due_us) "
+        "FROM weir.promote_due(7000000000000000, 2) p";
+    struct scene *scene = *state;
+    add_workspace(scene, "acme", 100);
+    for (int i = 0; i < 3; i++) {
+        enqueue_for_later(scene, "acme");
+    }
+    assert_string_equal(run(scene->a, promote), "2 2 2 7000000000000000");
+    assert_string_equal(run(scene->a, promote), "1 1 1");
+    assert_string_equal(run(scene->a, promote), "");
+    assert_string_equal(run(scene->a, "SELECT count(*) FROM weir.workflow_execution_queue WHERE phase = 0"), "3");
+}
+
+/* A larger row would be compressed and stored outside of its page. */
+static void news_of_due_items_have_few_lanes_in_a_row(void **state)
+{
+    enum { LANES = 257 };
+    struct scene *scene = *state;
+    char name[16];
+    for (int i = 0; i < LANES; i++) {
+        (void)snprintf(name, sizeof name, "acme-%d", i);
+        add_workspace(scene, name, 1);
+        enqueue_for_later(scene, name);
+    }
+    assert_string_equal(run(scene->a, "SELECT cardinality(p.lanes) FROM weir.promote_due(7000000000000000, 1000) p"), "257");
+    assert_string_equal(run(scene->a, "SELECT string_agg(concat_ws(' ', cardinality(n.lanes), cardinality(n.runnable), "
+                                      "cardinality(n.waiting), cardinality(n.parked)), ', ' ORDER BY n.seq) "
+                                      "FROM weir.news n WHERE n.kind = 6"),
+                        "256 256 256, 1 1 1");
+    assert_string_equal(run(scene->a, "SELECT sum(w) FROM weir.news n CROSS JOIN LATERAL unnest(n.waiting) w "
+                                      "WHERE n.kind = 6"),
+                        "-257");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +272,8 @@ int main(void)
         SCENE_TEST(only_plain_sleeps_are_left),
         SCENE_TEST(a_row_with_more_than_a_sleep_is_written),
         SCENE_TEST(a_record_of_another_claim_changes_nothing),
+        SCENE_TEST(a_full_set_of_due_items_is_due_again_at_once),
+        SCENE_TEST(news_of_due_items_have_few_lanes_in_a_row),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
