@@ -42,15 +42,15 @@ struct in_flight {
     int64_t ran_before_us;    /* from its first start to this assignment, waits included; 0 = it was never started */
     int64_t resend_boot_us;   /* when an unanswered start is sent again */
     int sends;
-    int unrecorded_reports; /* reports of its steps and its end that are not on record yet */
+    int unrecorded_reports;   /* reports of its steps and its end that are not on record yet */
     struct report *held_step; /* of them, the end of a sleep that waits for the next one; NULL = none */
-    bool answer_waits;      /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
-    bool started;           /* the engine has it */
-    bool dispatched;        /* and that is on record */
-    bool taken_over;        /* an earlier claim of it was lost or given back */
-    bool ends_in_batch;     /* of the recorder: its end or its park is in the present set */
-    int blocked_reports;    /* of the recorder: reports that the store left out, and those behind them */
-    bool is_blocked_again;  /* of the recorder: one of them was left out in the present round */
+    bool answer_waits;        /* a definite answer is in the recorder's queue: nothing is sent again meanwhile */
+    bool started;             /* the engine has it */
+    bool dispatched;          /* and that is on record */
+    bool taken_over;          /* an earlier claim of it was lost or given back */
+    bool ends_in_batch;       /* of the recorder: its end or its park is in the present set */
+    int blocked_reports;      /* of the recorder: reports that the store left out, and those behind them */
+    bool is_blocked_again;    /* of the recorder: one of them was left out in the present round */
     int64_t started_boot_us;
     int64_t slept_until_boot_us; /* until then all its steps sleep, perhaps to come; 0 = they never did */
     int64_t stuck_after_us;

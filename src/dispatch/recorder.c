@@ -5,7 +5,8 @@
  *   1. Choose. New reports and blocked ones take turns. A start inside the node waits START_WAITS_US, because an
  *      execution that ends meanwhile needs no record of its start. Reports of starts outside the node wait
  *      OUTSIDE_WAITS_US for more of their kind, and any other report takes them along. The end of a sleep waits
- *      STEP_WAITS_US, and the next report of its execution takes it along. A report of an execution with blocked reports goes behind these.
+ *      STEP_WAITS_US, and the next report of its execution takes it along. A report of an execution with blocked reports
+ * goes behind these.
  *   2. Plan. Each report becomes at most one record. The table of items in flight decides. A late answer to a start
  *      that another answer has settled makes no record. "refused" makes a retry, a put-back or an end. An unknown
  *      answer makes no record, and the starter sends the start again.
@@ -158,7 +159,8 @@ void recorder_report(void *context, struct report *report)
     queue->urgent += !report->may_wait;
     queue->count++;
     /* A loop that sleeps until the first of several patient reports is due needs no wake for the next ones. */
-    bool wake = !patient || (is_held ? queue->first_step == report : queue->count >= REPORTS_WAIT_MOST) || queue->count == 1;
+    bool wake =
+        !patient || (is_held ? queue->first_step == report : queue->count >= REPORTS_WAIT_MOST) || queue->count == 1;
     pthread_mutex_unlock(&queue->lock);
     if (wake) {
         loop_wake(node, LOOP_RECORD);

@@ -107,11 +107,11 @@ enum end_state { END_COMPLETED, END_FAILED, END_CANCELLED };
 
 /* Allocated by the engine with report_new(), owned by the sink from engine_report() on. */
 struct report {
-    struct report *next; /* for the sink's queue */
-    int sends;           /* the sink's own: how many starts had been sent when this was reported */
-    int64_t reported_us; /* the sink's own */
-    int64_t pause_us;    /* the sink's own: since the store has refused its record; 0 = it has not */
-    int64_t again_us;    /* the sink's own: it is not to be recorded before */
+    struct report *next;   /* for the sink's queue */
+    int sends;             /* the sink's own: how many starts had been sent when this was reported */
+    int64_t reported_us;   /* the sink's own */
+    int64_t pause_us;      /* the sink's own: since the store has refused its record; 0 = it has not */
+    int64_t again_us;      /* the sink's own: it is not to be recorded before */
     atomic_bool is_wanted; /* the sink's own: it goes with the next set, because a later report of its execution does */
     enum report_kind kind;
     char id[UUID_TEXT_MAX];

@@ -254,7 +254,8 @@ static void news_of_due_items_have_few_lanes_in_a_row(void **state)
         add_workspace(scene, name, 1);
         enqueue_for_later(scene, name);
     }
-    assert_string_equal(run(scene->a, "SELECT cardinality(p.lanes) FROM weir.promote_due(7000000000000000, 1000) p"), "257");
+    assert_string_equal(run(scene->a, "SELECT cardinality(p.lanes) FROM weir.promote_due(7000000000000000, 1000) p"),
+                        "257");
     assert_string_equal(run(scene->a, "SELECT string_agg(concat_ws(' ', cardinality(n.lanes), cardinality(n.runnable), "
                                       "cardinality(n.waiting), cardinality(n.parked)), ', ' ORDER BY n.seq) "
                                       "FROM weir.news n WHERE n.kind = 6"),
