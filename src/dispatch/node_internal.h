@@ -213,7 +213,7 @@ struct shutdown {
 
 /* --- the record loop --- */
 
-/* Reports of starts and of ends of sleeps have lists of their own, because they wait: an execution that ends meanwhile
+/* Reports of starts and of ends of sleeps have lists of their own, because they wait. An execution that ends meanwhile
  * needs no record of its start, and no write of its own for the sleep. */
 struct report_queue {
     pthread_mutex_t lock;

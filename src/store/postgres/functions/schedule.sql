@@ -102,8 +102,7 @@ BEGIN
                      FROM :schema.assign_items(own_node, ids, nodes, handed, skip_locked, lists_woken) a;
     END IF;
     IF next_due <= now_us THEN -- step 5, to the heads of the news
-        promoted := :schema.promote_due(now_us, limits[1]);
-        next_due := promoted.due_us;
+        promoted := :schema.promote_due(now_us, limits[1]); next_due := promoted.due_us;
         RETURN QUERY SELECT 'runnables', NULL::int4, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8, NULL::int8,
                             NULL::int8, NULL::int8, NULL::bool, NULL::uuid, promoted.ids::text, NULL::bytea, NULL::int4[], NULL::int4[],
                             promoted.lanes, promoted.ranks, NULL::int8[], NULL::uuid[] WHERE promoted.lanes IS NOT NULL;
