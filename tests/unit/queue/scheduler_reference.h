@@ -334,13 +334,14 @@ static inline void ref_learn(struct reference *r, const struct schedule_fact *fa
 {
     bool is_new = false;
     struct ref_lane *lane = NULL;
+    struct schedule_head before = {.rank = fact->rank};
     switch (fact->kind) {
     case FACT_RUNNABLE:
         lane = ref_make_lane(r, fact->lane_id, &is_new);
-        if (is_new) {
-            lane->position = (struct schedule_head){.rank = fact->rank};
+        if (is_new || (lane->is_all && !lane->asked && ref_compare(&lane->position, &before) < 0)) {
+            lane->position = before;
         }
-        ref_unread(lane, (struct schedule_head){.rank = fact->rank});
+        ref_unread(lane, before);
         break;
     case FACT_HELD:
         ref_learn_held(r, fact);

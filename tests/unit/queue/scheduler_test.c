@@ -49,15 +49,15 @@ static void an_item_of_lower_rank_goes_before_known_heads(void **state)
     settle(f, ASSIGNMENT_TAKEN);
 }
 
-static void a_read_begins_behind_what_was_taken(void **state)
+static void a_read_begins_at_the_first_new_item(void **state)
 {
     struct fixture *f = *state;
     enqueue(f, lane(1), 3);
     assert_int_equal(take(f, 3), 3);
     enqueue(f, lane(1), 1);
     assert_int_equal(want(f), 1);
-    assert_int_equal(f->reads[0].after_rank, 3);
-    assert_int_equal(number_of(f->reads[0].after_id), 3);
+    assert_int_equal(f->reads[0].after_rank, 4);
+    assert_int_equal(number_of(f->reads[0].after_id), 0);
     answer(f, f->reads[0]);
     learn_runnable(f, lane(1), INT64_MIN); /* for example at a load */
     assert_int_equal(want(f), 1);
@@ -746,7 +746,7 @@ int main(void)
         rule(nothing_is_assigned_before_limits_and_heads_are_read),
         rule(a_lane_is_served_by_rank_and_id),
         rule(an_item_of_lower_rank_goes_before_known_heads),
-        rule(a_read_begins_behind_what_was_taken),
+        rule(a_read_begins_at_the_first_new_item),
         rule(a_fact_that_comes_while_a_read_is_under_way_is_not_lost),
         rule(heads_behind_a_gap_are_not_used),
         rule(reads_grow_with_the_demand),
