@@ -99,7 +99,7 @@ static void settings_that_are_left_out_have_their_defaults(void **state)
     assert_int_equal(tuning->starts_max, STARTS_MAX_DEFAULT);
 }
 
-/* A node whose acts stay on record for ever has no time at which it removes some. */
+/* A node that keeps acts on record for ever has no time at which it removes some. */
 static void acts_that_are_kept_for_ever_keep_no_node_awake(void **state)
 {
     struct bench *bench = *state;

@@ -719,8 +719,8 @@ static void read_one_id(const char *table, char *to)
 }
 
 /* Else the time of a refusal over HTTP would show a tenant that the execution of another one exists. The plans of links are
- * those for any arguments, or made for these. An id that is found costs one block more: that of its row, whose workspace
- * is compared. */
+ * those for any arguments, or made for these. An id that is found costs one block more: that of its row, because its
+ * workspace is compared. */
 static void an_id_of_another_workspace_reads_the_blocks_of_a_missing_one(void **state)
 {
     static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};

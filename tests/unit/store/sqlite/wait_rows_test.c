@@ -59,7 +59,7 @@ static void the_next_park_keeps_the_wake_before_it(void **state)
                         "enqueue claim dispatch park wake claim dispatch park wake claim dispatch complete");
 }
 
-/* A cancel in the second wait ends an execution whose row has no wake that is off record. */
+/* A cancel in the second wait ends an execution, and its row has no wake that is off record. */
 static void a_cancel_in_a_wait_shows_no_wake_twice(void **state)
 {
     struct scene *scene = *state;
