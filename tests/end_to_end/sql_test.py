@@ -697,7 +697,7 @@ def functions_with_the_owners_rights_are_closed_and_find_nothing_by_a_path(weir)
     rows = SERVER.sql("SELECT p.oid::regprocedure, has_function_privilege('app', p.oid, 'EXECUTE'), p.proconfig::text"
                       " FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace"
                       " WHERE n.nspname = 'weir' AND p.prosecdef", name).splitlines()
-    assert len(rows) == 33, rows
+    assert len(rows) == 34, rows
     for row in rows:
         name, is_open, settings = row.split('|')
         assert is_open == 'f' and settings.startswith('{"search_path=pg_catalog, pg_temp"'), row

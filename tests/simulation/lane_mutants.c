@@ -94,7 +94,9 @@ const struct mutant lane_mutants[LANE_MUTANTS] = {
      .has_sets = true,
      .schema = quiet_gain},
     {.name = "the handlers of nodes are mixed up",
-     LANE_MUTANT(THE_MODEL_HOLDS),
+     /* A lane whose handlers the wrong node has may also be passed over. */
+     .caught_by = CAUGHT_BY(THE_MODEL_HOLDS) | CAUGHT_BY(FIRST_IN_FIRST_OUT),
+     .has_sets = true,
      .says = "and was given to node",
      .schedule = schedule_with_swapped_handlers},
     {.name = "the handlers of nodes are not learnt",

@@ -593,7 +593,6 @@ static const struct mutant mutants[] = {
     {.name = "a claim is told of the wrong node", .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD), .schema = wrong_node},
     {.name = "a step does not end with its execution",
      .caught_by = CAUGHT_BY(EVERYTHING_IS_ON_RECORD),
-     .first_seed = FIRST_SEED + 180,
      .schema = open_step},
     {.name = "a parked execution keeps its slot",
      .caught_by = CAUGHT_BY(COUNTERS_EQUAL_ROWS),
