@@ -219,8 +219,8 @@ WEIR_MUST_CHECK enum weir_status weir_pause_workspace(struct weir *weir, const c
 /* Gives a workspace another name. It keeps all that belongs to it: limits, pause, executions, keys, schedules, hooks, and
  * the scopes of tokens. Executions that start later run under the new name. The old name is free at once, and a request for
  * it is refused as for an unknown one. `reason` goes on record; NULL = none. Errors: WEIR_WORKSPACE_NOT_FOUND,
- * WEIR_CONFLICT (another workspace has the name), WEIR_INVALID_ARGUMENT, WEIR_ILLEGAL_STATE (executions run on Temporal
- * whose workflow ids may have the old name). */
+ * WEIR_CONFLICT (another workspace has the name), WEIR_INVALID_ARGUMENT, WEIR_ILLEGAL_STATE (executions run on Temporal,
+ * and their workflow ids may have the old name). */
 WEIR_MUST_CHECK enum weir_status weir_rename_workspace(struct weir *weir, const char *name, const char *new_name,
                                                        const char *reason, struct weir_error *error);
 struct weir_workspace_deletion {

@@ -94,7 +94,7 @@ const struct mutant lane_mutants[LANE_MUTANTS] = {
      .has_sets = true,
      .schema = quiet_gain},
     {.name = "the handlers of nodes are mixed up",
-     /* A lane whose handlers the wrong node has may also be passed over. */
+     /* A lane may also be passed over, because the wrong node has its handlers. */
      .caught_by = CAUGHT_BY(THE_MODEL_HOLDS) | CAUGHT_BY(FIRST_IN_FIRST_OUT),
      .has_sets = true,
      .says = "and was given to node",

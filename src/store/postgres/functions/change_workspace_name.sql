@@ -1,6 +1,6 @@
 -- Gives a workspace another name; its id stays, and so all that refers to it. Returns 'ok' with the settings before and after, for the
 -- record of acts. Otherwise nothing was changed: 'workspace_not_found', 'conflict' (another workspace has the name), 'illegal_state' (used
--- executions of Temporal are held, whose workflow ids may have the old name).
+-- executions of Temporal are held, and their workflow ids may have the old name).
 --
 -- 1. The row of the workspace is locked, so that neither a deletion nor another change of it runs meanwhile.
 -- 2. Temporal finds a run by its workflow id, which a definition may make of the name of the workspace. A node that takes an item over

@@ -34,7 +34,7 @@ RETURNING json_object('id', id, 'name', ?3), json_object('id', id, 'name', name)
 SELECT w.name FROM audit a CROSS JOIN workspaces w ON w.id = json_extract(a.after, '$.id')
 WHERE a.subject = ?1 AND a.act = 'workspace rename' ORDER BY a.seq DESC LIMIT 1;
 
--- Held items on Temporal whose definition reads the name of the workspace. ?1 workspace. Index: queue_held.
+-- Held items on Temporal with a definition that reads the name of the workspace. ?1 workspace. Index: queue_held.
 -- name: held_by_name
 SELECT count(*) FROM workflow_execution_queue h JOIN workflow_definitions d ON d.id = h.definition_id
 WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | ?1 FROM group_lanes a) AND d.demand & 1 = 1
