@@ -27,15 +27,6 @@ static enum weir_status try_enqueue(struct scene *scene, const char *workspace, 
     return ret_result->status;
 }
 
-static json_int_t usage_of(struct scene *scene, const char *workspace, const char *key)
-{
-    json_t *row = NULL;
-    scene_ok(scene, store_usage(scene->store, workspace, &row, &scene->error));
-    json_int_t value = json_number_at(row, key);
-    json_decref(row);
-    return value;
-}
-
 static size_t listed_in(struct scene *scene, const char *workspace)
 {
     json_t *page = NULL;
@@ -58,7 +49,7 @@ static void a_renamed_workspace_keeps_its_settings(void **state)
     scene_ok(scene, rename_workspace(scene, "pro-co", "pro & söhne"));
     assert_int_equal(id_of(scene, "pro & söhne"), id);
     assert_int_equal(id_of(scene, "pro-co"), 0);
-    assert_int_equal(usage_of(scene, "pro & söhne", "slots_max"), 3);
+    assert_int_equal(scene_usage(scene, "pro & söhne", "slots_max"), 3);
     (void)scene_enqueue(scene, "pro & söhne");
     assert_int_equal(scene_claim(scene, 10).count, 0);
     scene_pause_workspace(scene, "pro & söhne", false);
@@ -103,7 +94,7 @@ static void the_cap_is_exact_over_a_rename(void **state)
     scene_enqueue_many(scene, "max-co", 8);
     struct claim_result rest = scene_claim(scene, 10);
     assert_int_equal(scene_count_of(&rest, "max-co"), 3);
-    assert_int_equal(usage_of(scene, "max-co", "slots_used"), 5);
+    assert_int_equal(scene_usage(scene, "max-co", "slots_used"), 5);
     scene_complete(scene, &held);
     assert_int_equal(scene_claim(scene, 10).count, 2);
     scene_check(scene);
@@ -151,7 +142,7 @@ static void a_parked_execution_goes_on_under_the_new_name(void **state)
     parked.waiting_for = WAIT_SLEEP;
     assert_int_equal(scene_record_full(scene, scene->node, parked), WEIR_OK);
     scene_ok(scene, rename_workspace(scene, "free-co", "paid-co"));
-    assert_int_equal(usage_of(scene, "paid-co", "waiting"), 1);
+    assert_int_equal(scene_usage(scene, "paid-co", "waiting"), 1);
     scene_pass(scene, SECONDS(61));
     scene_beat(scene, scene->node);
     struct claimed_item again = scene_claim_one(scene);

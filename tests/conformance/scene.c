@@ -425,6 +425,15 @@ json_int_t json_number_at(const json_t *object, const char *key)
     return json_integer_value(value);
 }
 
+int64_t scene_usage(struct scene *scene, const char *workspace, const char *key)
+{
+    json_t *row = NULL;
+    scene_ok(scene, store_usage(scene->store, workspace, &row, &scene->error));
+    int64_t value = json_number_at(row, key);
+    json_decref(row);
+    return value;
+}
+
 const char *json_text_at(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

@@ -97,6 +97,8 @@ const char *scene_reason_of(struct scene *scene, const char *id);
 void scene_check(struct scene *scene);
 /* Held items of a workspace, by its rows. */
 int64_t scene_held(struct scene *scene, const char *workspace);
+/* A number of the answer about a workspace. */
+int64_t scene_usage(struct scene *scene, const char *workspace, const char *key);
 
 /* The events of an execution, as "enqueue claim dispatch ...". */
 void scene_assert_events(struct scene *scene, const char *id, const char *expected);

@@ -48,15 +48,6 @@ static struct bulk_result act(struct scene *scene, enum bulk_act act, const char
     return result;
 }
 
-static json_int_t usage_of(struct scene *scene, const char *workspace, const char *key)
-{
-    json_t *row = NULL;
-    scene_ok(scene, store_usage(scene->store, workspace, &row, &scene->error));
-    json_int_t value = json_number_at(row, key);
-    json_decref(row);
-    return value;
-}
-
 static void a_parked_execution_uses_no_slot(void **state)
 {
     struct scene *scene = *state; /* free-co has one slot */
@@ -66,9 +57,9 @@ static void a_parked_execution_uses_no_slot(void **state)
     const char *second = scene_enqueue(scene, "free-co");
     struct claimed_item other = scene_claim_one(scene);
     assert_string_equal(other.id, second);
-    assert_int_equal(usage_of(scene, "free-co", "waiting"), 1);
-    assert_int_equal(usage_of(scene, "free-co", "slots_used"), 1);
-    assert_int_equal(usage_of(scene, "free-co", "pending"), 0);
+    assert_int_equal(scene_usage(scene, "free-co", "waiting"), 1);
+    assert_int_equal(scene_usage(scene, "free-co", "slots_used"), 1);
+    assert_int_equal(scene_usage(scene, "free-co", "pending"), 0);
     json_t *status = NULL;
     scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
     assert_int_equal(json_number_at(status, "waiting"), 1);
@@ -106,7 +97,7 @@ static void it_starts_again_when_it_is_due_and_not_before(void **state)
     assert_int_equal(again.running_for_us, AN_HOUR); /* its own timeout counts the wait */
     assert_int_equal(again.starts_refused + again.deferrals, 0);
     assert_int_equal(scene_number(scene, "SELECT handovers FROM executions WHERE id = '%s'", again.id), 0);
-    assert_int_equal(usage_of(scene, "free-co", "waiting"), 0);
+    assert_int_equal(scene_usage(scene, "free-co", "waiting"), 0);
 }
 
 static void it_queues_by_its_first_rank_before_newer_work(void **state)
@@ -175,8 +166,8 @@ static void a_cancel_ends_a_waiting_execution_and_its_steps_at_once(void **state
     assert_string_equal(
         scene_text(scene, "SELECT status FROM execution_steps WHERE execution_id = '%s' AND step = 'nap'", item.id),
         "CANCELLED");
-    assert_int_equal(usage_of(scene, "free-co", "waiting"), 0);
-    assert_int_equal(usage_of(scene, "free-co", "cancelled"), 1);
+    assert_int_equal(scene_usage(scene, "free-co", "waiting"), 0);
+    assert_int_equal(scene_usage(scene, "free-co", "cancelled"), 1);
     scene_assert_events(scene, item.id, "enqueue claim dispatch step_start park cancel step_end cancelled");
 }
 
@@ -578,7 +569,7 @@ static void park_many(struct scene *scene, const char *workspace, size_t many, i
         assert_int_equal(summary.changed, count);
     }
     free(records);
-    assert_int_equal(usage_of(scene, workspace, "waiting"), many);
+    assert_int_equal(scene_usage(scene, workspace, "waiting"), many);
     scene_check(scene);
 }
 
@@ -619,7 +610,7 @@ static void many_that_are_due_together_all_wake(void **state)
         woken += scene_claim(scene, MANY).count;
     }
     assert_int_equal(woken, MANY);
-    assert_int_equal(usage_of(scene, "big-co", "waiting"), 0);
+    assert_int_equal(scene_usage(scene, "big-co", "waiting"), 0);
 }
 
 /* The detail of the only cancel of an execution. */

@@ -92,23 +92,14 @@ static enum weir_status end_step(struct scene *scene, const struct claimed_item 
     return scene_record_full(scene, scene->node, record);
 }
 
-static int64_t usage_of(struct scene *scene, const char *key)
-{
-    json_t *row = NULL;
-    scene_ok(scene, store_usage(scene->store, "free-co", &row, &scene->error));
-    int64_t value = json_number_at(row, key);
-    json_decref(row);
-    return value;
-}
-
 static void a_sleep_ends_before_its_time(void **state)
 {
     struct scene *scene = *state;
     struct claimed_item item = park_sleeping(scene);
-    assert_int_equal(usage_of(scene, "waiting"), 1);
+    assert_int_equal(scene_usage(scene, "free-co", "waiting"), 1);
     assert_woken(scene, item.id, NULL);
     assert_string_equal(scene_status_of(scene, item.id), "PENDING");
-    assert_int_equal(usage_of(scene, "waiting"), 0);
+    assert_int_equal(scene_usage(scene, "free-co", "waiting"), 0);
     struct claimed_item again = scene_claim_one(scene);
     assert_string_equal(again.id, item.id);
     assert_int_equal(again.signal_count, 1);
