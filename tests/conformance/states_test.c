@@ -659,26 +659,55 @@ static void a_manual_state_of_an_execution_with_a_timeout_is_parked_by_a_node(vo
 
 /* --- signals --- */
 
-static void a_listed_signal_wakes_the_state_that_waits(void **state)
+/* A new execution in grant, which waits for "paid". */
+static struct claimed_item begin_grant(struct scene *scene)
 {
-    struct scene *scene = *state;
     (void)enqueue_credit(scene);
     struct claimed_item item = claim_dispatched(scene);
     struct step_record step = machine_step(1, IN_GRANT, TO_REVIEW);
-    struct sent_signal sent = {.seq = 0};
     step.due_in_us = TIME_NEVER;
     text_copy(step.signal, sizeof step.signal, "paid");
     assert_int_equal(record_machine(scene, &item, &step), WEIR_OK);
+    return item;
+}
+
+#define FROM_GRANT "{\"action\":2,\"state\":\"grant\",\"outcome\":\"next\",\"next\":\"review\",\"ran_us\":0}"
+
+static void a_listed_signal_wakes_the_state_that_waits(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = begin_grant(scene);
+    struct sent_signal sent = {.seq = 0};
     park_as(scene, &item, WAIT_SIGNAL);
     struct signal_request request = {.id = item.id, .name = "other", .data = "1"};
     assert_int_equal(store_signal(scene->store, &request, &sent, &scene->error), WEIR_INVALID_ARGUMENT);
     request.name = "paid";
     scene_ok(scene, store_signal(scene->store, &request, &sent, &scene->error));
     struct claimed_item again = claim_dispatched(scene);
-    struct step_record next = machine_step(
-        2, IN_REVIEW, "{\"action\":2,\"state\":\"grant\",\"outcome\":\"next\",\"next\":\"review\",\"ran_us\":0}");
+    struct step_record next = machine_step(2, IN_REVIEW, FROM_GRANT);
     next.signal_seq = 1;
     assert_int_equal(record_machine(scene, &again, &next), WEIR_OK);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals WHERE consumed_at IS NOT NULL"), 1);
+}
+
+/* The answer of a state that a signal has woken, and the begin of the next state before it is on record. */
+static void a_signal_is_consumed_though_the_next_state_begins_in_the_same_set(void **state)
+{
+    struct scene *scene = *state;
+    struct claimed_item item = begin_grant(scene);
+    struct sent_signal sent = {.seq = 0};
+    const struct signal_request request = {.id = item.id, .name = "paid", .data = "1"};
+    scene_ok(scene, store_signal(scene->store, &request, &sent, &scene->error));
+    struct step_record answer = machine_step(2, IN_REVIEW, FROM_GRANT);
+    answer.signal_seq = sent.seq;
+    struct step_record begin = machine_step(3, IN_REVIEW, NULL);
+    begin.state = STEP_RUNNING;
+    struct record records[] = {scene_record_of(RECORD_STEP, &item), scene_record_of(RECORD_STEP, &item)};
+    records[0].step = &answer;
+    records[1].step = &begin;
+    struct record_summary summary;
+    scene_ok(scene, store_record(scene->store, scene->node, records, 2, &summary, &scene->error));
+    assert_int_equal(summary.changed, 2);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM signals WHERE consumed_at IS NOT NULL"), 1);
 }
 
@@ -734,6 +763,7 @@ int main(void)
         STATES_TEST(a_wake_outlives_an_update_of_variables),
         STATES_TEST(a_manual_state_of_an_execution_with_a_timeout_is_parked_by_a_node),
         STATES_TEST(a_listed_signal_wakes_the_state_that_waits),
+        STATES_TEST(a_signal_is_consumed_though_the_next_state_begins_in_the_same_set),
         STATES_TEST(a_wake_does_not_end_a_manual_state),
         STATES_TEST(why_names_the_state),
     };

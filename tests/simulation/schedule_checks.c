@@ -121,7 +121,7 @@ static void expect_adoption(struct simulation *simulation, struct expected_sched
     for (size_t i = 0; i < simulation->firing_count; i++) {
         const struct model_firing *firing = &simulation->firings[i];
         if (firing->schedule_id == expected->schedule->row_id && firing->is_waiting &&
-            item_is_known(simulation, firing->id) && end_wait(expected, firing->workspace, firing->due_us)) {
+            item_is_known(simulation, firing->planned) && end_wait(expected, firing->workspace, firing->due_us)) {
             expected->counts.fired++;
         }
     }
@@ -452,6 +452,7 @@ static void note_new_firing(struct simulation *simulation, const struct change *
                                     .was_settled = change->status != NULL,
                                     .was_disabled = simulation->timed_is_disabled};
     text_copy(firing->id, sizeof firing->id, change->id);
+    text_copy(firing->planned, sizeof firing->planned, change->id);
 }
 
 void schedules_note_firing(struct simulation *simulation, const struct change *change)
@@ -475,6 +476,7 @@ void schedules_note_firing(struct simulation *simulation, const struct change *c
         if (is_again) {
             firing->is_gone = false;
             firing->is_waiting = true;
+            text_copy(firing->planned, sizeof firing->planned, change->id);
             if (!firing->was_settled) {
                 text_copy(firing->id, sizeof firing->id, change->id);
                 firing->created_us = change->run_at;

@@ -141,7 +141,8 @@ struct model_firing {
     int64_t schedule_id;
     int workspace;
     int64_t due_us, created_us;
-    char id[UUID_TEXT_MAX]; /* of its execution */
+    char id[UUID_TEXT_MAX];      /* of its execution */
+    char planned[UUID_TEXT_MAX]; /* the id that its row gives to one; another one than `id` if the time fires once more */
     bool is_triggered, is_waiting;
     bool is_gone;           /* its row was removed */
     bool was_settled;       /* it got its execution once */

@@ -504,7 +504,8 @@ static void add_record_columns(struct set *set, struct entry *entry, struct arra
     to->needs_events = to->needs_events || record->taken_over || ends_claim(record->kind);
 }
 
-/* A step is written only if its record, or the record that carries it, takes effect. */
+/* A step is written only if its record, or the record that carries it, takes effect. The state that a record ends, its
+ * action and its signal count though a later record of the step is written. */
 static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
 {
     bool failed = false;
@@ -525,7 +526,7 @@ static bool fill_arrays(struct set *set, size_t round, struct arrays *to)
         } else if (entry->writes_step) {
             add_step_columns(&set->arena, entry->record, written->place, to, &failed);
         }
-        if (entry->writes_step && step->signal_seq > 0) {
+        if (step->signal_seq > 0) {
             add_signal_columns(step, written->place, to);
         }
         if (step->action != NULL) {
