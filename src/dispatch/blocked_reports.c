@@ -60,6 +60,9 @@ void blocked_keep_order(struct node *node, int64_t now_us)
     INVARIANT(node != NULL && !node->recorder.blocked.is_set);
     struct recorder *recorder = &node->recorder;
     size_t count = 0;
+    if (recorder->blocked.count == 0) {
+        return; /* so no execution has blocked reports */
+    }
     pthread_mutex_lock(&node->shared.lock);
     for (size_t i = 0; i < recorder->batch_count; i++) {
         struct report *report = recorder->batch[i];

@@ -36,6 +36,13 @@ static void keep_engine_error(struct node *node, const struct report *report)
     }
 }
 
+/* The engine was reached, or was not. Steps and ends are most reports, and move nothing. */
+static bool shows_reachability(enum report_kind kind)
+{
+    return kind == REPORT_STARTED || kind == REPORT_REFUSED || kind == REPORT_UNREACHABLE || kind == REPORT_ENGINE_DOWN ||
+           kind == REPORT_ENGINE_UP;
+}
+
 static void note_reachability(struct node *node, const struct report *report)
 {
     struct breaker *breaker = &node->engine_health.breaker;
@@ -86,7 +93,9 @@ static void note_impairment(struct node *node, const struct report *report)
 void engine_health_note(struct node *node, const struct report *report)
 {
     INVARIANT(node != NULL && report != NULL);
-    note_reachability(node, report);
+    if (shows_reachability(report->kind)) {
+        note_reachability(node, report);
+    }
     if (report->kind == REPORT_ENGINE_IMPAIRED || report->kind == REPORT_ENGINE_SOUND) {
         note_impairment(node, report);
     }

@@ -382,10 +382,8 @@ static bool plan_unreachable(struct node *node, struct in_flight *entry, const s
 }
 
 /* The store takes these durations off its own time, so that no clock of a node comes into the record. */
-static void plan_starts(const struct node *node, const struct in_flight *entry, const struct report *report,
-                        struct record *record)
+static void plan_starts(const struct in_flight *entry, const struct report *report, int64_t now_us, struct record *record)
 {
-    int64_t now_us = node_now(node);
     if (entry != NULL && entry->started_boot_us != 0) {
         record->started_ago_us = now_us - entry->started_boot_us;
     }
@@ -397,10 +395,9 @@ static void plan_starts(const struct node *node, const struct in_flight *entry, 
     }
 }
 
-static void plan_park(const struct node *node, const struct in_flight *entry, const struct report *report,
-                      struct record *record)
+static void plan_park(const struct in_flight *entry, const struct report *report, int64_t now_us, struct record *record)
 {
-    int64_t since_us = node_now(node) - report->reported_us;
+    int64_t since_us = now_us - report->reported_us;
     int64_t delay_us = report->delay_us == TIME_NEVER ? TIME_NEVER : report->delay_us - since_us;
     record->kind = RECORD_PARKED;
     record->delay_us = delay_us > 0 ? delay_us : 0;
@@ -409,7 +406,7 @@ static void plan_park(const struct node *node, const struct in_flight *entry, co
     record->dispatched_first = entry == NULL || !entry->dispatched;
 }
 
-static bool plan_record(struct node *node, const struct report *report, struct record *record)
+static bool plan_record(struct node *node, const struct report *report, int64_t now_us, struct record *record)
 {
     struct in_flight *entry = in_flight_find(&node->shared.in_flight, report->id, report->fence);
     if (entry != NULL && entry->held_step == report) {
@@ -422,7 +419,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     record->error_code = report->error_code[0] == '\0' ? NULL : report->error_code;
     record->error = report->error;
     record->step = report->has_step ? &report->step : NULL;
-    plan_starts(node, entry, report, record);
+    plan_starts(entry, report, now_us, record);
     switch (report->kind) {
     case REPORT_STARTED:
         return plan_started(node, entry, record);
@@ -446,7 +443,7 @@ static bool plan_record(struct node *node, const struct report *report, struct r
         record->kind = RECORD_GIVEN_BACK;
         return true;
     case REPORT_PARKED:
-        plan_park(node, entry, report, record);
+        plan_park(entry, report, now_us, record);
         return true;
     case REPORT_ENGINE_DOWN:
     case REPORT_ENGINE_UP:
@@ -460,14 +457,15 @@ static bool plan_record(struct node *node, const struct report *report, struct r
     return false;
 }
 
-/* Returns the number of records. */
+/* Returns the number of records. One time for all: the clock for each report would cost more than the plan. */
 static size_t plan_batch(struct node *node)
 {
     size_t count = 0;
     pthread_mutex_lock(&node->shared.lock);
+    int64_t now_us = node_now(node);
     mark_ends(node);
     for (size_t i = 0; i < node->recorder.batch_count; i++) {
-        bool wanted = plan_record(node, node->recorder.batch[i], &node->recorder.records[count]);
+        bool wanted = plan_record(node, node->recorder.batch[i], now_us, &node->recorder.records[count]);
         count += wanted;
         node->recorder.record_of[i] = wanted ? count : 0;
     }
@@ -540,10 +538,9 @@ static bool update_in_flight(struct node *node, const struct report *report, con
 
 /* True when the engine awaits an answer, which *answer holds then. */
 static bool settle_report(struct node *node, const struct report *report, const struct record *record,
-                          struct recorded *answer, size_t *stale)
+                          int64_t now_us, struct recorded *answer, size_t *stale)
 {
     struct reported_facts facts = {.known = false};
-    int64_t now_us = node_now(node);
     pass_to_observers(node, report);
     if (record == NULL) {
         return false;
@@ -587,10 +584,11 @@ static void keep_report(struct node *node, struct report *report, const struct r
     blocked_add(node, report, now_us);
 }
 
-/* Steps 4 and 5. Returns how many reports the store left out. */
+/* Steps 4 and 5. now_us: before the call of the store. Returns how many reports the store left out. */
 static size_t settle_set(struct node *node, const char *refusal, int64_t now_us)
 {
     struct recorder *recorder = &node->recorder;
+    int64_t recorded_us = node_now(node);
     size_t answers = 0;
     size_t stale = 0;
     size_t left_out = 0;
@@ -603,7 +601,7 @@ static size_t settle_set(struct node *node, const char *refusal, int64_t now_us)
             continue;
         }
         blocked_remove(node, report);
-        answers += settle_report(node, report, record, &recorder->answers[answers], &stale);
+        answers += settle_report(node, report, record, recorded_us, &recorder->answers[answers], &stale);
         report_free(report);
     }
     FAILPOINT("after_record");

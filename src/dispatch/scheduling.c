@@ -336,6 +336,7 @@ static int64_t part_of_wait(int64_t since_us, int64_t until_us, int64_t most_us)
 /* The wait of each item that was assigned for the first time, to whatever node. */
 static void report_assignments(struct node *node, const struct schedule_call *call)
 {
+    int64_t now_us = node_now(node);
     for (size_t i = 0; i < call->assignment_count; i++) {
         const struct assignment *assignment = &call->assignments[i];
         if (assignment->outcome != ASSIGNMENT_TAKEN || assignment->since_us == 0) {
@@ -343,7 +344,7 @@ static void report_assignments(struct node *node, const struct schedule_call *ca
         }
         int64_t since_us = assignment->since_us - node->dispatcher.store_ahead_us;
         struct event event = {.type = EVENT_EXECUTION_ASSIGNED, .node = node->name};
-        event.duration_us = node_now(node) > since_us ? node_now(node) - since_us : 0;
+        event.duration_us = now_us > since_us ? now_us - since_us : 0;
         event.slot_wait_us = part_of_wait(since_us, assignment->slot_since_us, event.duration_us);
         event.pause_wait_us =
             part_of_wait(since_us + event.slot_wait_us, assignment->resumed_us, event.duration_us - event.slot_wait_us);

@@ -37,6 +37,7 @@ struct fair_queue {
     struct fair_lane *first; /* lanes with entries; the lane of the last turn is the last */
     struct fair_lane *last;
     int64_t pass; /* of the last turn */
+    int64_t least; /* no lane with entries has a smaller pass */
     size_t places;
     size_t spare;
     size_t starting_most; /* bound of `starting` for each lane; 0: no limit */
@@ -52,7 +53,7 @@ void fair_queue_put_back(struct fair_queue *queue, struct fair_lane *lane, struc
 /* Removes an entry that waits. False when it does not wait. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_entry *entry);
 /* The entry of the next turn, which stays in the queue; NULL when no lane may have a place. */
-struct fair_entry *fair_queue_next(const struct fair_queue *queue);
+struct fair_entry *fair_queue_next(struct fair_queue *queue);
 /* Removes the entry of fair_queue_next() and advances the pass of its lane. fair_queue_hold() counts the place. */
 void fair_queue_take(struct fair_queue *queue, struct fair_entry *entry);
 /* A lane gets a place, or returns one. */

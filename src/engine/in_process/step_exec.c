@@ -184,14 +184,14 @@ static void start_step_process(struct step_run *run)
 }
 
 /* The step whose turn is next, or NULL. */
-static struct step_run *step_of_next_turn(const struct fair_queue *queue)
+static struct step_run *step_of_next_turn(struct fair_queue *queue)
 {
     struct fair_entry *turn = fair_queue_next(queue);
     return turn == NULL ? NULL : (struct step_run *)(void *)((char *)turn - offsetof(struct step_run, turn));
 }
 
 /* The step that gets the next free place, or NULL. */
-static struct step_run *find_next_step(const struct runner *runner)
+static struct step_run *find_next_step(struct runner *runner)
 {
     return process_table_has_capacity(&runner->processes, runner->reserved) ? step_of_next_turn(&runner->process_places)
                                                                             : NULL;

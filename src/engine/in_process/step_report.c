@@ -122,13 +122,16 @@ static int64_t step_sleeps_until(const struct step_run *run)
 int64_t execution_sleeps_us(const struct execution *execution)
 {
     INVARIANT(execution != NULL);
-    int64_t now_us = loop_now(&execution->runner->loop);
     int64_t until_us = TIME_NEVER;
     for (size_t i = 0; i < execution->step_count; i++) {
         int64_t step_us = step_sleeps_until(&execution->steps[i]);
         until_us = step_us < until_us ? step_us : until_us;
     }
-    return until_us == TIME_NEVER ? TIME_NEVER : until_us > now_us ? until_us - now_us : 0;
+    if (until_us == 0 || until_us == TIME_NEVER) {
+        return until_us;
+    }
+    int64_t now_us = loop_now(&execution->runner->loop);
+    return until_us > now_us ? until_us - now_us : 0;
 }
 
 static void send_step_report(const struct step_run *run, struct report *report)
