@@ -537,8 +537,8 @@ static bool update_in_flight(struct node *node, const struct report *report, con
 }
 
 /* True when the engine awaits an answer, which *answer holds then. */
-static bool settle_report(struct node *node, const struct report *report, const struct record *record,
-                          int64_t now_us, struct recorded *answer, size_t *stale)
+static bool settle_report(struct node *node, const struct report *report, const struct record *record, int64_t now_us,
+                          struct recorded *answer, size_t *stale)
 {
     struct reported_facts facts = {.known = false};
     pass_to_observers(node, report);

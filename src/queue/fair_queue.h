@@ -36,7 +36,7 @@ struct fair_lane {
 struct fair_queue {
     struct fair_lane *first; /* lanes with entries; the lane of the last turn is the last */
     struct fair_lane *last;
-    int64_t pass; /* of the last turn */
+    int64_t pass;  /* of the last turn */
     int64_t least; /* no lane with entries has a smaller pass */
     size_t places;
     size_t spare;

@@ -153,7 +153,7 @@ void task_move(struct task *task, enum task_state state);
 WEIR_MUST_CHECK enum weir_status task_lane_join(struct task *task);
 void task_lane_leave(struct task *task);
 /* The task that is next; NULL = none waits. */
-struct task *task_lanes_next(const struct task_handler *handler);
+struct task *task_lanes_next(struct task_handler *handler);
 void task_lanes_add(struct task *task);
 /* A task whose turn it is has had it, also when it leaves without a worker. */
 void task_lanes_take_out(struct task *task);

@@ -60,7 +60,7 @@ void task_lane_leave(struct task *task)
     free(lane);
 }
 
-struct task *task_lanes_next(const struct task_handler *handler)
+struct task *task_lanes_next(struct task_handler *handler)
 {
     return (struct task *)(void *)fair_queue_next(&handler->waiting);
 }

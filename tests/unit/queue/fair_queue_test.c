@@ -1,6 +1,9 @@
 /* The order in which workspaces get places, and that none gets all of them. */
 #include "queue/fair_queue.h"
 
+#include <string.h>
+
+#include "base/random.h"
 #include "support/test.h"
 
 enum { ENTRIES = 300 };
@@ -152,6 +155,59 @@ static void a_single_place_is_never_spare(void **state)
     assert_ptr_equal(turn(&world, true), &world.noisy);
 }
 
+/* The next lane by a walk over all of them, as the rule in fair_queue.c names it. */
+static const struct fair_lane *find_by_rule(const struct fair_queue *queue)
+{
+    const struct fair_lane *found = NULL;
+    for (const struct fair_lane *lane = queue->first; lane != NULL; lane = lane->next) {
+        size_t others = queue->holders - (lane->held > 0);
+        size_t in_spare = others < queue->spare ? others : queue->spare;
+        bool may_hold = lane->held == 0 || queue->held - in_spare < queue->places - queue->spare;
+        if (queue->held < queue->places && may_hold && (found == NULL || lane->pass < found->pass)) {
+            found = lane;
+        }
+    }
+    return found;
+}
+
+static void a_walk_that_ends_early_finds_the_same_lane(void **state)
+{
+    enum { LANES = 40, WAITING = 3 * LANES, STEPS = 20000 };
+    (void)state;
+    struct fair_lane lanes[LANES];
+    struct fair_entry entries[WAITING];
+    struct fair_queue queue;
+    struct random random;
+    random_seed(&random, 7);
+    memset(lanes, 0, sizeof lanes);
+    memset(entries, 0, sizeof entries);
+    fair_queue_init(&queue, 12, 4);
+    int turns = 0;
+    for (int i = 0; i < STEPS; i++) {
+        size_t place = (size_t)random_below(&random, WAITING);
+        struct fair_lane *lane = &lanes[place % LANES];
+        lane->weight = 1 + (int)(place % LANES % 3);
+        const struct fair_lane *expected = find_by_rule(&queue);
+        struct fair_entry *next = fair_queue_next(&queue);
+        assert_ptr_equal(next == NULL ? NULL : next->lane, expected);
+        if (random_below(&random, 3) == 0 && next != NULL) {
+            struct fair_lane *taken = next->lane;
+            fair_queue_take(&queue, next);
+            fair_queue_hold(&queue, taken);
+            turns++;
+        } else if (lane->held > 0 && random_below(&random, 2) == 0) {
+            fair_queue_release(&queue, lane);
+        } else if (entries[place].lane != NULL) {
+            assert_true(fair_queue_remove(&queue, &entries[place]));
+        } else if (random_below(&random, 2) == 0) {
+            fair_queue_add(&queue, lane, &entries[place]);
+        } else {
+            fair_queue_put_back(&queue, lane, &entries[place]);
+        }
+    }
+    assert_in_range(turns, STEPS / 20, STEPS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +218,7 @@ int main(void)
         cmocka_unit_test(one_lane_never_holds_all_places),
         cmocka_unit_test(the_spare_place_is_kept_from_the_only_holder),
         cmocka_unit_test(a_single_place_is_never_spare),
+        cmocka_unit_test(a_walk_that_ends_early_finds_the_same_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ BEGIN
            NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, NULL::bigint,
            NULL::bigint, NULL::bigint, NULL::text,
            h.starts_refused + h.deferrals + h.interruptions > 0 OR h.error_code IS NOT NULL, h.interruptions_at_park,
-           h.woken_at, :schema.is_suspect(h.id, h.suspicion, h.steps_ended),
+           h.woken_at, h.suspicion > 1 AND :schema.is_suspect(h.id, h.suspicion, h.steps_ended),
            h.handovers > 0, h.signals, w.name
     FROM (SELECT * FROM :schema.held_items q
           WHERE q.claim_node = reader AND q.claim_fence >= after_fence AND (q.claim_fence, q.last_id) > (after_fence, after_id)

@@ -9,7 +9,8 @@
 --
 -- 1. One pass over the news finds the kinds that occur. Each statement below runs only for its kind: after a pause it costs tens of
 --    microseconds, and a program waits for the start of the item that it has enqueued.
--- 2. Changes of one lane in several entries are summed up, so the scheduler applies each lane once per round.
+-- 2. Changes of one lane in several entries are summed up, so the scheduler applies each lane once per round. Most rounds read one entry
+--    with such changes, which has each lane once.
 -- 3. Limits are read from the workspaces now and not from the news: a later change is in later news, and the newest limits count.
 -- Locks: none. Caller: schedule().
 CREATE OR REPLACE FUNCTION :schema.news_facts(entries :schema.news[])
@@ -22,9 +23,9 @@ DECLARE
     need_nothing constant bigint := 8;
     has record;
 BEGIN
-    SELECT bool_or(n.least_rank IS NOT NULL) AS ranks, bool_or(n.held IS NOT NULL) AS held, bool_or(n.kind = 5) AS handovers,
-           bool_or(n.workspaces IS NOT NULL) AS workspaces, bool_or(n.kind = 7 AND n.workspaces IS NULL) AS any_workspace,
-           min(n.due) AS due,
+    SELECT bool_or(n.least_rank IS NOT NULL) AS ranks, count(n.held) AS holds, bool_or(0 = ANY (n.held)) AS any_zero,
+           bool_or(n.kind = 5) AS handovers, bool_or(n.workspaces IS NOT NULL) AS workspaces,
+           bool_or(n.kind = 7 AND n.workspaces IS NULL) AS any_workspace, min(n.due) AS due,
            bit_or(CASE WHEN n.kind = 5 THEN need_handed_over WHEN n.kind IN (7, 8) THEN need_state ELSE 0 END
                   | CASE WHEN n.due IS NOT NULL THEN need_due ELSE 0 END
                   | CASE WHEN n.kind = 4 AND n.runnable IS NOT NULL THEN need_nothing ELSE 0 END) AS bits
@@ -38,7 +39,11 @@ BEGIN
               WHERE l.items > 0 GROUP BY l.lane) f
         HAVING count(*) > 0;
     END IF;
-    IF has.held THEN
+    IF has.holds = 1 AND NOT has.any_zero THEN
+        RETURN QUERY
+        SELECT 'helds', n.node_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, n.lanes, n.held::bigint[]
+        FROM unnest(entries) n WHERE n.held IS NOT NULL;
+    ELSIF has.holds > 0 THEN
         RETURN QUERY
         SELECT 'helds', f.node_id, NULL::bigint, NULL::bigint, NULL::bigint, NULL::boolean, array_agg(f.lane), array_agg(f.items)
         FROM (SELECT l.lane, l.node_id, sum(l.items) AS items

@@ -46,11 +46,12 @@ BEGIN
         FROM ended e
     ), feed AS (
         INSERT INTO :schema.news (at, kind, node_id, lanes, held, completed, fences, left_fences)
-        SELECT now_us, 4, recorder, array_agg(s.lane_id), array_agg(-s.held), array_agg(s.held), f.fences, f.items
+        SELECT now_us, 4, recorder, l.lanes, l.left_slots, l.completed, f.fences, f.items
         FROM (SELECT array_agg(c.fence) AS fences, array_agg(c.items) AS items
               FROM (SELECT e.fence, count(*)::integer AS items FROM ended e GROUP BY e.fence) c) f,
-             (SELECT e.lane_id, count(*)::integer AS held FROM ended e GROUP BY e.lane_id) s
-        GROUP BY f.fences, f.items
+             (SELECT array_agg(c.lane_id) AS lanes, array_agg(-c.items) AS left_slots, array_agg(c.items) AS completed
+              FROM (SELECT e.lane_id, count(*)::integer AS items FROM ended e GROUP BY e.lane_id) c) l
+        WHERE l.lanes IS NOT NULL
     )
     SELECT array_agg(e.n), array_agg(e.n) FILTER (WHERE e.is_start), array_agg(e.claimed_at)
     INTO places, started, claims FROM ended e;

@@ -166,7 +166,7 @@ CREATE TABLE :schema.workflow_execution_queue (
     target_id      integer NOT NULL DEFAULT 0,  -- of phase 2: the target of the node that it was assigned to first; 0 = none
     phase          smallint NOT NULL,
     cancel_sent    boolean NOT NULL DEFAULT false, -- the node has read the request to cancel
-    status         text    COLLATE "C" NOT NULL CHECK (status IN ('PENDING', 'CLAIMED', 'DISPATCHED', 'WAITING')),
+    status         text    COLLATE "C" NOT NULL, -- PENDING, CLAIMED, DISPATCHED or WAITING
     claimed_at     bigint,
     due_at         bigint,                      -- of phases 1 and 3; 9223372036854775807 = only a signal ends the wait
     dispatched_at  bigint,
@@ -182,9 +182,12 @@ CREATE TABLE :schema.workflow_execution_queue (
     retry_of       uuid,
     error_code     text    COLLATE "C",
     error          text,
-    CHECK (phase = 2 AND status IN ('CLAIMED', 'DISPATCHED') OR phase IN (0, 1) AND status = 'PENDING' OR phase = 3 AND status = 'WAITING'),
-    CHECK ((phase = 3) = (waiting_for IS NOT NULL)),
-    CHECK ((phase IN (1, 3)) = (due_at IS NOT NULL))
+    CHECK (CASE phase -- one condition, because each update tests all of them
+           WHEN 2 THEN (status = 'CLAIMED' OR status = 'DISPATCHED') AND due_at IS NULL AND waiting_for IS NULL
+           WHEN 0 THEN status = 'PENDING' AND due_at IS NULL AND waiting_for IS NULL
+           WHEN 1 THEN status = 'PENDING' AND due_at IS NOT NULL AND waiting_for IS NULL
+           WHEN 3 THEN status = 'WAITING' AND due_at IS NOT NULL AND waiting_for IS NOT NULL
+           ELSE false END)
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
 -- The workspace is in the index for its deletion, which walks along the entries of all parked rows and reads only its own rows.

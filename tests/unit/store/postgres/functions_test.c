@@ -1,6 +1,7 @@
 /* Functions in SQL that answer for themselves: distances of names, labels, sets of requests, and the role of a session. */
 #include <stdio.h>
 
+#include "base/text.h"
 #include "unit/store/postgres/scene.h"
 
 static void a_distance_counts_edits_and_swaps(void **state)
@@ -91,6 +92,55 @@ static void a_session_behind_a_pooler_is_not_that_of_the_scheduler(void **state)
     }
 }
 
+/* One condition of the table has all four rules of a row of the queue. Of 100 combinations five are allowed. */
+static void a_row_of_the_queue_has_the_state_of_its_phase(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_for(scene, "acme", NULL);
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "CREATE TEMP TABLE allowed (row text)");
+    (void)run(
+        scene->a,
+        "DO $$ DECLARE c record; BEGIN"
+        " FOR c IN SELECT * FROM unnest('{PENDING,CLAIMED,DISPATCHED,WAITING,OTHER}'::text[]) s (status),"
+        " generate_series(0, 4) p (phase), unnest('{NULL,5}'::bigint[]) d (due), unnest('{NULL,sleep}'::text[]) w (wait)"
+        " LOOP BEGIN UPDATE weir.workflow_execution_queue"
+        " SET status = c.status, phase = c.phase, due_at = c.due, waiting_for = c.wait WHERE id = '%s';"
+        " INSERT INTO allowed VALUES (concat_ws(' ', c.phase, c.status, c.due, c.wait));"
+        " EXCEPTION WHEN check_violation THEN NULL; END; END LOOP; END $$",
+        id);
+    assert_string_equal(run(scene->a, "SELECT string_agg(row, ', ' ORDER BY row) FROM allowed"),
+                        "0 PENDING, 1 PENDING 5, 2 CLAIMED, 2 DISPATCHED, 3 WAITING 5 sleep");
+    (void)run(scene->a, "ROLLBACK");
+}
+
+/* What the scheduler reads of entries like these. */
+static const char *read_helds(struct scene *scene, const char *entries)
+{
+    (void)run(scene->a, "BEGIN");
+    (void)run(scene->a, "DELETE FROM weir.news");
+    (void)run(scene->a, "INSERT INTO weir.news (at, kind, node_id, lanes, held) VALUES %s", entries);
+    static char text[256];
+    text_copy(text, sizeof text,
+              run(scene->a, "SELECT coalesce(string_agg(h.fact, ' ' ORDER BY h.fact), '') FROM (SELECT concat_ws(':', "
+                            "f.n1, u.lane, u.items)"
+                            " AS fact FROM weir.news_facts(ARRAY(SELECT n FROM weir.news n)) f,"
+                            " unnest(f.list1, f.list2) u (lane, items) WHERE f.tag = 'helds') h"));
+    (void)run(scene->a, "ROLLBACK");
+    return text;
+}
+
+static void each_lane_of_the_news_is_one_fact(void **state)
+{
+    struct scene *scene = *state;
+    assert_string_equal(read_helds(scene, "(1, 4, 7, '{11,12}', '{-1,-2}')"), "7:11:-1 7:12:-2");
+    assert_string_equal(read_helds(scene, "(1, 4, 7, '{11,12}', '{0,-2}')"), "7:12:-2");
+    assert_string_equal(
+        read_helds(scene, "(1, 4, 7, '{11,12}', '{-1,-2}'), (1, 3, 7, '{12}', '{-1}'), (1, 4, 8, '{11}', '{-4}')"),
+        "7:11:-1 7:12:-3 8:11:-4");
+    assert_string_equal(read_helds(scene, "(1, 4, 7, '{11}', '{-1}'), (1, 4, 7, '{11}', NULL)"), "7:11:-1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +149,8 @@ int main(void)
         SCENE_TEST(a_set_makes_default_groups_alone),
         SCENE_TEST(what_a_set_accepts_is_no_duplicate),
         SCENE_TEST(a_session_behind_a_pooler_is_not_that_of_the_scheduler),
+        SCENE_TEST(a_row_of_the_queue_has_the_state_of_its_phase),
+        SCENE_TEST(each_lane_of_the_news_is_one_fact),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
 }
