@@ -46,8 +46,7 @@ DECLARE
     free_ids uuid[] := ids;
     open_nodes bigint[]; free_nodes bigint[];
     free_handed boolean[] := handed;
-    targets integer[]; -- of the nodes in alive
-    kinds bigint[]; -- likewise; 1: their engine is of the kind `temporal`
+    targets integer[]; kinds bigint[]; -- of the nodes in alive; kind 1: an engine `temporal`. Others have none, so their items stay
     taken_lanes bigint[]; taken_handed integer[]; handed_fences bigint[];
     alive bigint[]; detailed integer[]; woken bigint[]; woken_places integer[]; signalled integer[]; taken integer;
 BEGIN
@@ -70,34 +69,35 @@ BEGIN
     handed_fences := CASE WHEN true = ANY (handed) THEN :schema.fences_of(ids) END;
     WITH taken AS (
         UPDATE :schema.workflow_execution_queue q
-        SET status = CASE WHEN a.handed THEN q.status ELSE 'CLAIMED' END, phase = 2, node_id = a.node, target_id = n.target_id,
-            fence = set_fence, claimed_at = greatest(now_us, q.created_at), cancel_sent = q.cancel_sent OR a.handed
-        FROM unnest(free_places, free_ids, free_nodes, free_handed) a (place, id, node, handed),
-             unnest(alive, targets, kinds) n (id, target_id, kind)
-        WHERE q.id = a.id AND n.id = a.node AND (q.lane_id >> 31) & 1 = n.kind
+        SET status = CASE WHEN a.handed THEN q.status ELSE 'CLAIMED' END, phase = 2, node_id = a.node,
+            target_id = targets[array_position(alive, a.node)], fence = set_fence, claimed_at = greatest(now_us, q.created_at),
+            cancel_sent = q.cancel_sent OR a.handed
+        FROM unnest(free_places, free_ids, free_nodes, free_handed) a (place, id, node, handed)
+        WHERE q.id = a.id AND (q.lane_id >> 31) & 1 = kinds[array_position(alive, a.node)]
           AND (NOT a.handed AND q.phase = 0
-               OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = n.target_id))
-        RETURNING (q.starts_refused + q.deferrals + q.interruptions = 0 AND q.error_code IS NULL)::integer
-                  * greatest(q.run_at, q.created_at) AS since, a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority,
-                  q.created_at, q.node_id = own_node AS is_own, q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
+               OR a.handed AND q.phase = 2 AND q.node_id = 0 AND (q.target_id = 0 OR q.target_id = targets[array_position(alive, a.node)]))
+        RETURNING a.place, a.handed, q.id, q.node_id, q.lane_id, q.definition_id, q.priority, q.created_at,
+                  CASE WHEN q.node_id <> own_node THEN greatest(q.run_at, q.created_at)
+                       * (q.starts_refused + q.deferrals + q.interruptions = 0 AND q.error_code IS NULL)::integer END AS since,
+                  q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
                   AND q.starts_refused + q.deferrals + q.interruptions = 0 AND NOT q.has_params AND q.run_at = q.created_at
                   AND q.cancel_at IS NULL AND q.traceparent IS NULL AND q.signals = 0 AS is_plain,
-                  lists_woken AND q.interruptions > 0 AND q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
-                  AND q.starts_refused + q.deferrals + q.handovers = 0 AND q.suspicion < 2 AND NOT q.has_params
-                  AND q.cancel_at IS NULL AND q.traceparent IS NULL AS is_woken,
-                  q.run_at, q.dispatched_at, q.interruptions, q.interruptions_at_park, q.woken_at, q.signals
+                  CASE WHEN lists_woken AND q.interruptions > 0 AND q.node_id = own_node AND NOT a.handed AND q.error_code IS NULL
+                            AND q.starts_refused + q.deferrals + q.handovers = 0 AND q.suspicion < 2 AND NOT q.has_params
+                            AND q.cancel_at IS NULL AND q.traceparent IS NULL
+                       THEN ARRAY[a.place, q.definition_id, q.priority, q.created_at, q.run_at, coalesce(q.dispatched_at, 0),
+                                  q.interruptions, q.interruptions_at_park, coalesce(q.woken_at, 0), q.signals] END AS woken
     ), claim AS (
         INSERT INTO :schema.claims (node_id, fence, at, held, size, ids)
         SELECT t.node_id, set_fence, now_us, count(*), count(*), array_agg(t.id ORDER BY t.id) FROM taken t GROUP BY t.node_id
     )
     SELECT count(*), array_agg(t.lane_id) FILTER (WHERE NOT t.handed), array_agg(t.place) FILTER (WHERE t.handed),
-           array_agg(t.place) FILTER (WHERE NOT t.is_own),
-           array_agg(t.place) FILTER (WHERE t.is_own AND NOT t.is_plain AND NOT t.is_woken), array_agg(t.place) FILTER (WHERE t.is_woken),
-           array_agg(ARRAY[t.place, t.definition_id, t.priority, t.created_at, t.run_at, coalesce(t.dispatched_at, 0), t.interruptions,
-                           t.interruptions_at_park, coalesce(t.woken_at, 0), t.signals]) FILTER (WHERE t.is_woken),
-           array_agg(t.place) FILTER (WHERE t.is_woken AND t.signals > 0), array_agg(t.place) FILTER (WHERE t.is_plain),
+           array_agg(t.place) FILTER (WHERE t.since IS NOT NULL),
+           array_agg(t.place) FILTER (WHERE NOT t.is_plain AND t.since IS NULL AND t.woken IS NULL),
+           array_agg(t.place) FILTER (WHERE t.woken IS NOT NULL), array_agg(t.woken) FILTER (WHERE t.woken IS NOT NULL),
+           array_agg(t.place) FILTER (WHERE t.woken[10] > 0), array_agg(t.place) FILTER (WHERE t.is_plain),
            array_agg(t.definition_id) FILTER (WHERE t.is_plain), array_agg(t.priority::bigint) FILTER (WHERE t.is_plain),
-           coalesce(array_agg(t.created_at) FILTER (WHERE t.is_plain), '{}') || array_agg(t.since) FILTER (WHERE NOT t.is_own)
+           coalesce(array_agg(t.created_at) FILTER (WHERE t.is_plain), '{}') || array_agg(t.since) FILTER (WHERE t.since IS NOT NULL)
     INTO taken, taken_lanes, taken_handed, places, detailed, woken_places, woken, signalled, plain, list1, list2, list3
     FROM taken t;
     IF taken_lanes IS NOT NULL THEN
