@@ -9,9 +9,8 @@
  *
  * The order alone does not help while one workspace holds all places for long. So a lane that holds a place may take
  * another one only while at least `spare` places are left for lanes without a place. A turn costs one walk over the lanes
- * with entries. The walk ends at the first lane with the smallest pass that any of them can have, so a thousand lanes with
- * one entry each do not cost a thousand steps for each turn. Nothing here allocates or locks; the caller serialises the
- * calls.
+ * with entries. The walk ends at the first lane with the smallest pass that any of them can have. So turns of a thousand
+ * lanes with one entry each are short. Nothing here allocates or locks; the caller serialises the calls.
  */
 #include "queue/fair_queue.h"
 

@@ -114,7 +114,7 @@ static void a_row_of_the_queue_has_the_state_of_its_phase(void **state)
     (void)run(scene->a, "ROLLBACK");
 }
 
-/* What the scheduler reads of entries like these. */
+/* The held items that the scheduler reads of such entries. */
 static const char *read_helds(struct scene *scene, const char *entries)
 {
     (void)run(scene->a, "BEGIN");
