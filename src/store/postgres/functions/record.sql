@@ -11,7 +11,7 @@
 --   end_steps ... end_errors          the finished step that belongs to each end, at the place of its record; NULL = none, and then
 --                                     the arrays may be empty
 --   step_records, steps ... step_errors  all other steps; step_records names the record that must take effect for the step to be
---                                     written. An exit_code or due_in below 0 is none. step_signals: what they wait for
+--                                     written, ascending. An exit_code or due_in below 0 is none. step_signals: what they wait for
 --   signal_records, signal_steps, signal_seqs  the signals that the steps of these records consume, where they take effect
 --   ended_ago    of the step arrays: microseconds since the step ended; empty = all end with the record
 --   sleeps       places in the step arrays of sleeps that end with their execution (slept_steps())
@@ -22,7 +22,7 @@
 -- 1. Dispatched: CLAIMED becomes DISPATCHED.
 -- 2. Steps: their items are locked FOR SHARE, so that no handover comes before the commit: the next holder must find the step on record.
 -- 3. Put-backs and parks: CLAIMED becomes PENDING, DISPATCHED becomes WAITING, with its start at once if need be. With a
---    requested cancel they are left to step 4.
+--    requested cancel they are left to step 4. A park may write its step, too (park_items()).
 -- 4. Ends: the row moves to the history in the statement that writes the news. A step of an end is stored in the history row, unless an
 --    earlier set has made a row for it. So is the end of a sleep that was its only wait. A set of steps 1 to 3 alone comes
 --    here only if one of its put-backs or parks has not taken effect.
@@ -60,7 +60,7 @@ DECLARE
     now_us constant bigint := :schema.store_time();
     done   integer[] := '{}';
     freed  integer := 0; given_back integer[];
-    stored integer[]; begun integer[]; part integer[]; parks record; signalled uuid[];
+    stored integer[]; begun integer[]; part integer[]; signalled uuid[];
     ended integer[]; end_claims bigint[]; -- places, and the times of their claims
     due integer; -- records that may end their items
 BEGIN
@@ -79,13 +79,10 @@ BEGIN
         part := CASE WHEN kinds && '{1,2,3}'
                      THEN :schema.record_put_backs(recorder, now_us, ids, fences, kinds, delays, codes, errors) END;
         IF 10 = ANY (kinds) THEN
-            SELECT * INTO parks
-            FROM :schema.record_parks(recorder, now_us, ids, fences, kinds, delays, codes, started_ago, park_starts);
-            part := part || parks.places;
-            begun := parks.started;
-            signalled := parks.signalled;
-            started_ago := ARRAY(SELECT CASE WHEN r.kind = 10 THEN coalesce(r.park, -1) ELSE r.ago END
-                                 FROM unnest(kinds, started_ago, park_starts) WITH ORDINALITY r (kind, ago, park, n) ORDER BY r.n);
+            SELECT part || p.places, p.started, p.signalled, p.written, p.ago INTO part, begun, signalled, step_records, started_ago
+            FROM :schema.park_items(recorder, now_us, ids, fences, kinds, delays, codes, started_ago, park_starts, step_records, steps,
+                                    step_states, step_attempts, step_failures, exit_codes, began_ago, due_ins, outputs, variables,
+                                    step_codes, step_errors, step_signals) p;
         END IF;
         freed := freed + coalesce(cardinality(part), 0);
         done := done || part;
@@ -93,16 +90,16 @@ BEGIN
     due := (SELECT count(*) FROM unnest(kinds) k WHERE k NOT IN (0, 5, 9)) - coalesce(cardinality(part), 0);
     IF due > 0 THEN
         SELECT e.places, e.claims, begun || e.started, e.stored, e.written INTO ended, end_claims, begun, stored, step_records
-        FROM :schema.end_items(due, recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states, end_attempts,
-                               end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors, sleeps,
-                               step_records, ended_ago) e;
+        FROM :schema.end_items(due, done, recorder, now_us, ids, fences, kinds, started_ago, codes, errors, end_steps, end_states,
+                               end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs, end_variables, end_codes, end_errors,
+                               sleeps, step_records, ended_ago) e;
         freed := freed + coalesce(cardinality(ended), 0);
         done := done || ended;
         IF ended IS NOT NULL AND kinds && '{1,2,3,10}' THEN
             RETURN QUERY SELECT p.n, 'cancelled', NULL::integer FROM unnest(ended) p (n) WHERE kinds[p.n] IN (1, 2, 3, 10);
         END IF;
     END IF;
-    IF cardinality(step_records) > 0 OR stored IS NOT NULL THEN
+    IF cardinality(array_remove(step_records, NULL)) > 0 OR stored IS NOT NULL THEN
         PERFORM :schema.record_steps(recorder, now_us, done, ids, fences, step_records, steps, step_states, step_attempts, step_failures,
                                      exit_codes, began_ago, due_ins, step_ends, outputs, variables, step_codes, step_errors, step_signals,
                                      end_steps, end_states, end_attempts, end_failures, end_exit_codes, end_began_ago, end_outputs,

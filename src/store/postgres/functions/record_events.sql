@@ -37,10 +37,7 @@ DECLARE
     done   integer[] := ARRAY(SELECT n FROM generate_subscripts(ids, 1) n);
     ended_in_place integer[] := '{}';
     earlier uuid[]; sleeps integer[];
-    answer record;
-    held   record;
-    begun  record;
-    over   record;
+    answer record; held record; begun record; over record;
 BEGIN
     SELECT array_agg(r.n::integer) AS places, array_agg(q.node_id) AS nodes, array_agg(q.claimed_at) AS claims, -- step 1
            array_agg(q.interruptions) AS interruptions,
@@ -52,11 +49,13 @@ BEGIN
       AND (r.kind IN (1, 2, 3, 9) OR r.kind = 0 AND r.taken_over);
     sleeps := :schema.slept_steps(ids, kinds, taken_over, step_records, steps, step_states, step_attempts, step_failures, exit_codes,
                                   outputs, variables, step_codes, step_errors, step_signals);
-    SELECT array_agg(r.id) INTO earlier -- step 2
-    FROM (SELECT u.id FROM unnest(ids, taken_over) WITH ORDINALITY u (id, taken_over, n)
-          WHERE u.taken_over AND (u.n IN (SELECT step_records[e] FROM unnest(sleeps) e)) IS NOT TRUE
-          UNION SELECT ids[s.place] FROM unnest(step_records, step_attempts) s (place, attempt) WHERE s.attempt > 1
-          UNION SELECT e.id FROM unnest(ids, end_attempts) e (id, attempt) WHERE e.attempt > 1) r;
+    IF true = ANY (taken_over) AND cardinality(sleeps) IS DISTINCT FROM cardinality(ids) OR 1 < ANY (step_attempts || end_attempts) THEN
+        SELECT array_agg(r.id) INTO earlier -- step 2
+        FROM (SELECT u.id FROM unnest(ids, taken_over) WITH ORDINALITY u (id, taken_over, n)
+              WHERE u.taken_over AND (u.n IN (SELECT step_records[e] FROM unnest(sleeps) e)) IS NOT TRUE
+              UNION SELECT ids[s.place] FROM unnest(step_records, step_attempts) s (place, attempt) WHERE s.attempt > 1
+              UNION SELECT e.id FROM unnest(ids, end_attempts) e (id, attempt) WHERE e.attempt > 1) r;
+    END IF;
     SELECT array_agg(s.place) AS places, array_agg(o.step) AS steps, array_agg(o.status) AS states, array_agg(o.attempt) AS attempts,
            array_agg(s.attempt) AS followed_by, array_agg(o.started_at) AS starts, array_agg(coalesce(o.start_node_id, o.node_id)) AS nodes,
            array_agg(coalesce(o.start_fence, o.fence)) AS fences,

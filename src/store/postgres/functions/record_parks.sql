@@ -10,7 +10,7 @@
 --
 -- places: of the records that took effect; started: of those with a start; signalled: the items with a signal that the engine had not got.
 -- NULL = none. A dispatch of a later claim is an event where it is recorded, because the row keeps the first one.
--- Locks: their rows. Caller: record().
+-- Locks: their rows. Caller: park_items().
 CREATE OR REPLACE FUNCTION :schema.record_parks(recorder bigint, now_us bigint, ids uuid[], fences bigint[], kinds integer[],
                                                 delays bigint[], codes text[], seen bigint[], starts bigint[], OUT places integer[],
                                                 OUT started integer[], OUT signalled uuid[])

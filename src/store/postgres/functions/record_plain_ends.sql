@@ -1,6 +1,6 @@
 -- The ends that nearly all executions have: COMPLETED, with one step that ended with it at its first attempt. record_ends() has all others.
 -- Each column and expression of a statement adds to the price of a row, so this statement has few of them.
---   ids ... end_errors  see record(). No execution of the set has a row in workflow_node_executions
+--   ids ... end_errors  see record(). No execution of the set that is still held has a row in workflow_node_executions
 --
 -- Nothing is done if a step of the set has more to store. An item stays for record_ends() if it has another node, no step, a step of a
 -- later attempt, or an earlier claim that ran. A row is deleted under the same conditions as there.
