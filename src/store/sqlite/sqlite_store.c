@@ -24,7 +24,10 @@
 #include "store/sqlite/archive.h"
 #include "store/sqlite/borrowed_store.h"
 
-enum { BACKUP_STEP_PAGES = 1024 };
+enum {
+    BACKUP_STEP_PAGES = 1024,
+    STATEMENT_JOURNAL_BYTES = 2 * 1024 * 1024 /* 500 pages: those that a statement for a set of 1,000 items changes */
+};
 
 /* --- opening --- */
 
@@ -198,6 +201,7 @@ void sqlite_store_tune_process(void)
 {
 #ifndef WEIR_SQLITE_EXTENSION /* there the host decides */
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    (void)sqlite3_config(SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES);
 #endif
 }
 
