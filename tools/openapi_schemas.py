@@ -177,6 +177,8 @@ OBJECTS = {
     'TaskFailRequest': 'worker tasks[]:TaskFailure',
     'TaskVerdicts': 'tasks[]:TaskVerdict',
     'TaskVerdict': 'task verdict',
+    'TaskLeaveRequest': 'worker keeps[]~',
+    'TaskLeave': 'given_back',
 }
 #: Lists that come in pages.
 PAGES = {'ExecutionPage': 'ExecutionRow', 'EventPage': 'Event', 'ActionPage': 'Action', 'StepPage': 'Step',

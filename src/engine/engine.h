@@ -292,6 +292,9 @@ int engine_call_weight(const struct weir_call *call);
 /* Answers a call of an execution like weir_give_back(), and no program runs its attempt or will. So another node may begin
  * the step at once, and the execution gives its slot back meanwhile, unless other steps of it are under way. */
 void engine_call_unserved(struct weir_call *call);
+/* Answers a call of an execution like weir_interrupted(), but the program that ran its attempt has ended it in order, so it
+ * is no loss that counts. */
+void engine_call_left(struct weir_call *call, const char *error);
 void engine_abandon(struct engine *engine, const char *id, int64_t fence);
 void engine_recorded(struct engine *engine, const struct recorded *recorded, size_t count);
 void engine_want_slots(struct engine *engine, const char *workspace, bool wanted);

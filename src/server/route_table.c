@@ -789,6 +789,8 @@ static const struct http_route routes[] = {
  .handle = answer_complete_tasks},
 {TASK_ROUTE("fail", "Fail tasks, to be retried or for good", "Fail", HTTP_BODY_BYTES_MAX, "TaskVerdicts"),
  .handle = answer_fail_tasks},
+{TASK_ROUTE("leave", "End a worker, whose tasks other workers get at once", "Leave", TASK_NAMES_BYTES_MAX, "TaskLeave"),
+ .handle = answer_leave_tasks},
 };
 /* clang-format on */
 

@@ -3,6 +3,9 @@
  * A worker is live from its first claim until it has sent nothing for one lease. Its handlers are those of its last claim.
  * While a claim of it waits, its lease does not run.
  *
+ * A worker that leaves is live no more at once. Its tasks do not wait for the ends of their leases, but for those that it
+ * still runs: another run of the step could overlap with them.
+ *
  * A claim that finds no task waits without a thread. Its waiter is in a list. A task that comes later wakes the first
  * waiter of a worker with the handler. The waiter then claims again. Another claim may have taken the task meanwhile;
  * then it waits for the rest of its time.
@@ -264,6 +267,71 @@ int64_t task_workers_due(const struct task_hub *hub)
         due_us = time_earlier(due_us, waiter->deadline_us);
     }
     return due_us;
+}
+
+/* --- the end of a worker --- */
+
+static void end_waits_of(struct task_hub *hub, const struct task_worker *worker)
+{
+    struct task_waiter *next;
+    for (struct task_waiter *waiter = hub->first_waiter; waiter != NULL; waiter = next) {
+        next = waiter->next;
+        if (waiter->worker == worker) {
+            waiter->has_left = true;
+            wake_waiter(hub, waiter);
+        }
+    }
+}
+
+static void mark_kept(struct task_hub *hub, const struct task_worker *worker, const struct task_leave *leave)
+{
+    for (size_t i = 0; i < leave->keep_count; i++) {
+        struct task *task = task_find_id(hub, leave->keeps[i]);
+        if (task != NULL && task->state == TASK_CLAIMED && task->worker == worker && strcmp(task->id, leave->keeps[i]) == 0) {
+            task->is_kept = true;
+        }
+    }
+}
+
+/* Without another worker here, another node has to continue. */
+static size_t end_tasks_of(struct task_hub *hub, const struct task_worker *worker)
+{
+    size_t count = 0;
+    struct task *next;
+    for (struct task *task = hub->claimed.first; task != NULL; task = next) {
+        next = task->next;
+        if (task->worker == worker && !task->is_kept) {
+            bool is_served = task->handler->worker_count > 0 || task->is_cancelled;
+            task_keep_report(hub, task->id, 0);
+            task_end(task, is_served ? ENDING_LEFT : ENDING_UNSERVED);
+            count++;
+        }
+        task->is_kept = false;
+    }
+    return count;
+}
+
+/* The worker stays live until its tasks have ended, so that none of them frees it. Its handlers go first: a task has to
+ * leave the node with its last worker. */
+size_t task_hub_leave(struct task_hub *hub, const struct task_leave *leave)
+{
+    INVARIANT(hub != NULL && leave != NULL && leave->worker != NULL);
+    size_t count = 0;
+    (void)pthread_mutex_lock(&hub->lock);
+    struct task_worker *worker = task_worker_find(hub, leave->token_id, leave->worker);
+    if (worker != NULL) {
+        task_worker_touch(hub, worker); /* live, also if it has only kept tasks since it left before */
+        end_waits_of(hub, worker);
+        worker_set_handlers(worker, NULL, 0);
+        mark_kept(hub, worker, leave);
+        count = end_tasks_of(hub, worker);
+        leave_due_list(hub, worker);
+        task_worker_set(hub, worker, false, worker->task_count, 0);
+        task_worker_release(hub, worker);
+        task_hub_schedule(hub, task_hub_now(hub)); /* handlers without a worker are unregistered */
+    }
+    (void)pthread_mutex_unlock(&hub->lock);
+    return count;
 }
 
 /* --- claims --- */

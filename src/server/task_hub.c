@@ -4,7 +4,7 @@
  * task leaves the hub in one of two ways, and only the thread that took it out answers its call:
  *
  *   1. By a report: task_reports.c answers.
- *   2. Without one: task_end() puts it among the ended ones, and task_hub_step() answers. So a cancel, which holds a lock
+ *   2. Without one, also when its worker leaves (task_claims.c): task_end() puts it among the ended ones, and task_hub_step() answers. So a cancel, which holds a lock
  * of the call, never answers itself.
  *
  * No answer is given under the lock: an answer waits for a cancel of the same call, and that waits for the lock.
@@ -175,10 +175,11 @@ static enum task_ending ending_of_leaver(const struct task *task, enum task_endi
     return task->state == TASK_WAITING ? ENDING_UNSERVED : ending_of_run;
 }
 
-/* Without a report; step 4 answers. */
-static void task_end(struct task *task, enum task_ending ending)
+/* Step 4 answers. */
+void task_end(struct task *task, enum task_ending ending)
 {
     struct task_hub *hub = task->hub;
+    INVARIANT(task->state != TASK_NEW && task->state != TASK_ENDED);
     if (task->state == TASK_CLAIMED) {
         text_copy(task->lost_worker, sizeof task->lost_worker, task->worker->name);
     }
@@ -263,6 +264,10 @@ static void answer_ended(struct task *task)
     case ENDING_INTERRUPTED:
         (void)snprintf(text, sizeof text, "the worker %s has not renewed its lease", task->lost_worker);
         weir_interrupted(task->call, text);
+        break;
+    case ENDING_LEFT:
+        (void)snprintf(text, sizeof text, "the worker %s has left", task->lost_worker);
+        engine_call_left(task->call, text);
         break;
     case ENDING_GIVEN_BACK:
         weir_give_back(task->call);

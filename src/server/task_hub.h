@@ -7,7 +7,8 @@
  *     call --> HELD ---- lease over ----> WAITING -- claim --> CLAIMED -- report ------------> answered
  *       |       |                            ^                   |   ^
  *       |       +-- heartbeat of the worker that runs it --------|---+
- *       +------------------------------------+                   +-- lease over --> the step runs again, as another task
+ *       +------------------------------------+                   +-- lease over, or the worker has left
+ *                                                                       --> the step runs again, as another task
  *
  * HELD is a task of an execution that another node had. A worker may still run its step for one lease, so that long no
  * other worker gets it; a report of that worker adopts the task. With its last worker a handler is unregistered, and its
@@ -95,6 +96,7 @@ struct task_waiter {
     struct task_worker *worker;
     int64_t deadline_us;
     bool is_waiting;
+    bool has_left; /* set by the hub: the worker of the claim has left */
 };
 
 struct task_claim {
@@ -115,6 +117,17 @@ WEIR_MUST_CHECK enum weir_status task_hub_claim(struct task_hub *hub, const stru
                                                 struct task_waiter *waiter, struct text *answer, struct weir_error *error);
 /* A waiter was woken, but its caller does not claim: another one is woken in its place. */
 void task_hub_pass_wake(struct task_hub *hub);
+
+struct task_leave {
+    int64_t token_id;        /* as in a claim */
+    const char *worker;      /* likewise */
+    const char *const *keeps; /* ids of the tasks that it still runs */
+    size_t keep_count;
+};
+/* The worker runs no other task than those that it keeps, and claims nothing more. Its waits end, its handlers are no more
+ * those of the node, and its other tasks are given to other workers or leave the node. Returns their number. Those that it
+ * keeps have their leases, and reports about them count. A worker that claims again is a new one. */
+size_t task_hub_leave(struct task_hub *hub, const struct task_leave *leave);
 
 /* --- reports --- */
 

@@ -29,6 +29,7 @@ enum task_state {
 enum task_ending {
     ENDING_CANCELLED,
     ENDING_INTERRUPTED,
+    ENDING_LEFT, /* its worker has left: likewise, and no loss of a worker */
     ENDING_GIVEN_BACK, /* a worker may run it */
     ENDING_UNSERVED    /* no worker runs it */
 };
@@ -56,6 +57,7 @@ struct task {
     struct task_worker *worker; /* CLAIMED */
     int64_t due_us;             /* HELD: until then; CLAIMED: the end of the lease */
     bool is_cancelled;
+    bool is_kept;                               /* by its worker, which leaves: within task_hub_leave() */
     int64_t log_end;                            /* bytes of the log of its worker that are written */
     char lost_worker[TASK_WORKER_NAME_MAX + 1]; /* for the message of an interrupted one */
     char id[TASK_ID_MAX];                       /* as its worker knows it: of its first claim, when it was adopted */
@@ -147,6 +149,10 @@ int64_t task_hub_now(const struct task_hub *hub);
 /* The step is due at `due_us` at the latest. */
 void task_hub_schedule(struct task_hub *hub, int64_t due_us);
 struct task *task_find(const struct task_hub *hub, const char *execution_id, const char *step);
+/* The open task that an id of a claim names, or NULL. Its worker may have it under an older id. */
+struct task *task_find_id(const struct task_hub *hub, const char *id);
+/* Without a report; the next step answers. */
+void task_end(struct task *task, enum task_ending ending);
 /* From its present state to another one; ENDED takes it out of the hub. */
 void task_move(struct task *task, enum task_state state);
 /* The lane of a new task. WEIR_OUT_OF_MEMORY. */

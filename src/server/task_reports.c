@@ -228,6 +228,12 @@ static bool read_task_id(const char *id, struct task_name *name)
            read_task_number(attempt, &name->attempt) && read_task_number(id, &name->fence);
 }
 
+struct task *task_find_id(const struct task_hub *hub, const char *id)
+{
+    struct task_name name;
+    return read_task_id(id, &name) ? task_find(hub, name.execution_id, name.step) : NULL;
+}
+
 static bool is_of_worker(const struct task_report *report, const struct task_worker *worker)
 {
     return worker->token_id == report->token_id && strcmp(worker->name, report->worker) == 0;

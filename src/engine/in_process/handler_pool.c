@@ -297,6 +297,12 @@ EXPORTED void weir_give_back(struct weir_call *call)
     give_answer(call, CALL_GIVEN_BACK, -1, NULL, NULL);
 }
 
+void engine_call_left(struct weir_call *call, const char *error)
+{
+    INVARIANT(call != NULL);
+    give_answer(call, CALL_LEFT, -1, STEP_INTERRUPTED, error);
+}
+
 void engine_call_unserved(struct weir_call *call)
 {
     INVARIANT(call != NULL);

@@ -41,6 +41,7 @@ enum call_result {
     CALL_BAD_OUTPUT,
     CALL_STARVED,
     CALL_INTERRUPTED,
+    CALL_LEFT, /* likewise, and no loss of a worker */
     CALL_GIVEN_BACK,
     CALL_UNSERVED, /* likewise, and no program runs the attempt */
     CALL_ACCEPTED, /* http: the function reports its result later */

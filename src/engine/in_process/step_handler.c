@@ -92,10 +92,12 @@ void step_handler_start(struct step_run *run)
     handler_pool_submit(&execution->runner->handlers, call);
 }
 
-/* No failure of the step, unless it has lost several workers: then it may be the cause. */
+/* No failure of the step, unless it has lost several workers: then it may be the cause. A worker that has left in order is
+ * none of these. */
 static void repeat_after_worker_loss(struct step_run *run, const struct weir_call *call)
 {
-    if (run->stop != STOP_ENDING && run->execution->ending == ENDING_NONE && ++run->workers_lost <= WORKERS_LOST_FREE) {
+    if (run->stop != STOP_ENDING && run->execution->ending == ENDING_NONE &&
+        (call->result == CALL_LEFT || ++run->workers_lost <= WORKERS_LOST_FREE)) {
         step_run_attempt(run);
     } else {
         step_run_fail(run, call->code, call->error, false);
@@ -182,6 +184,7 @@ static void take_call_result(struct step_run *run, struct weir_call *call)
         step_run_wait_for_resources(run, ENOMEM);
         return;
     case CALL_INTERRUPTED:
+    case CALL_LEFT:
         repeat_after_worker_loss(run, call);
         return;
     case CALL_GIVEN_BACK:

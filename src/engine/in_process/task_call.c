@@ -185,6 +185,7 @@ static void read_task_end(const struct weir_call *call, struct engine_called *ca
     case CALL_NEXT:     /* of states alone */
     case CALL_STARVED:
     case CALL_INTERRUPTED:
+    case CALL_LEFT:
     case CALL_GIVEN_BACK:
     case CALL_UNSERVED:
         called->end = ENGINE_CALL_DROPPED;

@@ -15,7 +15,7 @@
     X(wake_execution) X(migrate_execution) X(approve_execution) X(reject_execution) X(signal_execution) \
     X(update_execution) \
     X(begin_bulk) X(list_bulk) X(show_bulk) X(stop_bulk)                             \
-    X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks) \
+    X(claim_tasks) X(heartbeat_tasks) X(complete_tasks) X(fail_tasks) X(leave_tasks) \
     X(act_on_executions) X(list_failures) X(list_logs) X(read_log) X(list_workspaces) X(show_workspace) \
     X(put_workspace) X(patch_workspace) X(pause_workspace) X(resume_workspace) X(delete_workspace) \
     X(rename_workspace) \

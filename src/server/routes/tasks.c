@@ -1,4 +1,4 @@
-/* Tasks: claim, heartbeat, complete, fail (docs/workers.md).
+/* Tasks: claim, heartbeat, complete, fail, and the end of a worker (docs/workers.md).
  *
  * A claim without a task leaves its request held (request.h) until the hub wakes it. Then the handler runs again from its
  * beginning, with the deadline of the first time. A report of one task is answered by the status of its verdict, one of
@@ -38,6 +38,17 @@ static enum weir_status task_text_field(const json_t *object, const char *key, b
     }
     *ret_text = json_string_value(value);
     return WEIR_OK;
+}
+
+static enum weir_status task_worker_field(const json_t *body, const char **ret_worker, const char **at_fault,
+                                          struct weir_error *error)
+{
+    enum weir_status status = task_text_field(body, "worker", true, ret_worker, at_fault, error);
+    if (status == WEIR_OK && ((*ret_worker)[0] == '\0' || strlen(*ret_worker) > TASK_WORKER_NAME_MAX)) {
+        *at_fault = "worker";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "`worker` is a name of 1 to %d bytes", TASK_WORKER_NAME_MAX);
+    }
+    return status;
 }
 
 /* From 0 to `most`; `otherwise` when it is not there. */
@@ -180,12 +191,12 @@ static void wake_request(struct task_waiter *waiter)
     request->again(request);
 }
 
-/* A client that has closed its connection, or that sends no more, while its claim waited. A task that it got would be lost
- * for a lease. */
+/* A client that has closed its connection, that sends no more, or whose worker has left, while its claim waited. A task
+ * that it got would be lost for a lease. */
 static bool claimer_is_gone(const struct http_request *request)
 {
     struct pollfd connection = {.fd = request->connection_fd, .events = POLLRDHUP};
-    return request->is_again && poll(&connection, 1, 0) > 0;
+    return request->is_again && (request->waiter.has_left || poll(&connection, 1, 0) > 0);
 }
 
 /* A request that was held keeps its time of arrival, so that its wait ends in time. */
@@ -199,7 +210,7 @@ static enum weir_status claim_tasks(struct api *api, struct http_request *reques
     }
     if (claimer_is_gone(request)) {
         task_hub_pass_wake(hub);
-        return error_set(error, WEIR_STOPPED, "the worker has closed its connection");
+        return error_set(error, WEIR_STOPPED, "the worker has left");
     }
     read->claim.arrived_us = request->arrived_us;
     read->claim.token_id = token_of(request->principal);
@@ -385,11 +396,7 @@ static enum weir_status read_report_set(const json_t *body, struct report_reader
     static const char *const keys[] = {"worker", "tasks"};
     enum weir_status status = check_keys(body, keys, 2, &reader->at_fault, error);
     if (status == WEIR_OK) {
-        status = task_text_field(body, "worker", true, &reader->worker, &reader->at_fault, error);
-    }
-    if (status == WEIR_OK && (reader->worker[0] == '\0' || strlen(reader->worker) > TASK_WORKER_NAME_MAX)) {
-        reader->at_fault = "worker";
-        status = error_set(error, WEIR_INVALID_ARGUMENT, "`worker` is a name of 1 to %d bytes", TASK_WORKER_NAME_MAX);
+        status = task_worker_field(body, &reader->worker, &reader->at_fault, error);
     }
     *ret_tasks = json_object_get(body, "tasks");
     size_t count = json_array_size(*ret_tasks);
@@ -541,4 +548,68 @@ void answer_fail_tasks(struct api *api, struct store *store, struct http_request
 {
     (void)store;
     answer_reports(api, request, answer, TASK_FAIL);
+}
+
+/* --- the end of a worker --- */
+
+/* Borrowed from the body, but for `keeps` itself. */
+static enum weir_status read_leave(const json_t *body, struct task_leave *leave, const char **keeps, const char **at_fault,
+                                   struct weir_error *error)
+{
+    static const char *const keys[] = {"worker", "keeps"};
+    size_t i;
+    const json_t *id;
+    enum weir_status status = check_keys(body, keys, 2, at_fault, error);
+    if (status == WEIR_OK) {
+        status = task_worker_field(body, &leave->worker, at_fault, error);
+    }
+    const json_t *list = json_object_get(body, "keeps");
+    if (status != WEIR_OK || list == NULL || json_is_null(list)) {
+        return status;
+    }
+    *at_fault = "keeps";
+    if (!json_is_array(list) || json_array_size(list) > REPORTS_MAX) {
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`keeps` must be a list of at most %d tasks", REPORTS_MAX);
+    }
+    json_array_foreach(list, i, id)
+    {
+        if (!json_is_string(id) || json_string_has_nul(id)) {
+            return error_set(error, WEIR_INVALID_ARGUMENT, "`keeps` must have texts alone, without a NUL");
+        }
+        keeps[i] = json_string_value(id);
+    }
+    *at_fault = NULL;
+    leave->keeps = keeps;
+    leave->keep_count = json_array_size(list);
+    return WEIR_OK;
+}
+
+/* A worker that no node of the process knows has left already. */
+void answer_leave_tasks(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
+{
+    (void)store;
+    struct weir_error error = {.status = WEIR_OK};
+    struct task_leave leave = {.token_id = token_of(request->principal)};
+    const char *keeps[REPORTS_MAX];
+    const char *at_fault = NULL;
+    json_t *body = NULL;
+    size_t given_back = 0;
+    enum weir_status status = request_object(request, &body, &error);
+    if (status == WEIR_OK) {
+        status = read_leave(body, &leave, keeps, &at_fault, &error);
+    }
+    for (size_t i = 0; i < api->task_service_count && status == WEIR_OK; i++) {
+        struct task_hub *hub = api->task_services[i].hub;
+        given_back += hub != NULL ? task_hub_leave(hub, &leave) : 0;
+    }
+    if (status == WEIR_OK && text_format(&answer->body, "{\"given_back\":%zu}\n", given_back) != WEIR_OK) {
+        status = error_out_of_memory(&error);
+    }
+    if (status == WEIR_OK) {
+        answer->status = 200;
+        answer->type = "application/json";
+    } else {
+        refuse_task_request(request, answer, &error, "", at_fault);
+    }
+    json_decref(body);
 }
