@@ -325,7 +325,7 @@ def a_worker_needs_a_token_of_all_workspaces(weir):
     weir.environment['WEIR_HTTP_TASK_LEASE'] = '10m'
     listener = Listener(weir).ready()
     claim = {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}
-    for verb in ('claim', 'heartbeat', 'complete', 'fail'):
+    for verb in ('claim', 'heartbeat', 'complete', 'fail', 'leave'):
         answer = listener.ask(f'/v1/tasks:{verb}', 'POST', body=claim if verb == 'claim' else {}, **narrow)
         assert (answer.status, answer.json()['code']) == (403, 'not_permitted'), (verb, answer)
     why = weir.good('why', execution, '--json').json()

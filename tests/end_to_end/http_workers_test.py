@@ -191,7 +191,13 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
             ('complete', {**report, 'tasks': [{'task': 'x', 'error_code': 'c'}]}, '/tasks/0/error_code', 'error_code'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'retry': 1}]}, '/tasks/0/retry', '`retry`'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'retry_after_us': -5}]},
-             '/tasks/0/retry_after_us', 'retry_after_us')):
+             '/tasks/0/retry_after_us', 'retry_after_us'),
+            ('leave', {'worker': 'w' * 200}, '/worker', '`worker`'),
+            ('leave', {**report}, '/tasks', 'tasks'),
+            ('leave', {'worker': 'w1', 'keeps': 'x/y/1/1'}, '/keeps', '`keeps`'),
+            ('leave', {'worker': 'w1', 'keeps': [1]}, '/keeps', '`keeps`'),
+            ('leave', {'worker': 'w1', 'keeps': ['x\0']}, '/keeps', 'NUL'),
+            ('leave', {'worker': 'w1', 'keeps': ['x'] * 1001}, '/keeps', '`keeps`')):
         answer = _ask(node, verb, body)
         assert answer.status == 400 and text in answer.json()['detail'], (verb, body, answer)
         assert (answer.json().get('errors') or [{}])[0].get('pointer') == pointer, (verb, body, answer)
@@ -384,6 +390,64 @@ def a_task_is_not_given_to_a_worker_that_has_closed_its_connection(weir):
     task, = answers[0].json()['tasks']
     assert (task['execution_id'], task['attempt']) == (execution, 1), task
     assert _ask(node, 'complete', {'worker': 'stays', 'tasks': [{'task': task['task']}]}).status == 200
+    node.stop()
+
+
+def a_worker_that_leaves_gives_its_tasks_to_others_at_once(weir):
+    """The lease is 60 s, and each step follows at once: to a worker of the same node, and, on PostgreSQL, of another one."""
+    _store(weir)
+    _apply(weir, 'job', handler='job', retry={'attempts': 1})
+    node = Listener(weir)
+    other = Listener(weir, output='other') if ON_POSTGRES else node
+    claim = {'handlers': ['job'], 'wait_us': 60000000}
+    began = time.monotonic()
+    executions = [weir.enqueue('-w', 'acme', 'job') for _ in range(2)]
+    tasks = []
+    while len(tasks) < 2:
+        tasks += _ask(node, 'claim', {'worker': 'w1', 'max': 2 - len(tasks), **claim}).json()['tasks']
+    kept = next(task['task'] for task in tasks if task['execution_id'] == executions[1])
+    left = next(task for task in tasks if task['execution_id'] == executions[0])
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(_ask(node, 'claim', {'worker': 'w2', **claim})), daemon=True)
+    waiting.start()
+    answer = _ask(node, 'leave', {'worker': 'w1', 'keeps': [kept]})
+    assert answer.status == 200 and answer.json() == {'given_back': 1}, answer
+    waiting.join(60)
+    again, = answers[0].json()['tasks']
+    assert again['execution_id'] == executions[0] and again['attempt'] > left['attempt'], again
+    assert _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': left['task']}]}).status == 409
+    assert _ask(node, 'heartbeat', {'worker': 'w1', 'tasks': [{'task': kept}]}).status == 200
+    assert _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': kept}]}).status == 200
+    assert weir.ended(executions[1])['status'] == 'COMPLETED'
+    assert _ask(node, 'leave', {'worker': 'w2'}).json() == {'given_back': 1}
+    assert _ask(node, 'leave', {'worker': 'w2'}).json() == {'given_back': 0}  # repeated after a lost answer
+    last, = _ask(other, 'claim', {'worker': 'w3', **claim}).json()['tasks']
+    assert last['execution_id'] == executions[0] and last['attempt'] > again['attempt'], last
+    assert _ask(other, 'complete', {'worker': 'w3', 'tasks': [{'task': last['task']}]}).status == 200
+    shown = weir.ended(executions[0])
+    assert shown['status'] == 'COMPLETED' and shown['steps'][0]['failures'] == 0, shown
+    assert time.monotonic() - began < 30, time.monotonic() - began
+    weir.good('store', 'check', '-q')
+    node.stop()
+    if ON_POSTGRES:
+        other.stop()
+
+
+def a_claim_of_a_worker_that_leaves_gets_no_task(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    claim = {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(_ask(node, 'claim', claim)), daemon=True)
+    waiting.start()
+    wait_for('the worker', lambda: weir.items('worker', 'list'))
+    assert _ask(node, 'leave', {'worker': 'w1'}).json() == {'given_back': 0}
+    waiting.join(30)
+    assert answers and (answers[0].status, answers[0].json()['code']) == (503, 'stopped'), answers
+    wait_for('the end of the handler', lambda: weir.items('worker', 'list') == [])  # long before the lease
+    execution = weir.enqueue('-w', 'acme', 'job')
+    assert weir.good('why', execution, '--json').json()['pending_reason'] == 'no_worker'
     node.stop()
 
 
