@@ -10,6 +10,8 @@
  *   5. The worker has failed when all servers have refused their last claim. A refusal that is no answer of weir may come
  * from a proxy while its server starts, so it counts only when it has lasted for a lease.
  *
+ *   6. At its end the worker leaves all servers at which it has claimed, so that others get at once what it gives up.
+ *
  * With one server the next one is the same: the worker waits for its return while the leases go on. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,6 +35,8 @@ static const char *verb_path(enum worker_verb verb)
         return "/v1/tasks:complete";
     case VERB_FAIL:
         return "/v1/tasks:fail";
+    case VERB_LEAVE:
+        return "/v1/tasks:leave";
     }
     return NULL;
 }
@@ -41,7 +45,8 @@ static const char *verb_path(enum worker_verb verb)
 static const char *verb_name(enum worker_verb verb)
 {
     static const char *const names[] = {
-        [VERB_CLAIM] = "claim_tasks", [VERB_HEARTBEAT] = "heartbeat", [VERB_COMPLETE] = "complete", [VERB_FAIL] = "fail"};
+        [VERB_CLAIM] = "claim_tasks", [VERB_HEARTBEAT] = "heartbeat", [VERB_COMPLETE] = "complete",
+        [VERB_FAIL] = "fail",         [VERB_LEAVE] = "leave_tasks"};
     return names[verb];
 }
 
@@ -243,6 +248,7 @@ static void send_claim(struct worker *worker, size_t server, size_t max)
     }
     remote_client_add_body(&request->client, "}", 1);
     request->call.deadline_us = wait_us + WORKER_CALL_DEADLINE_US;
+    worker->servers[server].was_claimed_at = true;
     if (max == 0) {
         worker->servers[server].is_announcing = true;
     } else {
@@ -292,6 +298,39 @@ int64_t worker_send_due(struct worker *worker, int64_t now_us, bool claims)
         send_claim(worker, worker->home, worker->tasks_max - worker->run_count);
     }
     return may_claim && worker->claim == NULL ? time_earlier(next_us, worker->claim_due_us) : next_us;
+}
+
+/* The runs that go on are kept, so that no other worker begins their steps. */
+static void send_leave(struct worker *worker, size_t server)
+{
+    struct worker_request *request = open_request(worker, VERB_LEAVE, server);
+    if (request == NULL) {
+        return;
+    }
+    const char *before = ",\"keeps\":[";
+    for (const struct worker_run *run = worker->runs; run != NULL; run = run->next) {
+        if (!run->is_settled) {
+            remote_client_add_body(&request->client, before, strlen(before));
+            remote_client_add_body_text(&request->client, run->task);
+            before = ",";
+        }
+    }
+    remote_client_add_body(&request->client, before[1] == '\0' ? "]}" : "}", before[1] == '\0' ? 2 : 1);
+    request->call.deadline_us = WORKER_LEAVE_US;
+    worker->leaves++;
+    send_request(request);
+}
+
+bool worker_leave(struct worker *worker, int64_t now_us)
+{
+    bool begins = worker->leave_until_us == 0;
+    worker->leave_until_us = begins ? time_add(now_us, WORKER_LEAVE_US) : worker->leave_until_us;
+    for (size_t i = 0; i < worker->server_count && begins; i++) {
+        if (worker->servers[i].was_claimed_at && !worker->servers[i].is_away) {
+            send_leave(worker, i);
+        }
+    }
+    return worker->leaves == 0 || worker->leave_until_us <= now_us;
 }
 
 /* --- answers --- */
@@ -477,6 +516,8 @@ static void take_answer(struct worker_request *request, enum weir_status status,
     note_away(request, status != WEIR_OK && !is_verdict, error);
     if (request->verb == VERB_CLAIM) {
         take_claim(request, status, answer, error);
+    } else if (request->verb == VERB_LEAVE) {
+        request->worker->leaves--;
     } else {
         take_verdicts(request, status, answer, error);
     }

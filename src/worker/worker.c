@@ -9,6 +9,8 @@
  *   4. Waits in libcurl for answers, until the next thing is due or another thread wakes it.
  *   5. Handles the answers.
  *
+ * The last turns of a worker that stops or closes await the answers to its leave.
+ *
  * No wait is longer than a second, because libcurl's clock stands still while the machine sleeps. */
 #include "worker/worker.h"
 
@@ -186,7 +188,7 @@ static struct orders take_orders(struct worker *worker)
 /* A claim of the thread may have begun tasks until this turn. */
 static void note_stop(struct worker *worker, const struct orders *orders)
 {
-    if (orders->stop == WORKER_RUNS || worker->run_count > 0) {
+    if (orders->stop == WORKER_RUNS || worker->run_count > 0 || !worker_leave(worker, worker_now(worker))) {
         return;
     }
     (void)pthread_mutex_lock(&worker->lock);
@@ -208,10 +210,10 @@ static void *run_worker(void *context)
     struct worker *worker = context;
     for (;;) {
         struct orders orders = take_orders(worker);
-        if (orders.is_closing) {
+        worker_collect_results(worker);
+        if (orders.is_closing && worker_leave(worker, worker_now(worker))) {
             return NULL;
         }
-        worker_collect_results(worker);
         int64_t now_us = worker_now(worker);
         int64_t due_us = worker_end_leases(worker, now_us);
         due_us = time_earlier(due_us, worker_send_due(worker, now_us, orders.claims));

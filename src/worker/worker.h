@@ -52,16 +52,16 @@ void worker_pause(struct worker *worker, bool paused);
  * the same. */
 WEIR_MUST_CHECK enum weir_status worker_health(struct worker *worker, struct weir_error *error);
 
-/* Claims nothing more, and awaits the tasks that it has. `interrupt`: asks the handlers that run to end; a task without a
- * result is left to its lease, so that another worker runs it. */
+/* Claims nothing more, and awaits the tasks that it has. `interrupt`: asks the handlers that run to end. Then the worker
+ * leaves its servers: a task without a result is run by another worker at once. */
 void worker_begin_stop(struct worker *worker, bool interrupt);
 /* True: after worker_begin_stop(), no task is left. */
 bool worker_is_stopped(struct worker *worker);
 /* WEIR_TIMED_OUT after `deadline_us`; the stop goes on. `ret_graceful` (may be NULL): nothing was interrupted. */
 WEIR_MUST_CHECK enum weir_status worker_await_stop(struct worker *worker, int64_t deadline_us, bool *ret_graceful,
                                                    struct weir_error *error);
-/* Ends the thread and all requests. Tasks that are left end with their leases; their handlers are the engine's. Takes
- * NULL. */
+/* Leaves the servers, if no stop has done so, and ends the thread and all requests. Tasks that still run are left to their
+ * leases; their handlers are the engine's. Takes NULL. */
 void worker_close(struct worker *worker);
 
 #endif

@@ -24,6 +24,7 @@ enum {
 #define WORKER_PAUSE_FIRST_US (50 * MICROSECONDS_PER_MS)
 #define WORKER_PAUSE_MOST_US MICROSECONDS_PER_SECOND
 #define WORKER_LOG_DELAY_US MICROSECONDS_PER_SECOND /* until a log is sent */
+#define WORKER_LEAVE_US (2 * MICROSECONDS_PER_SECOND) /* at the end: a server that does not answer is left by its lease */
 
 /* The end of a handler. */
 struct worker_result {
@@ -67,7 +68,7 @@ struct worker_run {
     int64_t log_lost;    /* bytes that found no space */
 };
 
-enum worker_verb { VERB_CLAIM, VERB_HEARTBEAT, VERB_COMPLETE, VERB_FAIL };
+enum worker_verb { VERB_CLAIM, VERB_HEARTBEAT, VERB_COMPLETE, VERB_FAIL, VERB_LEAVE };
 
 /* The mention of a run in a request. */
 struct worker_mention {
@@ -96,6 +97,7 @@ struct worker_server {
     bool is_announcing;
     bool wants_announce; /* it may not know our handlers, and is to take tasks of ours over */
     bool is_away;        /* the last request got no answer */
+    bool was_claimed_at; /* it may know the worker */
     bool has_refused;    /* the last claim, which no repetition mends */
     bool is_doubtful;    /* that refusal may pass: it is no answer of weir, or there was no token to send */
     int64_t refused_us;  /* since when it has refused each claim */
@@ -124,6 +126,8 @@ struct worker {
     struct worker_request *claim; /* under way, or NULL */
     bool was_refused;             /* the last claim */
     bool was_interrupted;         /* the handlers that ran were asked to end */
+    int64_t leave_until_us;       /* 0 = the worker has not begun to leave */
+    size_t leaves;                /* requests about it under way */
     json_t *names;                /* of the handlers */
     pthread_t thread;
     bool has_thread;
@@ -182,6 +186,8 @@ void worker_free_runs(struct worker *worker);
 /* requests.c */
 /* Sends what is due, and returns when the next thing will be. `claims`: new tasks are wanted. */
 int64_t worker_send_due(struct worker *worker, int64_t now_us, bool claims);
+/* Leaves the servers, once. True when all of them know it, or did not answer in time. */
+bool worker_leave(struct worker *worker, int64_t now_us);
 /* Handles the answers that have come. */
 void worker_take_answers(struct worker *worker);
 /* Ends the claim that is under way; its answer is lost. */

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 from harness import run_tests
 from ports import free_port
@@ -135,7 +136,8 @@ def _is_completed(weir, execution, output):
 
 def a_node_on_a_server_passes_the_cases(weir):
     _store(weir)
-    program = Program(weir, Node(weir).url)
+    url = Node(weir).url
+    program = Program(weir, url)
     with open(CASES) as file:
         cases = json.load(file)['cases']
     for number, case in enumerate(cases):
@@ -144,7 +146,13 @@ def a_node_on_a_server_passes_the_cases(weir):
         if case.get('cancel'):
             wait_for('the run', lambda: program.expect('begin') == [execution], pause=SHORT)
             weir.good('cancel', execution, '-q')
+        began = time.monotonic()
+        if case.get('stop'):
+            wait_for('the run', lambda: program.expect('begin') == [execution], pause=SHORT)
+            assert program.stop(0) == 'interrupted'
+            program = Program(weir, url)
         shown = weir.ended(execution)
+        assert not case.get('stop') or time.monotonic() - began < 30, time.monotonic() - began
         step, = shown['steps']
         expected = case['expect']
         assert shown['status'] == expected['status'], (case['name'], shown)

@@ -136,7 +136,7 @@ static void run_scripted(struct weir_call *call, void *context)
             free(output);
         } else if (strcmp(act, "raise") == 0) {
             weir_retry(call, NULL, json_string_value(value));
-        } else if (strcmp(act, "await_cancel") == 0) {
+        } else if (strcmp(act, "await_cancel") == 0 || strcmp(act, "await_stop") == 0) {
             await_cancel(call);
         } else {
             answer_failure(call, act, value);
@@ -148,7 +148,11 @@ static void run_scripted(struct weir_call *call, void *context)
 /* An answer waits for the function, so it comes from another thread. */
 static void *end_cancelled(void *call)
 {
-    end_scripted(call, NULL);
+    if (weir_call_moves(call)) {
+        weir_retry(call, NULL, "stopped");
+    } else {
+        end_scripted(call, NULL);
+    }
     return NULL;
 }
 
