@@ -20,6 +20,9 @@ var (
 	ErrCancelled = errors.New("weir: the task was cancelled")
 	// ErrLost: the worker could not renew its lease, or the node has given the task to another worker.
 	ErrLost = errors.New("weir: the task was lost")
+	// ErrStopped: the worker stops, and its grace is over. An error of the handler is not reported: another worker runs
+	// the task again at once.
+	ErrStopped = errors.New("weir: the worker stops")
 )
 
 // Task is one attempt of a step.
@@ -67,6 +70,9 @@ type WorkerOptions struct {
 	Name  string // no other running worker has it; default: host, process and a random number
 	Group string // executor group; default: that of the first node of the process
 	Slots int    // tasks at once; default 10
+	// Grace is the time that handlers have after the end of the context of Run, until theirs are done, too. Default: no
+	// limit.
+	Grace time.Duration
 	Log   *slog.Logger
 }
 
@@ -78,7 +84,8 @@ type Worker struct {
 	free     chan struct{} // one entry for each free slot
 
 	lock    sync.Mutex
-	home    int // the node that the worker claims at
+	home    int          // the node that the worker claims at
+	known   map[int]bool // nodes that may know the worker
 	running map[string]*run
 	lease   time.Duration
 	begun   chan struct{} // full: a task has begun, so that its lease is renewed in time
@@ -91,12 +98,18 @@ type run struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // loses the task with its lease, also while no node answers
 	lost   atomic.Bool
-	node   int // that has accepted it last
+	ended  atomic.Bool // the worker stops: a failure is none of the handler
+	node   int         // that has accepted it last
 }
 
 func (r *run) lose() {
 	r.lost.Store(true)
 	r.cancel(ErrLost)
+}
+
+func (r *run) end() {
+	r.ended.Store(true)
+	r.cancel(ErrStopped)
 }
 
 // NewWorker makes a worker. Its handlers are added by Handle.
@@ -112,8 +125,8 @@ func NewWorker(client *Client, options WorkerOptions) *Worker {
 		options.Log = slog.Default()
 	}
 	worker := &Worker{client: client, options: options, handlers: map[string]Handler{},
-		free: make(chan struct{}, options.Slots), running: map[string]*run{}, lease: 10 * time.Second,
-		begun: make(chan struct{}, 1)}
+		free: make(chan struct{}, options.Slots), running: map[string]*run{}, known: map[int]bool{},
+		lease: 10 * time.Second, begun: make(chan struct{}, 1)}
 	if len(client.urls) > 0 {
 		worker.home = rand.Intn(len(client.urls))
 	}
@@ -130,6 +143,7 @@ const (
 	claimWait  = 30 * time.Second
 	pauseFirst = 50 * time.Millisecond
 	pauseMost  = time.Second
+	leaveTime  = 2 * time.Second
 )
 
 type claimRequest struct {
@@ -148,7 +162,8 @@ type claimAnswer struct {
 }
 
 // Run works until the context is done. Then it claims nothing more, and returns when the handlers that run have returned
-// and their results have been taken. An error is a refusal that no repetition can mend.
+// and their results have been taken. When WorkerOptions.Grace is over, it asks the handlers to end. An error is a refusal
+// that no repetition can mend.
 func (w *Worker) Run(ctx context.Context) error {
 	if len(w.handlers) == 0 || len(w.client.urls) == 0 {
 		return errors.New("weir: a worker needs a handler and the address of a node")
@@ -161,10 +176,42 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.beat(beats)
 	}()
 	err := w.claimUntilDone(ctx)
+	if w.options.Grace > 0 {
+		grace := time.AfterFunc(w.options.Grace, w.endRuns)
+		defer grace.Stop()
+	}
 	w.tasks.Wait()
 	stop()
 	beating.Wait()
+	w.leave()
 	return err
+}
+
+func (w *Worker) endRuns() {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for _, each := range w.running {
+		each.end()
+	}
+}
+
+// leave tells all nodes at which the worker has claimed that it has ended: other workers get the tasks without a result at
+// once, also those of an answer to the last claim that was lost. A node that does not answer waits for the end of the leases.
+func (w *Worker) leave() {
+	within, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	var leaving sync.WaitGroup
+	for node := range w.known {
+		leaving.Add(1)
+		go func(url string) {
+			defer leaving.Done()
+			body := map[string]any{"worker": w.options.Name}
+			if _, err := w.client.call(within, http.MethodPost, url+"/v1/tasks:leave", body, nil, nil); err != nil {
+				w.options.Log.Warn("a node does not answer a leave", "node", url, "error", err)
+			}
+		}(w.client.urls[node])
+	}
+	leaving.Wait()
 }
 
 // takeSlots waits for a free slot, and takes all that are free.
@@ -233,6 +280,9 @@ func (w *Worker) claim(ctx context.Context, node, slots int, wait time.Duration)
 	}
 	within, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
+	w.lock.Lock()
+	w.known[node] = true
+	w.lock.Unlock()
 	var answer claimAnswer
 	_, err := w.client.call(within, http.MethodPost, w.client.urls[node]+"/v1/tasks:claim", request, &answer, nil)
 	return answer, err
@@ -276,7 +326,9 @@ func (w *Worker) begin(task *Task, node int, lease time.Duration, ends time.Time
 	w.tasks.Add(1)
 	go func() {
 		defer w.tasks.Done()
-		w.report(started, w.handle(ctx, task))
+		if item := w.handle(ctx, task); item.verb == "complete" || !started.ended.Load() {
+			w.report(started, item)
+		}
 		w.lock.Lock()
 		delete(w.running, task.ID)
 		w.lock.Unlock()

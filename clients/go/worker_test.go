@@ -125,7 +125,11 @@ func (n *node) apply(name string, step map[string]any) {
 
 // startWorker runs the worker until the end of the test, or until the returned function is called.
 func startWorker(t *testing.T, client *weir.Client, handlers map[string]weir.Handler) func() {
-	worker := weir.NewWorker(client, weir.WorkerOptions{Slots: 4})
+	return startWorkerWithGrace(t, client, handlers, 0)
+}
+
+func startWorkerWithGrace(t *testing.T, client *weir.Client, handlers map[string]weir.Handler, grace time.Duration) func() {
+	worker := weir.NewWorker(client, weir.WorkerOptions{Slots: 4, Grace: grace})
 	for name, handler := range handlers {
 		worker.Handle(name, handler)
 	}
@@ -177,6 +181,7 @@ type caseFile struct {
 		Name     string
 		Workflow map[string]any
 		Cancel   bool
+		Stop     bool
 		Acts     []map[string]json.RawMessage
 		Expect   map[string]any
 	}
@@ -213,6 +218,9 @@ func scripted(begun chan struct{}) weir.Handler {
 					return nil, fmt.Errorf("the cause is %w", context.Cause(ctx))
 				}
 				return nil, nil
+			case "await_stop":
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
 			}
 		}
 		return nil, weir.Fail("unknown_act", "the case has an act that this client does not know")
@@ -231,7 +239,8 @@ func TestCases(t *testing.T) {
 	n := startNode(t)
 	client := weir.New(n.url())
 	begun := make(chan struct{}, 100)
-	startWorker(t, client, map[string]weir.Handler{"scripted": scripted(begun)})
+	handlers := map[string]weir.Handler{"scripted": scripted(begun)}
+	stop := startWorkerWithGrace(t, client, handlers, time.Millisecond)
 	for number, each := range file.Cases {
 		t.Run(each.Name, func(t *testing.T) {
 			for len(begun) > 0 {
@@ -248,7 +257,16 @@ func TestCases(t *testing.T) {
 				<-begun
 				n.run("cancel", id, "-q")
 			}
+			stopped := time.Now()
+			if each.Stop {
+				<-begun
+				stop()
+				stop = startWorkerWithGrace(t, client, handlers, time.Millisecond)
+			}
 			execution := wait(t, client, id)
+			if each.Stop && time.Since(stopped) > 20*time.Second {
+				t.Errorf("the step ran again after %v", time.Since(stopped))
+			}
 			var steps []map[string]any
 			if err := json.Unmarshal(execution.Steps, &steps); err != nil || len(steps) != 1 {
 				t.Fatalf("%v: %s", err, execution.Steps)

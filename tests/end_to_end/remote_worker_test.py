@@ -152,7 +152,7 @@ def a_node_on_a_server_passes_the_cases(weir):
             assert program.stop(0) == 'interrupted'
             program = Program(weir, url)
         shown = weir.ended(execution)
-        assert not case.get('stop') or time.monotonic() - began < 30, time.monotonic() - began
+        assert not case.get('stop') or time.monotonic() - began < 20, time.monotonic() - began
         step, = shown['steps']
         expected = case['expect']
         assert shown['status'] == expected['status'], (case['name'], shown)

@@ -73,7 +73,12 @@ final class Leases {
     return running.size();
   }
 
-  /** Ends all runs. Other workers get the tasks when the leases are over. */
+  /** The tasks that run. */
+  Set<String> tasks() {
+    return Set.copyOf(running.keySet());
+  }
+
+  /** Ends all runs, without a report. */
   void loseAll() {
     running.values().forEach(TaskRun::lose);
   }

@@ -7,9 +7,13 @@ import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 
-/** The four requests of a worker, and the node that it claims at. Any thread may call. */
+/** The five requests of a worker, and the node that it claims at. Any thread may call. */
 final class TaskCalls {
   static final String ACCEPTED = "accepted";
   static final String CANCELLED = "cancelled";
@@ -19,11 +23,16 @@ final class TaskCalls {
   /** Each call but the wait of a claim ends after this time. */
   static final Duration LIMIT = Duration.ofSeconds(10);
 
+  private static final Duration LEAVE_LIMIT = Duration.ofSeconds(2);
+
   private final Transport transport;
   private final String worker;
   private final List<String> handlers;
   private final String executorGroup;
   private int home;
+
+  /** The nodes that may know the worker. */
+  private final Set<Integer> known = ConcurrentHashMap.newKeySet();
 
   TaskCalls(Transport transport, String worker, Collection<String> handlers, String executorGroup) {
     this.transport = transport;
@@ -64,6 +73,7 @@ final class TaskCalls {
   }
 
   JsonNode claim(int node, int max, Duration wait) {
+    known.add(node);
     return transport.call(node, "/v1/tasks:claim", claimBody(max, wait), wait.plus(LIMIT));
   }
 
@@ -73,6 +83,27 @@ final class TaskCalls {
     transport
         .send(node, "POST", "/v1/tasks:claim", body, Map.of(), limit)
         .whenDone(limit, (answer, failure) -> {});
+  }
+
+  /**
+   * Tells the nodes that the worker has ended, so that other workers get at once the tasks that it
+   * does not keep. A node that does not answer waits for the end of the leases.
+   */
+  void leaveAll(Collection<String> keeps) {
+    ObjectNode body = Json.WIRE.createObjectNode().put("worker", worker);
+    keeps.forEach(body.putArray("keeps")::add);
+    byte[] text = transport.write(body);
+    CountDownLatch answers = new CountDownLatch(known.size());
+    for (int node : List.copyOf(known)) {
+      transport
+          .send(node, "POST", "/v1/tasks:leave", text, Map.of(), LEAVE_LIMIT)
+          .whenDone(LEAVE_LIMIT, (answer, failure) -> answers.countDown());
+    }
+    try {
+      answers.await(LEAVE_LIMIT.toMillis(), TimeUnit.MILLISECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   private ObjectNode reportBody(List<ObjectNode> items) {

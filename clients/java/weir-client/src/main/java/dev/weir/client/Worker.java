@@ -12,6 +12,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
@@ -41,6 +42,7 @@ public final class Worker implements AutoCloseable {
   private static final Duration PAUSE_MAX = Duration.ofSeconds(1);
   private static final Duration RETRY_AFTER_MAX = Duration.ofSeconds(30);
   private static final Duration CLOSE_LIMIT = Duration.ofSeconds(30);
+  private static final Duration LEAVE_AFTER = Duration.ofSeconds(1);
 
   /** The most tasks at once. */
   public static final int SLOTS_MAX = 1000;
@@ -90,6 +92,7 @@ public final class Worker implements AutoCloseable {
           @Override
           protected void terminated() {
             leases.close();
+            calls.leaveAll(Set.of());
             ended.countDown();
           }
         };
@@ -303,7 +306,8 @@ public final class Worker implements AutoCloseable {
   /**
    * Claims nothing more, and waits until the handlers that run have returned and their results are
    * accepted. When the limit is over, or the thread is interrupted, the runs that are left are
-   * interrupted, and other workers get their tasks when the leases are over.
+   * interrupted. Other workers get their tasks at once, or, of a run that does not end within a
+   * second, when it has ended or its lease is over.
    *
    * @param limit the time for the handlers
    * @return whether all results were accepted in time
@@ -327,8 +331,22 @@ public final class Worker implements AutoCloseable {
           "weir: {0} tasks have not ended in time; other workers get them",
           leases.size());
       leases.loseAll();
+      leaveSoon();
     }
     return isDone;
+  }
+
+  /** No other worker may begin what still runs here, so the worker keeps those tasks. */
+  private void leaveSoon() {
+    boolean isDone = false;
+    try {
+      isDone = runners.awaitTermination(LEAVE_AFTER.toNanos(), TimeUnit.NANOSECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    if (!isDone) {
+      calls.leaveAll(leases.tasks());
+    }
   }
 
   /** Stops with a limit of 30 seconds. */

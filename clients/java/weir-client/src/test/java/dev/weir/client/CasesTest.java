@@ -2,6 +2,7 @@ package dev.weir.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.core.type.TypeReference;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -34,9 +35,17 @@ class CasesTest {
   @BeforeAll
   static void start() {
     node = WeirNode.start();
+    node.kill();
+    node.write("weir.yaml", "http.task_lease: 60s\n");
+    node.serve();
     client = node.client();
-    worker = Worker.builder(client).handle("scripted", CasesTest::scripted).build();
-    worker.start();
+    worker = startWorker();
+  }
+
+  private static Worker startWorker() {
+    Worker started = Worker.builder(client).handle("scripted", CasesTest::scripted).build();
+    started.start();
+    return started;
   }
 
   @AfterAll
@@ -69,6 +78,9 @@ class CasesTest {
       case "await_cancel":
         STOPPED.add(task.awaitStop(Programs.MOST).orElseThrow());
         return null;
+      case "await_stop":
+        assertEquals(StopCause.LOST, task.awaitStop(Programs.MOST).orElseThrow());
+        throw new IllegalStateException("stopped");
       default:
         throw TaskFailure.fail("unknown_act", "this client does not know the act " + act);
     }
@@ -101,7 +113,17 @@ class CasesTest {
       assertEquals(id, awaitBegin(id));
       client.cancel(id, "a test");
     }
+    long stopped = System.nanoTime();
+    if (each.path("stop").asBoolean()) {
+      assertEquals(id, awaitBegin(id));
+      assertFalse(worker.stop(Duration.ZERO));
+      worker = startWorker();
+    }
     Execution execution = client.waitFor(id, Programs.MOST);
+    if (each.path("stop").asBoolean()) {
+      Duration took = Duration.ofNanos(System.nanoTime() - stopped);
+      assertTrue(took.toSeconds() < 20, () -> "the step ran again after " + took);
+    }
     if (each.path("acts").path(0).has("await_cancel")) {
       assertEquals(StopCause.CANCELLED, STOPPED.poll(Programs.MOST.toSeconds(), TimeUnit.SECONDS));
     }
