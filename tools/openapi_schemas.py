@@ -41,7 +41,7 @@ OBJECTS = {
     'BatchRequest': 'items[]:BatchEntry',
     'Batch': 'enqueued duplicates refused items[]:BatchItem',
     'Refusal': 'status code detail hint~',
-    'WhyEnded': '+ExecutionRow because',
+    'WhyEnded': '+ExecutionRow because hint~',
     'WhyLiving': 'id status pending_reason? waiting_for? because workspace? plan? workflow? version? slots_used slots_max?'
                  ' starts_refused deferrals handovers suspicion suspected_at? run_at due_at? claimed_at? dispatched_at?'
                  ' stuck_since? unfinished_steps[]:UnfinishedStep node? executor_group? cancel_requested error_code?'
@@ -49,7 +49,7 @@ OBJECTS = {
                  ' no_node_since? group_targets[]~? node_silent_since? nodes_live? paused_node? full_nodes?:FullNodes'
                  ' scheduler_since~? scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder'
                  ' place~ place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~?'
-                 ' last_worker~? last_worker_language~?',
+                 ' last_worker~? last_worker_language~? hint~',
     'UnfinishedStep': 'approvers? prompt? state~? step status attempt attempts_max? error_code? error? started_at? due_at?'
                       ' signal? children_count? children_ended? oldest_child_id?',
     'FullNodes': 'nodes capacity running',

@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/traceparent.h"
 #include "server/access.h"
+#include "server/command_routes.h"
 #include "server/problem_table.h"
 #include "server/route.h"
 
@@ -36,7 +37,8 @@ const char *http_field_name(enum http_field field)
 const char *http_field_joint(enum http_field field)
 {
     INVARIANT((size_t)field < HTTP_FIELDS);
-    bool is_list = field == FIELD_ACCEPT || field == FIELD_ACCEPT_ENCODING || field == FIELD_SESSION;
+    bool is_list =
+        field == FIELD_ACCEPT || field == FIELD_ACCEPT_ENCODING || field == FIELD_SESSION || field == FIELD_USER_AGENT;
     return field == FIELD_COOKIE ? "; " : is_list ? ", " : NULL;
 }
 
@@ -317,8 +319,11 @@ static json_t *make_problem(const struct http_request *request, int status, cons
     json_t *problem =
         json_pack("{s:s+, s:s, s:i, s:s, s:s, s:s}", "type", "/docs/problems/", code, "title", http_status_title(status),
                   "status", status, "code", code, "detail", detail, "request_id", request->id);
+    if (problem != NULL) {
+        (void)json_object_set_new(problem, "detail", command_routes_json(request, detail));
+    }
     if (problem != NULL && hint != NULL && hint[0] != '\0') {
-        (void)json_object_set_new(problem, "hint", json_string(hint));
+        (void)json_object_set_new(problem, "hint", command_routes_json(request, hint));
     }
     return problem;
 }

@@ -39,6 +39,7 @@ struct stream;
     X(FIELD_LAST_EVENT_ID, "Last-Event-ID")                                                                                \
     X(FIELD_ORIGIN, "Origin")                                                                                              \
     X(FIELD_TRACEPARENT, "traceparent")                                                                                    \
+    X(FIELD_USER_AGENT, "User-Agent")                                                                                      \
     X(FIELD_REASON, "Weir-Reason")                                                                                         \
     X(FIELD_ACTOR, "Weir-Actor")
 

@@ -1,6 +1,7 @@
 """A server before the store: the same decorators, by `https://` in place of the store's own URL."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import threading
+import time
 
 import pytest
 from conftest import SOURCE
@@ -115,13 +117,16 @@ def scripted(acts: list, *, ctx):
     if act == 'await_cancel':
         wait_until(lambda: ctx.cancelled, 'the cancel')
         return None
+    if act == 'await_stop':
+        wait_until(lambda: ctx.cancelled, 'the stop')
+        raise RuntimeError('stopped')
     return do(act, value)
 
 
 @weir.workflow(name='scripted-async')
 async def scripted_async(acts: list, *, ctx):
     act, value = act_of(acts, ctx.attempt)
-    if act == 'await_cancel':
+    if act in ('await_cancel', 'await_stop'):
         await asyncio.sleep(60)
     return do(act, value)
 
@@ -134,14 +139,21 @@ SCRIPTED = [scripted, scripted_async]
 def test_the_cases_of_all_clients(server, handler, case):
     store = weir.Store(server.url)
     definition = {'name': 'case', 'steps': {'only': {'handler': handler, **case.get('workflow', {})}}}
-    with weir.Worker(SCRIPTED, store=store):
+    with contextlib.ExitStack() as workers:
+        worker = workers.enter_context(weir.Worker(SCRIPTED, store=store))
         store.publish(json.dumps(definition))
         begun.clear()
         id = store.enqueue('acme', 'case', {'acts': case['acts']})
         if case.get('cancel'):
             assert begun.wait(60)
             store.cancel(id)
+        if case.get('stop'):
+            assert begun.wait(60)
+            stopped = time.monotonic()
+            assert not worker.stop(0)
+            workers.enter_context(weir.Worker(SCRIPTED, store=store))
         shown = store.wait(id, 60)
+        assert not case.get('stop') or time.monotonic() - stopped < 20
     (step,) = shown['steps']
     expected = case['expect']
     assert (shown['status'], shown['error_code']) == (expected['status'], expected.get('error_code'))

@@ -18,6 +18,7 @@ interface Case {
   name: string;
   workflow?: object;
   cancel?: boolean;
+  stop?: boolean;
   acts: object[];
   expect: Record<string, unknown>;
 }
@@ -143,6 +144,9 @@ const scripted = workflow({ name: 'scripted' }, async (params: { acts: Record<st
     case 'await_cancel':
       await once(ctx.signal, 'abort');
       return null;
+    case 'await_stop':
+      await once(ctx.signal, 'abort');
+      throw new Error('stopped');
     case 'fail':
       throw new Fail(value.code, value.error);
     default: {
@@ -155,7 +159,7 @@ const scripted = workflow({ name: 'scripted' }, async (params: { acts: Record<st
 test('the cases of all clients', async (t) => {
   const server = await serve(t);
   const store = openStore(t, server);
-  await makeWorker(t, { store, workflows: [scripted] });
+  let worker = await makeWorker(t, { store, workflows: [scripted] });
   for (const one of cases) {
     const began = new Promise<void>((resolve) => {
       begun = resolve;
@@ -167,7 +171,15 @@ test('the cases of all clients', async (t) => {
       await began;
       await store.cancel(id);
     }
+    let stopped = Number.POSITIVE_INFINITY;
+    if (one.stop) {
+      await began;
+      stopped = Date.now();
+      assert.equal(await worker.stop(0), false);
+      worker = await makeWorker(t, { store, workflows: [scripted] });
+    }
     const shown = await store.wait(id, { timeout: 60 });
+    assert.ok(Date.now() - stopped < 20_000, one.name);
     const [only] = shown.steps as Record<string, unknown>[];
     const { status, error_code: code = null, ...rest } = one.expect;
     assert.deepEqual([shown.status, shown.error_code], [status, code], one.name);

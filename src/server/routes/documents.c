@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "server/openapi.h"
+#include "server/command_routes.h"
 #include "server/problem_table.h"
 #include "server/routes/routes.h"
 #include "weir/weir.h"
@@ -160,10 +161,11 @@ void answer_problem_page(struct api *api, struct store *store, struct http_reque
         return;
     }
     begin_page(answer);
-    if (text_format(&answer->body,
-                    PAGE_HEAD "<p>Status %d. %s</p><p>%s</p><p><a href=\"/docs/problems\">All problems"
-                              "</a></p>" PAGE_END,
-                    kind->code, kind->code, kind->status, kind->meaning, kind->remedy) != WEIR_OK) {
+    enum weir_status status = text_format(&answer->body, PAGE_HEAD "<p>Status %d. %s</p><p>", kind->code, kind->code,
+                                          kind->status, kind->meaning);
+    status = status == WEIR_OK ? command_routes_add(kind->remedy, &answer->body) : status;
+    if (status != WEIR_OK ||
+        text_add_string(&answer->body, "</p><p><a href=\"/docs/problems\">All problems</a></p>" PAGE_END) != WEIR_OK) {
         refuse_half_page(request, answer);
     }
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "server/command_routes.h"
 #include "server/entity_tag.h"
 #include "server/own_workspaces.h"
 #include "server/routes/execution_find.h"
@@ -343,34 +344,41 @@ void answer_list_actions(struct api *api, struct store *store, struct http_reque
 }
 
 /* A read of one execution by its whole id. */
-static void answer_read(struct store *store, struct http_request *request, struct http_answer *answer,
-                        enum weir_status (*read)(struct store *, const char *, json_t **, struct weir_error *))
+static enum weir_status read_execution(struct store *store, struct http_request *request,
+                                       enum weir_status (*read)(struct store *, const char *, json_t **, struct weir_error *),
+                                       json_t **ret_value, struct weir_error *error)
 {
-    struct weir_error error = {.status = WEIR_OK};
     char id[UUID_TEXT_MAX];
-    json_t *value = NULL;
-    enum weir_status status = execution_find(store, request, id, NULL, &error);
-    if (status == WEIR_OK) {
-        status = read(store, id, &value, &error);
-    }
-    if (status == WEIR_OK) {
-        respond_json(answer, 200, value);
-    } else {
-        respond_error(request, answer, &error, NULL);
-    }
+    enum weir_status status = execution_find(store, request, id, NULL, error);
+    return status == WEIR_OK ? read(store, id, ret_value, error) : status;
 }
 
+/* A client that has curl alone gets the request beside each command, and one that helps. */
 void answer_explain_execution(struct api *api, struct store *store, struct http_request *request,
                               struct http_answer *answer)
 {
     (void)api;
-    answer_read(store, request, answer, store_why);
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *why = NULL;
+    enum weir_status status = read_execution(store, request, store_why, &why, &error);
+    const char *because = json_string_value(json_object_get(why, "because"));
+    if (status == WEIR_OK && because != NULL &&
+        json_object_set_new(why, "because", command_routes_json(request, because)) != 0) {
+        status = error_out_of_memory(&error);
+    }
+    if (status == WEIR_OK && command_routes_add_hint(request, why) != WEIR_OK) {
+        status = error_out_of_memory(&error);
+    }
+    respond_outcome(request, answer, status, &error, why);
 }
 
 void answer_read_result(struct api *api, struct store *store, struct http_request *request, struct http_answer *answer)
 {
     (void)api;
-    answer_read(store, request, answer, store_read_result);
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *result = NULL;
+    enum weir_status status = read_execution(store, request, store_read_result, &result, &error);
+    respond_outcome(request, answer, status, &error, result);
 }
 
 /* Whether the request is to wait for the end: then the answer names it. */
