@@ -54,7 +54,8 @@ static size_t length_of_name(const char *at, const char *end)
 }
 
 /* " (METHOD PATH)" */
-static enum weir_status add_request(const struct http_route *route, const char *rest, const char *end, struct text *to)
+static enum weir_status add_command_request(const struct http_route *route, const char *rest, const char *end,
+                                            struct text *to)
 {
     const char *name = rest < end && *rest == ' ' ? rest + 1 : end;
     size_t length = length_of_name(name, end);
@@ -69,7 +70,7 @@ static enum weir_status add_request(const struct http_route *route, const char *
 
 /* The words of the next command at `text` or behind it, and their end; *ret_after is where its request is written. NULL:
  * there is none. */
-static const char *next_command(const char *text, const char **ret_end, const char **ret_after)
+static const char *next_command_words(const char *text, const char **ret_end, const char **ret_after)
 {
     for (const char *at = strstr(text, COMMAND_BEGIN); at != NULL; at = strstr(at + 1, COMMAND_BEGIN)) {
         const char *words = at + strlen(COMMAND_BEGIN);
@@ -89,14 +90,14 @@ enum weir_status command_routes_add(const char *text, struct text *to)
     enum weir_status status = WEIR_OK;
     const char *end;
     const char *after;
-    const char *words = strstr(text, "/v1/") == NULL ? next_command(text, &end, &after) : NULL;
+    const char *words = strstr(text, "/v1/") == NULL ? next_command_words(text, &end, &after) : NULL;
     while (words != NULL && status == WEIR_OK) {
         const char *rest;
         const struct http_route *route = route_of_command(words, end, &rest);
         status = text_format(to, "%.*s", (int)(after - text), text);
-        status = status == WEIR_OK && route != NULL ? add_request(route, rest, end, to) : status;
+        status = status == WEIR_OK && route != NULL ? add_command_request(route, rest, end, to) : status;
         text = after;
-        words = next_command(text, &end, &after);
+        words = next_command_words(text, &end, &after);
     }
     return status == WEIR_OK ? text_add_string(to, text) : status;
 }
@@ -136,10 +137,13 @@ struct reason_hint {
     const char *hint;
 };
 static const struct reason_hint reason_hints[] = {
-    {"workspace_at_capacity", "workspace", "`weir workspace set %s` with max_concurrent, or another plan, gives it more slots"},
+    {"workspace_at_capacity", "workspace",
+     "`weir workspace set %s` with max_concurrent, or another plan, gives it more slots"},
     {"workspace_paused", "workspace", "`weir workspace resume %s` lets its executions start"},
-    {"queue_paused", NULL, "`weir resume` lets executions start; of a paused executor group the argument executor_group names it"},
-    {"no_node_in_group", NULL, "`weir node list` shows the nodes; a node of the executor group has to be started or resumed"},
+    {"queue_paused", NULL,
+     "`weir resume` lets executions start; of a paused executor group the argument executor_group names it"},
+    {"no_node_in_group", NULL,
+     "`weir node list` shows the nodes; a node of the executor group has to be started or resumed"},
     {"no_worker", NULL, "a worker with these handlers runs it: by POST /v1/tasks:claim, or as a program with libweir"},
     {"nodes_full", NULL, "`weir node list` shows the nodes; it starts when one has free capacity"},
     {"no_node_for_engine", NULL, "`weir node list` shows the nodes; a node with its engine has to be started"},

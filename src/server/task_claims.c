@@ -287,7 +287,8 @@ static void mark_kept(struct task_hub *hub, const struct task_worker *worker, co
 {
     for (size_t i = 0; i < leave->keep_count; i++) {
         struct task *task = task_find_id(hub, leave->keeps[i]);
-        if (task != NULL && task->state == TASK_CLAIMED && task->worker == worker && strcmp(task->id, leave->keeps[i]) == 0) {
+        if (task != NULL && task->state == TASK_CLAIMED && task->worker == worker &&
+            strcmp(task->id, leave->keeps[i]) == 0) {
             task->is_kept = true;
         }
     }

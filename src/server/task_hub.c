@@ -4,8 +4,8 @@
  * task leaves the hub in one of two ways, and only the thread that took it out answers its call:
  *
  *   1. By a report: task_reports.c answers.
- *   2. Without one, also when its worker leaves (task_claims.c): task_end() puts it among the ended ones, and task_hub_step() answers. So a cancel, which holds a lock
- * of the call, never answers itself.
+ *   2. Without one, also when its worker leaves (task_claims.c): task_end() puts it among the ended ones, and
+ * task_hub_step() answers. So a cancel, which holds a lock of the call, never answers itself.
  *
  * No answer is given under the lock: an answer waits for a cancel of the same call, and that waits for the lock.
  *

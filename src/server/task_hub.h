@@ -119,8 +119,8 @@ WEIR_MUST_CHECK enum weir_status task_hub_claim(struct task_hub *hub, const stru
 void task_hub_pass_wake(struct task_hub *hub);
 
 struct task_leave {
-    int64_t token_id;        /* as in a claim */
-    const char *worker;      /* likewise */
+    int64_t token_id;         /* as in a claim */
+    const char *worker;       /* likewise */
     const char *const *keeps; /* ids of the tasks that it still runs */
     size_t keep_count;
 };

@@ -29,7 +29,7 @@ enum task_state {
 enum task_ending {
     ENDING_CANCELLED,
     ENDING_INTERRUPTED,
-    ENDING_LEFT, /* its worker has left: likewise, and no loss of a worker */
+    ENDING_LEFT,       /* its worker has left: likewise, and no loss of a worker */
     ENDING_GIVEN_BACK, /* a worker may run it */
     ENDING_UNSERVED    /* no worker runs it */
 };

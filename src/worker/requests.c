@@ -44,9 +44,11 @@ static const char *verb_path(enum worker_verb verb)
 /* For the log. */
 static const char *verb_name(enum worker_verb verb)
 {
-    static const char *const names[] = {
-        [VERB_CLAIM] = "claim_tasks", [VERB_HEARTBEAT] = "heartbeat", [VERB_COMPLETE] = "complete",
-        [VERB_FAIL] = "fail",         [VERB_LEAVE] = "leave_tasks"};
+    static const char *const names[] = {[VERB_CLAIM] = "claim_tasks",
+                                        [VERB_HEARTBEAT] = "heartbeat",
+                                        [VERB_COMPLETE] = "complete",
+                                        [VERB_FAIL] = "fail",
+                                        [VERB_LEAVE] = "leave_tasks"};
     return names[verb];
 }
 

@@ -23,7 +23,7 @@ enum {
 #define WORKER_CALL_DEADLINE_US (10 * MICROSECONDS_PER_SECOND) /* of each request, beside the wait of a claim */
 #define WORKER_PAUSE_FIRST_US (50 * MICROSECONDS_PER_MS)
 #define WORKER_PAUSE_MOST_US MICROSECONDS_PER_SECOND
-#define WORKER_LOG_DELAY_US MICROSECONDS_PER_SECOND /* until a log is sent */
+#define WORKER_LOG_DELAY_US MICROSECONDS_PER_SECOND   /* until a log is sent */
 #define WORKER_LEAVE_US (2 * MICROSECONDS_PER_SECOND) /* at the end: a server that does not answer is left by its lease */
 
 /* The end of a handler. */

@@ -101,35 +101,6 @@ def a_full_workspace_takes_more_and_the_reason_is_named(weir):
     listener.stop()
 
 
-def hints_name_the_request_of_each_command(weir):
-    """A reader with curl alone: the command line gets the same hints without the requests, as from a store."""
-    listener = _start(weir)
-    missing = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
-    for path, method, body, expected in (
-            (f'/v1/executions/{missing}', 'GET', None, '`weir list` (GET /v1/executions)'),
-            (f'/v1/executions/{missing}/cancel', 'POST', None, '`weir list` (GET /v1/executions)'),
-            ('/v1/workspaces/nobody/pause', 'POST', None, '`weir workspace list` (GET /v1/workspaces)'),
-            ('/v1/workspaces/nobody/executions', 'POST', {'workflow': 'hello'},
-             'make it with: weir workspace set nobody --plan free (PUT /v1/workspaces/nobody)'),
-            ('/v1/workflows/nothing/disable', 'POST', None, '`weir workflow list` (GET /v1/workflows)'),
-            ('/v1/schedules/nothing', 'GET', None, '`weir schedule list` (GET /v1/schedules)')):
-        hint = listener.ask(path, method, body=body).json()['hint']
-        assert expected in hint, (path, hint)
-        plain = listener.ask(path, method, body=body, user_agent='weir/0.1.0').json()['hint']
-        assert 'weir ' in plain and '/v1/' not in plain, (path, plain)
-    page = listener.ask('/docs/problems/params_invalid').body.decode()
-    assert '`weir workflow show` (GET /v1/workflows/{workflow})' in page, page
-    assert listener.ask('/v1/workspaces/tiny/pause', 'POST').status == 200
-    id = listener.ask('/v1/workspaces/tiny/executions', 'POST', body={'workflow': 'hello'}).json()['id']
-    why = listener.ask(f'/v1/executions/{id}/why')
-    assert why.json()['hint'] == ('`weir workspace resume tiny` (POST /v1/workspaces/tiny/resume) lets its executions '
-                                  'start'), why
-    assert 'hint' not in listener.ask(f'/v1/executions/{id}/why', user_agent='weir/0.1.0').json()
-    assert listener.ask('/v1/workspaces/tiny/resume', 'POST').status == 200
-    _await_status(listener, id, 'COMPLETED')
-    listener.stop()
-
-
 def a_key_in_quotation_marks_is_the_same_key(weir):
     weir.make_store()
     listener = Listener(weir).ready()

@@ -482,6 +482,36 @@ def a_chunk_of_executions_is_changed(weir):
     listener.end('/v1/executions:act')
 
 
+def hints_name_the_request_of_each_command(weir):
+    """A reader with curl alone: the command line gets the same hints without the requests, as from a store."""
+    weir.make_store()
+    listener = Listener(weir).ready()
+    missing = '01a215fd-f18a-7002-b43c-a0d8f870aebd'
+    for path, method, body, expected in (
+            (f'/v1/executions/{missing}', 'GET', None, '`weir list` (GET /v1/executions)'),
+            (f'/v1/executions/{missing}/cancel', 'POST', None, '`weir list` (GET /v1/executions)'),
+            ('/v1/workspaces/nobody/pause', 'POST', None, '`weir workspace list` (GET /v1/workspaces)'),
+            ('/v1/workspaces/nobody/executions', 'POST', {'workflow': 'hello'},
+             'make it with: weir workspace set nobody --plan free (PUT /v1/workspaces/nobody)'),
+            ('/v1/workflows/nothing/disable', 'POST', None, '`weir workflow list` (GET /v1/workflows)'),
+            ('/v1/schedules/nothing', 'GET', None, '`weir schedule list` (GET /v1/schedules)')):
+        hint = listener.ask(path, method, body=body).json()['hint']
+        assert expected in hint, (path, hint)
+        plain = listener.ask(path, method, body=body, user_agent='weir/0.1.0').json()['hint']
+        assert 'weir ' in plain and '/v1/' not in plain, (path, plain)
+    page = listener.ask('/docs/problems/params_invalid').body.decode()
+    assert '`weir workflow show` (GET /v1/workflows/{workflow})' in page, page
+    assert listener.ask('/v1/workspaces/tiny/pause', 'POST').status == 200
+    id = listener.ask('/v1/workspaces/tiny/executions', 'POST', body={'workflow': 'hello'}).json()['id']
+    why = listener.ask(f'/v1/executions/{id}/why')
+    assert why.json()['hint'] == ('`weir workspace resume tiny` (POST /v1/workspaces/tiny/resume) lets its executions '
+                                  'start'), why
+    assert 'hint' not in listener.ask(f'/v1/executions/{id}/why', user_agent='weir/0.1.0').json()
+    assert listener.ask('/v1/workspaces/tiny/resume', 'POST').status == 200
+    assert weir.ended(id)['status'] == 'COMPLETED'
+    listener.stop()
+
+
 if __name__ == '__main__':
     try:
         sys.exit(run_tests(sys.modules[__name__], sys.argv[1], _use_postgres if POSTGRES else None))

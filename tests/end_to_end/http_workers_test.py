@@ -394,7 +394,7 @@ def a_task_is_not_given_to_a_worker_that_has_closed_its_connection(weir):
 
 
 def a_worker_that_leaves_gives_its_tasks_to_others_at_once(weir):
-    """The lease is 60 s, and each step follows at once: to a worker of the same node, and, on PostgreSQL, of another one."""
+    """The lease is 60 s. The step goes at once to a worker of the same node, and on PostgreSQL to one of another node."""
     _store(weir)
     _apply(weir, 'job', handler='job', retry={'attempts': 1})
     node = Listener(weir)

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "server/openapi.h"
 #include "server/command_routes.h"
+#include "server/openapi.h"
 #include "server/problem_table.h"
 #include "server/routes/routes.h"
 #include "weir/weir.h"

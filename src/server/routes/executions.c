@@ -345,7 +345,8 @@ void answer_list_actions(struct api *api, struct store *store, struct http_reque
 
 /* A read of one execution by its whole id. */
 static enum weir_status read_execution(struct store *store, struct http_request *request,
-                                       enum weir_status (*read)(struct store *, const char *, json_t **, struct weir_error *),
+                                       enum weir_status (*read)(struct store *, const char *, json_t **,
+                                                                struct weir_error *),
                                        json_t **ret_value, struct weir_error *error)
 {
     char id[UUID_TEXT_MAX];

@@ -32,12 +32,14 @@ static void a_name_takes_its_place_in_the_path(void **state)
 {
     (void)state;
     expect("`weir show 01a2-7` lists them", "`weir show 01a2-7` (GET /v1/executions/01a2-7) lists them");
-    expect("`weir signal 01a2-7 NAME` reaches it", "`weir signal 01a2-7 NAME` (POST /v1/executions/01a2-7/signal) reaches it");
+    expect("`weir signal 01a2-7 NAME` reaches it",
+           "`weir signal 01a2-7 NAME` (POST /v1/executions/01a2-7/signal) reaches it");
     expect("`weir workflow show NAME` lists the versions",
            "`weir workflow show NAME` (GET /v1/workflows/{workflow}) lists the versions");
     expect("`weir workspace resume a/b` does", "`weir workspace resume a/b` (POST /v1/workspaces/{workspace}/resume) does");
     expect("`weir workspace resume ..` does", "`weir workspace resume ..` (POST /v1/workspaces/{workspace}/resume) does");
-    expect("`weir workspace resume caf\xc3\xa9`", "`weir workspace resume caf\xc3\xa9` (POST /v1/workspaces/{workspace}/resume)");
+    expect("`weir workspace resume caf\xc3\xa9`",
+           "`weir workspace resume caf\xc3\xa9` (POST /v1/workspaces/{workspace}/resume)");
 }
 
 static void other_texts_stay_as_they_are(void **state)
