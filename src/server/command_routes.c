@@ -1,9 +1,10 @@
 /* The routes of commands, by the table of routes alone.
  *
- *   1. A command in a text stands in backquotes, `weir VERB` or `weir NOUN VERB`, with further words behind it; or behind
- *      a colon, as in "make it with: weir workspace set acme", until a comma, a semicolon, or the end.
+ *   1. A command in a text stands in backquotes: `weir VERB` or `weir NOUN VERB`, with further words behind it. Or it
+ *      stands behind a colon, as in "make it with: weir workspace set acme". Then it ends with a comma, a semicolon, or the
+ *      text.
  *   2. Its route is the first row of the table with the longest command that these words begin with.
- *   3. The next word takes the place of the first placeholder of the path, if it can be one as it is: a name like NAME is
+ *   3. The next word takes the place of the first placeholder of the path, if it can stand in a path. A word like NAME is
  *      itself a placeholder, and a flag is no name.
  */
 #include "server/command_routes.h"

@@ -10,7 +10,7 @@
  *   5. The worker has failed when all servers have refused their last claim. A refusal that is no answer of weir may come
  * from a proxy while its server starts, so it counts only when it has lasted for a lease.
  *
- *   6. At its end the worker leaves all servers at which it has claimed, so that others get at once what it gives up.
+ *   6. At its end the worker leaves all servers at which it has claimed. The next workers get its tasks at once.
  *
  * With one server the next one is the same: the worker waits for its return while the leases go on. */
 #include <inttypes.h>
