@@ -191,7 +191,7 @@ static void wake_request(struct task_waiter *waiter)
     request->again(request);
 }
 
-/* A client that has closed its connection, that sends no more, or whose worker has left, while its claim waited. A task
+/* A client that has closed its connection, or that sends no more, while its claim waited; or its worker has left. A task
  * that it got would be lost for a lease. */
 static bool claimer_is_gone(const struct http_request *request)
 {
