@@ -69,6 +69,23 @@ def a_follower_reads_attempts_in_the_order_of_their_times(weir):
     assert lines == expected, lines
 
 
+def a_follower_beside_the_work_keeps_the_order_of_a_step(weir):
+    """Each attempt writes through several looks of the follower."""
+    weir.make_store()
+    words = 'for i in 1 2 3 4; do echo $i; sleep 0.4; done; test -e again || { touch again; exit 1; }'
+    weir.write('w.json', json.dumps({'name': 'slow', 'steps': {
+        'only': {'exec': ['sh', '-c', words], 'retry': {'attempts': 2, 'backoff': '1ms'}}}}))
+    weir.good('workflow', 'apply', 'w.json', '-q')
+    _start(weir)
+    execution = weir.enqueue('-w', 'acme', 'slow')
+    follower = weir.spawn('logs', execution, '-f', '-o', 'jsonl', text=True)
+    lines = [json.loads(line) for line in follower.stdout]
+    assert follower.wait() == 0, follower.stderr.read()
+    assert [(line['attempt'], line['text']) for line in lines] == [
+        (attempt, str(i)) for attempt in (1, 2) for i in (1, 2, 3, 4)], lines
+    assert [line['at'] for line in lines] == sorted(line['at'] for line in lines), lines
+
+
 def a_follower_ends_when_its_reader_has_left(weir):
     weir.make_store()
     _publish(weir, 'endless', 'while ! test -e go; do echo more; sleep 0.05; done')

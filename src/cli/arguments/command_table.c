@@ -267,7 +267,9 @@ static const struct command commands[] = {
     .details = "Prints stdout and stderr of programs and the log lines of handlers, of every attempt, also while it runs:"
                " output arrives about a second after it was written. Each line has its time and its stream. Of an attempt"
                " the store keeps `logs.attempt_bytes` bytes, one half the beginning and one half the end; a line says how"
-               " much is left out between them.",
+               " much is left out between them. With -f the lines of a step come in the order in which they were written."
+               " Those of steps that run side by side are sorted by time when they arrive together; else one may come up to"
+               " a second after a later line of another step.",
     .arguments = {{.name = "ID", .help = "id of an execution, or its first characters", .optional = true}},
     .flags = {{.name = "follow", .letter = 'f', .help = "print lines as they come, until the execution ends"},
               {.name = "step", .type = VALUE_TEXT, .value = "STEP", .help = "print only this step"},
