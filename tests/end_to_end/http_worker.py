@@ -10,6 +10,7 @@ step at the same time writes "overlap". The last record of a run has "leased_unt
 the end of its lease, when another one has begun.
 """
 
+import contextlib
 import fcntl
 import http.client
 import json
@@ -21,6 +22,7 @@ import urllib.parse
 
 CALL_SECONDS = 10
 CLAIM_WAIT_US = 5000000
+LEAVE_SECONDS = 2
 PAUSE_SECONDS = 0.05
 
 
@@ -39,11 +41,12 @@ class Retry(Exception):
 
 
 class Run:
-    """A task that the worker has until `ends`. `cancelled`: the result is wanted no more. Lost: another one may have it."""
+    """A task that the worker has until `ends`. `cancelled`: the result is wanted no more. `stopped`: the worker ends, and an
+    error is not reported. Lost: another one may have it."""
 
     def __init__(self, task, node, ends):
         self.task, self.node, self.ends = task, node, ends
-        self.cancelled, self.refused = threading.Event(), False
+        self.cancelled, self.stopped, self.refused = threading.Event(), threading.Event(), False
 
     def is_lost(self):
         """By the clock, too: no thread that waits for a node may delay it."""
@@ -103,6 +106,20 @@ class Worker:
                 self._claim_once(most)
         for thread in self.threads:
             thread.join()
+        self._leave()
+
+    def stop_runs(self):
+        """Claims nothing more, and asks the runs to end."""
+        self.stopping.set()
+        with self.changed:
+            for run in self.runs.values():
+                run.stopped.set()
+
+    def _leave(self):
+        """Other workers get at once what has no result. A node that does not answer waits for the end of the leases."""
+        for node in range(len(self.nodes)):
+            with contextlib.suppress(OSError, http.client.HTTPException, ValueError, Refused):
+                self.call(node, 'leave', {}, LEAVE_SECONDS)
 
     def _claim_once(self, most):
         node, sent = self.home, time.monotonic()
@@ -135,7 +152,8 @@ class Worker:
                 item['retry_after_us'] = retry.after_us
         except Exception as error:
             verb, item = 'fail', {**item, 'error': repr(error)}
-        self._deliver(run, verb, item)
+        if verb == 'complete' or not run.stopped.is_set():
+            self._deliver(run, verb, item)
         with self.changed:
             del self.runs[run.task['task']]
             self.changed.notify_all()

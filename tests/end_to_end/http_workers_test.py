@@ -70,6 +70,9 @@ def _scripted(begun):
         if act == 'await_cancel':
             assert run.cancelled.wait(60), 'the cancel does not arrive'
             return None
+        if act == 'await_stop':
+            assert run.stopped.wait(60), 'the stop does not arrive'
+            raise RuntimeError('stopped')
         raise http_worker.Retry(value['code'], value['error'], value.get('after_us'), act == 'retry')
     return handler
 
@@ -78,9 +81,13 @@ def a_client_passes_the_cases(weir):
     _store(weir)
     node = Listener(weir)
     begun = threading.Event()
-    worker = http_worker.Worker('cases', [f'http://127.0.0.1:{node.port}'], {'scripted': _scripted(begun)})
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
+
+    def start_worker(name):
+        worker = http_worker.Worker(name, [f'http://127.0.0.1:{node.port}'], {'scripted': _scripted(begun)})
+        thread = threading.Thread(target=worker.run, daemon=True)
+        thread.start()
+        return worker, thread
+    worker, thread = start_worker('cases')
     with open(CASES) as file:
         cases = json.load(file)['cases']
     for number, case in enumerate(cases):
@@ -90,7 +97,14 @@ def a_client_passes_the_cases(weir):
         if case.get('cancel'):
             assert begun.wait(60)
             weir.good('cancel', execution, '-q')
+        stopped = time.monotonic()
+        if case.get('stop'):
+            assert begun.wait(60)
+            worker.stop_runs()
+            thread.join(60)
+            worker, thread = start_worker('cases-2')
         shown = weir.ended(execution)
+        assert not case.get('stop') or time.monotonic() - stopped < 20, time.monotonic() - stopped
         step, = shown['steps']
         expected = case['expect']
         assert shown['status'] == expected['status'], (case['name'], shown)
