@@ -122,7 +122,7 @@ function query(using: Any, schema: string, values: (string | null)[]): Promise<r
       .then(rowsOf);
   }
   if (typeof using?.$queryRawUnsafe === 'function') {
-    if (typeof using.$transaction === 'function') {
+    if (typeof using.$connect === 'function') {
       return refuse('this is a PrismaClient, not a transaction', 'prisma.$transaction(async (tx) => ... using: tx)');
     }
     return using.$queryRawUnsafe(numbered, ...values).then(rowsOf);

@@ -1,7 +1,11 @@
 /** Enqueue inside the transaction of the caller, with the libraries that people use, on a real PostgreSQL. */
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, type TestContext, test } from 'node:test';
+import { PrismaPg } from '@prisma/adapter-pg';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import createKnex from 'knex';
 import pg from 'pg';
@@ -150,16 +154,65 @@ test('Drizzle', async (t) => {
   assert.equal(await exists(store, lost), false);
 });
 
-test('what Prisma gives to a transaction: $queryRawUnsafe() with numbered parameters', async (t) => {
+/** What a test uses of a generated client. */
+interface PrismaTransaction {
+  $queryRawUnsafe(sql: string, ...values: unknown[]): Promise<{ note: string }[]>;
+  $executeRawUnsafe(sql: string, ...values: unknown[]): Promise<number>;
+}
+interface Prisma extends PrismaTransaction {
+  $transaction<T>(action: (tx: PrismaTransaction) => Promise<T>): Promise<T>;
+  $extends(extension: object): Prisma;
+  $disconnect(): Promise<void>;
+}
+
+/**
+ * The generated client has to be beside node_modules. Its generator runs no engine, but it downloads one that it misses;
+ * the variable names a program in its place.
+ */
+function generatePrisma(test: TestContext): new (options: object) => Prisma {
+  const folder = mkdtempSync(join(__dirname, 'prisma-'));
+  cleanUp(test, () => rmSync(folder, { recursive: true }));
+  const generator = 'generator client {\n  provider = "prisma-client-js"\n  output = "./client"\n}\n';
+  const model = 'model Note {\n  id Int @id\n}\n';
+  writeFileSync(join(folder, 'schema.prisma'), `${generator}datasource db {\n  provider = "postgresql"\n}\n${model}`);
+  const words = [require.resolve('prisma/build/index.js'), 'generate', '--schema', 'schema.prisma'];
+  const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: '/bin/false', CHECKPOINT_DISABLE: '1' };
+  execFileSync(process.execPath, words, { cwd: folder, env, stdio: 'pipe' });
+  return require(join(folder, 'client')).PrismaClient;
+}
+
+test('Prisma', async (t) => {
   const store = await makePostgres(t);
-  const client = await connect(t, store);
-  const $queryRawUnsafe = async (sql: string, ...values: unknown[]) => (await client.query(sql, values)).rows;
-  await assert.rejects(enqueue({ $queryRawUnsafe, $transaction: () => undefined }), /a PrismaClient, not a transaction/);
-  await client.query('BEGIN');
-  const id = await enqueue({ $queryRawUnsafe });
-  assert.equal(await exists(store, id), false);
-  await client.query('COMMIT');
-  assert.equal(await exists(store, id), true);
+  const PrismaClient = generatePrisma(t);
+  const prisma = new PrismaClient({ adapter: new PrismaPg({ connectionString: store.url }) });
+  cleanUp(t, () => prisma.$disconnect());
+  await prisma.$executeRawUnsafe('CREATE TABLE notes (note text)');
+  await assert.rejects(enqueue(prisma), /a PrismaClient, not a transaction/);
+  await assert.rejects(enqueue(prisma.$extends({})), /a PrismaClient, not a transaction/);
+  const ofExtended = await prisma.$extends({}).$transaction((tx) => enqueue(tx));
+  assert.equal(await exists(store, ofExtended), true);
+  const id = await prisma.$transaction(async (tx) => {
+    await tx.$executeRawUnsafe('INSERT INTO notes VALUES ($1)', 'kept');
+    const made = await enqueue(tx, 1, { key: 'a', delay: '1h', labels: { tier: 'gold' }, priority: 3 });
+    assert.equal(await exists(store, made), false);
+    return made;
+  });
+  const shown = await store.show(id);
+  assert.deepEqual([shown.status, shown.priority, shown.labels], ['PENDING', 3, { tier: 'gold' }]);
+  let lost = '';
+  const rollback = prisma.$transaction(async (tx) => {
+    await tx.$executeRawUnsafe('INSERT INTO notes VALUES ($1)', 'lost');
+    assert.equal(await enqueue(tx, 1, { key: 'a', delay: '1h', labels: { tier: 'gold' }, priority: 3 }), id);
+    lost = await enqueue(tx, 2);
+    throw new Error('roll back');
+  });
+  await assert.rejects(rollback, /roll back/);
+  assert.equal(await exists(store, lost), false);
+  await assert.rejects(
+    prisma.$transaction((tx) => enqueue(tx, 1, { workspace: 'nobody' })),
+    WorkspaceNotFound,
+  );
+  assert.deepEqual(await prisma.$queryRawUnsafe('SELECT note FROM notes'), [{ note: 'kept' }]);
 });
 
 test('a function that runs one statement', async (t) => {
