@@ -12,6 +12,8 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from email.utils import parsedate_to_datetime
 
 from harness import run_tests
 from http_client import MEMORY_FACTOR, SECONDS, Listener, is_closed, problem, read_answer, read_until
@@ -215,6 +217,48 @@ def the_changes_of_an_execution_come_in_their_order(weir):
     listed = listener.ask(f'/v1/executions/{id}/events').json()['items']
     assert [event['event'] for event in listed if event['event'] in WHOLE] == WHOLE, listed
     _positions(changes)
+    listener.stop()
+
+
+def jumps_of_the_clock_of_a_node_end_no_wait_no_stream_and_no_lease(weir):
+    """The wall clock of the node jumps two days forward and back, while clients wait and a worker has a task."""
+    weir.make_store()
+    program = 'while [ ! -e end ]; do sleep 0.02; done; rm end'
+    for name, step in (('gate', {'exec': ['sh', '-c', program], 'cwd': weir.folder}), ('job', {'handler': 'job'})):
+        weir.write(f'{name}.json', json.dumps({'name': name, 'steps': {'only': step}}))
+        weir.good('workflow', 'apply', f'{name}.json', '-q')
+    weir.environment.update(weir.preload(os.environ['WEIR_SHIFTED_CLOCK_LIBRARY']), WEIR_HTTP_TASK_LEASE='60s',
+                            WEIR_CLOCK_SHIFT=weir.path('shift'))
+    listener = Listener(weir).ready()
+    for name in ('LD_PRELOAD', 'WEIR_CLOCK_SHIFT'):
+        del weir.environment[name]
+    stream = Stream(listener).reset('new')
+    claim = {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}
+    job = weir.enqueue('-w', 'acme', 'job')
+    task, = listener.ask('/v1/tasks:claim', 'POST', body=claim).json()['tasks']
+    for shift in (2 * 86400, -2 * 86400, 0):
+        gate = listener.ask('/v1/workspaces/acme/executions', 'POST', body={'workflow': 'gate'}).json()['id']
+        answers = []
+        waiting = threading.Thread(target=lambda id=gate: answers.append(listener.ask(f'/v1/executions/{id}?wait=4m')))
+        waiting.start()
+        stream.until(lambda data, id=gate: data['id'] == id and data['event'] == 'dispatch')
+        weir.write('shift', str(shift))
+        time.sleep(1.5)  # the jump has to come before the end; a wait that the jump ends would be over
+        assert waiting.is_alive(), answers
+        assert listener.ask('/readyz').status == 200
+        wrong_by = parsedate_to_datetime(listener.ask('/livez').head['date']).timestamp() - time.time()
+        assert abs(wrong_by - shift) < 60, (shift, wrong_by)
+        mine = {'worker': 'w1', 'tasks': [{'task': task['task']}]}
+        assert listener.ask('/v1/tasks:heartbeat', 'POST', body=mine).status == 200, shift
+        weir.write('end', '')
+        waiting.join(60)
+        assert answers and answers[0].json()['status'] == 'COMPLETED', (shift, answers)
+        stream.until(lambda data, id=gate: data['id'] == id and data['event'] == 'complete')
+    done = {'worker': 'w1', 'tasks': [{'task': task['task'], 'output': 1}]}
+    assert listener.ask('/v1/tasks:complete', 'POST', body=done).status == 200
+    shown = weir.ended(job)
+    assert shown['status'] == 'COMPLETED' and shown['steps'][0]['attempt'] == 1, shown
+    assert weir.good('store', 'check', '--json').json()['problems'] == []
     listener.stop()
 
 
