@@ -41,8 +41,8 @@ class Retry(Exception):
 
 
 class Run:
-    """A task that the worker has until `ends`. `cancelled`: the result is wanted no more. `stopped`: the worker ends, and an
-    error is not reported. Lost: another one may have it."""
+    """A task that the worker has until `ends`. `cancelled`: the result is wanted no more. `stopped`: the worker ends, and
+    reports no error. Lost: another one may have it."""
 
     def __init__(self, task, node, ends):
         self.task, self.node, self.ends = task, node, ends
