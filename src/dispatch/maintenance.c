@@ -36,6 +36,7 @@
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/node_logs.h"
+#include "dispatch/node_progress.h"
 #include "dispatch/schedule_duty.h"
 #include "dispatch/shedlock.h"
 #include "dispatch/wake_up.h"
@@ -490,6 +491,7 @@ static int64_t next_duty(struct node *node)
     int64_t next_us = earlier(earlier(m->next_stuck_us, m->next_recovery_us), m->next_capacity_us);
     next_us = earlier(earlier(next_us, m->next_stream_us), earlier(m->next_hooks_us, m->next_children_us));
     next_us = earlier(earlier(next_us, m->next_schedules_us), node_logs_next(node));
+    next_us = earlier(next_us, node_progress_next(node));
     next_us = earlier(next_us, m->history.folds ? 0 : m->history.next_us);
     next_us = earlier(next_us, archive_duty_next(node));
     if (node->tuning.audit_retention_us > 0) {
@@ -518,6 +520,7 @@ static enum weir_status run_duties(struct node *node, int64_t now_us, struct wei
         {history_duty_step, true, false},
         {purge_stream, now_us >= m->next_stream_us, false},
         {node_logs_step, true, false},
+        {node_progress_step, true, false},
         {report_full_workspaces, now_us >= m->next_capacity_us, false},
     };
     enum weir_status status = WEIR_OK;

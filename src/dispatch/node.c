@@ -27,6 +27,7 @@
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/node_logs.h"
+#include "dispatch/node_progress.h"
 #include "dispatch/recorder.h"
 #include "dispatch/scheduling.h"
 #include "dispatch/starter.h"
@@ -158,7 +159,10 @@ static enum weir_status open_loops(struct node *node, struct store *store, struc
     }
     if (status == WEIR_OK) {
         engine_set_sink(node->engine,
-                        (struct report_sink){.report = recorder_report, .context = node, .output = node_logs_take});
+                        (struct report_sink){.report = recorder_report,
+                                             .context = node,
+                                             .output = node_logs_take,
+                                             .progress = node_progress_take});
         status = heartbeat_register(node, error);
     }
     return status;
@@ -209,6 +213,7 @@ static void init_node(struct node *node, const struct node_settings *settings)
     recorder->reports.last_step = &recorder->reports.first_step;
     breaker_init(&node->engine_health.breaker);
     node_logs_init(node);
+    node_progress_init(node);
     fill_settings(node, settings);
     inbox_reset(node);
     machine_id_write(node->boot_id, sizeof node->boot_id);
@@ -498,6 +503,7 @@ void node_close(struct node *node)
     engine_set_sink(node->engine, (struct report_sink){.report = NULL});
     recorder_close(node);
     node_logs_close(node);
+    node_progress_close(node);
     in_flight_clear(&node->shared.in_flight);
     unstartable_drop(node);
     for (int i = 0; i < LOOP_COUNT; i++) {

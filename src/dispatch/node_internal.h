@@ -34,6 +34,7 @@
 #include "dispatch/in_flight.h"
 #include "dispatch/life.h"
 #include "dispatch/log_buffer.h"
+#include "dispatch/progress_buffer.h"
 #include "dispatch/node.h"
 #include "dispatch/slot_demand.h"
 #include "queue/breaker.h"
@@ -266,6 +267,13 @@ struct node_logs {
     int64_t next_retention_us;
 };
 
+/* --- progress --- */
+
+struct node_progress {
+    struct progress_buffer buffer;
+    _Atomic int64_t due_us; /* boot time of the next write; TIME_NEVER = nothing is due */
+};
+
 /* --- the heartbeat loop --- */
 
 struct heartbeat {
@@ -378,6 +386,7 @@ struct node {
     struct shutdown shutdown;
     struct recorder recorder;
     struct node_logs logs;
+    struct node_progress progress;
     struct heartbeat heartbeat;
     struct maintenance maintenance;
     struct node_threads threads;

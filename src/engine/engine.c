@@ -242,6 +242,16 @@ void engine_output(struct engine *engine, const struct engine_output *output)
     (void)pthread_rwlock_unlock(&sinks_lock);
 }
 
+void engine_report_progress(struct engine *engine, const struct engine_progress *progress)
+{
+    INVARIANT(engine != NULL && progress != NULL && progress->execution_id != NULL && progress->step != NULL);
+    (void)pthread_rwlock_rdlock(&sinks_lock);
+    if (engine->sink.progress != NULL) {
+        engine->sink.progress(engine->sink.context, progress);
+    }
+    (void)pthread_rwlock_unlock(&sinks_lock);
+}
+
 void engine_report(struct engine *engine, struct report *report)
 {
     INVARIANT(engine != NULL && report != NULL);

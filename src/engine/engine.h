@@ -155,6 +155,19 @@ struct engine_output {
     void *call_owner; /* that of an engine_call(); NULL = the attempt is of an execution */
 };
 
+/* The progress of an attempt, as its handler has reported it. Strings are borrowed for the call. */
+struct engine_progress {
+    const char *execution_id;
+    const char *step;
+    int attempt;
+    int64_t fence;
+    int64_t at_us;    /* store time */
+    int parts;        /* of PROGRESS_PARTS; -1 = unknown */
+    const char *text; /* safe UTF-8, at most PROGRESS_TEXT_MAX bytes. NULL: the attempt has ended. Comes once, before the
+                         report of the end, and only for an attempt that has reported progress */
+    void *call_owner; /* as in engine_output */
+};
+
 /* --- calls of handlers for tasks of other nodes --- */
 
 /* One run of a handler outside of every execution: no record, no retry. Strings are copied. */
@@ -197,6 +210,8 @@ struct report_sink {
     void *context;
     /* Copies; never blocks and never fails: what it cannot keep is lost. NULL = nobody reads output. */
     void (*output)(void *context, const struct engine_output *output);
+    /* Likewise. NULL = nobody reads progress. */
+    void (*progress)(void *context, const struct engine_progress *progress);
     /* The end of an engine_call(), each exactly once. Never blocks. Needed by callers of engine_call() alone. */
     void (*called)(void *context, const struct engine_called *called);
 };
@@ -328,6 +343,8 @@ bool engine_take_lost_report(struct engine *engine);
 void engine_report(struct engine *engine, struct report *report);
 /* For engines: passes output to the sink, if it takes any. Any thread. */
 void engine_output(struct engine *engine, const struct engine_output *output);
+/* For engines: passes progress to the sink, if it takes any. Any thread. */
+void engine_report_progress(struct engine *engine, const struct engine_progress *progress);
 /* For engines: the end of a call. */
 void engine_end_call(struct engine *engine, const struct engine_called *called);
 /* For engines: a report was lost. Any thread. */

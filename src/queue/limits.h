@@ -155,6 +155,16 @@ enum {
 #define LOG_WRITE_US (1 * MICROSECONDS_PER_SECOND)       /* output reaches the store within this ... */
 #define LOG_WRITE_AGAIN_US (5 * MICROSECONDS_PER_SECOND) /* ... and this long after a failed write */
 #define LOG_LOST_NOTICE_US (60 * MICROSECONDS_PER_SECOND)
+
+/* --- progress of attempts --- */
+enum {
+    PROGRESS_PARTS = 10000,      /* a fraction of 1, as the store keeps it */
+    PROGRESS_TEXT_MAX = 200,     /* bytes */
+    PROGRESS_ATTEMPTS_MAX = 4096 /* in the memory of a node; it drops the reports of further ones */
+};
+#define PROGRESS_WRITE_US (1 * MICROSECONDS_PER_SECOND)       /* a report reaches the store within this ... */
+#define PROGRESS_WRITE_AGAIN_US (5 * MICROSECONDS_PER_SECOND) /* ... and this long after a failed write */
+
 /* Acts are few, and a year of them answers the questions of an audit. */
 #define AUDIT_RETENTION_US (INT64_C(365) * 86400 * MICROSECONDS_PER_SECOND)
 #define LOG_RETENTION_US (14 * 86400 * MICROSECONDS_PER_SECOND)

@@ -153,6 +153,10 @@ struct task_report {
     const struct task_log_part *log;
     size_t log_count;
     int64_t log_at; /* bytes of the log in earlier reports */
+    /* HEARTBEAT, if the worker has the task: as weir_call_progress(). */
+    bool has_progress;
+    double fraction;
+    const char *progress_text;
 };
 
 enum task_verdict {

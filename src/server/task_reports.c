@@ -328,6 +328,9 @@ enum task_verdict task_hub_report(struct task_hub *hub, const struct task_report
     } else if (verdict == TASK_ACCEPTED && task != NULL) {
         task_lease(task, task->worker);
         write_log(task, report);
+        if (report->has_progress) {
+            weir_call_progress(task->call, report->fraction, report->progress_text);
+        }
         verdict = task->is_cancelled ? TASK_CANCELLED : TASK_ACCEPTED;
     }
     (void)pthread_mutex_unlock(&hub->lock);

@@ -117,6 +117,7 @@ struct store_driver {
     enum weir_status (*archive)(struct store *, const struct archive_order *, const char *, struct archive_result *,
                                 struct weir_error *);
     enum weir_status (*purge_logs)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+    enum weir_status (*write_progress)(struct store *, const struct progress_record *, size_t, struct weir_error *);
     enum weir_status (*note_act)(struct store *, const char *, const char *, const char *, struct weir_error *);
     enum weir_status (*purge_audit)(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
     enum weir_status (*token_create)(struct store *, const struct token_request *, int64_t *, struct weir_error *);

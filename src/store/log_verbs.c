@@ -1,8 +1,10 @@
-/* The verbs of logs: chunks of the output of attempts.
+/* The verbs of logs, and of progress: what attempts show while they run.
  *
- * Each verb checks its arguments and calls the driver. A chunk that breaks a limit is a fault of the node, never of the
- * program that wrote the output. Runs in the caller's thread.
+ * Each verb checks its arguments and calls the driver. A chunk or report that breaks a limit is a fault of the node, never
+ * of the program that wrote it. Runs in the caller's thread.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "store/call.h"
 
@@ -68,4 +70,29 @@ enum weir_status store_purge_logs(struct store *store, int64_t before_us, size_t
         return error_set(error, WEIR_MISUSE, "a call removes 1 to %d chunks of logs", LOG_PURGE_MOST);
     }
     CALL(store, "purge_logs", error, store->driver->purge_logs(store, before_us, limit, ret_removed, detail));
+}
+
+static bool progress_is_right(const struct progress_record *record)
+{
+    return record->execution_id != NULL && uuid_is_valid(record->execution_id) && record->step != NULL &&
+           record->attempt > 0 && record->parts >= -1 && record->parts <= PROGRESS_PARTS && record->text != NULL &&
+           strlen(record->text) <= PROGRESS_TEXT_MAX;
+}
+
+enum weir_status store_write_progress(struct store *store, const struct progress_record *records, size_t count,
+                                      struct weir_error *error)
+{
+    INVARIANT(store != NULL && (records != NULL || count == 0));
+    if (count > PROGRESS_WRITE_MOST) {
+        return error_set(error, WEIR_MISUSE, "a call writes at most %d reports of progress", PROGRESS_WRITE_MOST);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!progress_is_right(&records[i])) {
+            return error_set(error, WEIR_MISUSE, "report %zu of progress has no attempt, or breaks a limit", i + 1);
+        }
+    }
+    if (count == 0) {
+        return WEIR_OK;
+    }
+    CALL(store, "write_progress", error, store->driver->write_progress(store, records, count, detail));
 }

@@ -146,6 +146,27 @@ static void begin_item(struct worker_request *request, struct worker_run *run)
     }
 }
 
+/* ,"progress":{...}, if the server has not accepted the last report. */
+static void add_progress(struct worker_request *request, struct worker_run *run)
+{
+    struct remote_client *client = &request->client;
+    struct engine_progress report;
+    char text[PROGRESS_TEXT_MAX + 1];
+    char fraction[48] = "null";
+    int64_t number = worker_progress_of(run, &report, text);
+    if (number == 0) {
+        return;
+    }
+    request->mentions[request->count - 1].progress = number;
+    if (report.parts >= 0) {
+        (void)snprintf(fraction, sizeof fraction, "%d.%04d", report.parts / PROGRESS_PARTS, report.parts % PROGRESS_PARTS);
+    }
+    remote_client_add_body(client, ",\"progress\":{\"fraction\":", strlen(",\"progress\":{\"fraction\":"));
+    remote_client_add_body(client, fraction, strlen(fraction));
+    remote_client_add_member(client, "text", text);
+    remote_client_add_body(client, "}", 1);
+}
+
 /* The members of a complete or a fail. */
 static void request_add_result(struct remote_client *client, const struct worker_result *result)
 {
@@ -181,6 +202,7 @@ static void send_worker_heartbeat(struct worker *worker, size_t server)
     for (struct worker_run *run = worker->runs; run != NULL && request->count < WORKER_TASKS_MAX; run = run->next) {
         if (wants_heartbeat(run, server)) {
             begin_item(request, run);
+            add_progress(request, run);
             remote_client_add_body(&request->client, "}", 1);
         }
     }
@@ -495,11 +517,14 @@ static void take_verdicts(struct worker_request *request, enum weir_status statu
         server->reports--;
     }
     for (size_t i = 0; i < request->count; i++) {
-        struct worker_run *run = request->mentions[i].run;
+        const struct worker_mention *mention = &request->mentions[i];
+        struct worker_run *run = mention->run;
         const char *verdict = verdict_on(request, status, answer, run);
         run->requests--;
         if (verdict != NULL && strcmp(verdict, "task_unknown") != 0) {
-            worker_log_accepted(run, request->mentions[i].log_end);
+            worker_log_accepted(run, mention->log_end);
+            run->progress_accepted =
+                mention->progress > 0 && run->server == request->server ? mention->progress : run->progress_accepted;
         }
         if (is_heartbeat) {
             take_heartbeat_verdict(request, run, verdict);

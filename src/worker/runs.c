@@ -11,7 +11,7 @@
  * A log goes with the next requests about the task, until a server has accepted one of them. Each part has a place in the
  * log that stays the same, so a server that gets a part twice writes it once.
  *
- * worker_take_result() and worker_take_output() run in threads of the engine, all else in the worker's. */
+ * worker_take_result(), worker_take_output() and worker_take_progress() run in threads of the engine, all else in the worker's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +288,40 @@ void worker_log_accepted(struct worker_run *run, int64_t log_end)
     }
 }
 
+/* --- progress --- */
+
+/* It goes with the next heartbeat, which comes as soon as for a log. */
+void worker_take_progress(void *context, const struct engine_progress *progress)
+{
+    struct worker *worker = context;
+    struct worker_run *run = progress->call_owner;
+    if (run == NULL || progress->text == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&worker->lock);
+    bool is_first = !run->has_new_progress;
+    run->progress++;
+    run->has_new_progress = true;
+    run->parts = progress->parts;
+    text_copy(run->progress_text, sizeof run->progress_text, progress->text);
+    worker->has_new_logs = true;
+    (void)pthread_mutex_unlock(&worker->lock);
+    if (is_first) {
+        worker_wake(worker);
+    }
+}
+
+int64_t worker_progress_of(struct worker_run *run, struct engine_progress *ret_report, char text[PROGRESS_TEXT_MAX + 1])
+{
+    (void)pthread_mutex_lock(&run->worker->lock);
+    int64_t number = run->progress != run->progress_accepted ? run->progress : 0;
+    *ret_report = (struct engine_progress){.parts = run->parts, .text = text};
+    text_copy(text, PROGRESS_TEXT_MAX + 1, run->progress_text);
+    run->has_new_progress = false;
+    (void)pthread_mutex_unlock(&run->worker->lock);
+    return number;
+}
+
 /* --- the end --- */
 
 /* NULL for NULL. *is_fine becomes false when out of memory. */
@@ -394,6 +428,7 @@ void worker_move_run(struct worker_run *run)
     struct worker *worker = run->worker;
     run->server = (run->server + 1) % worker->server_count;
     run->was_repeated = false;
+    run->progress_accepted = 0; /* the next server has none of it */
     struct worker_server *server = &worker->servers[run->server];
     int64_t pause_us = time_earlier(worker->lease_us / 3, WORKER_PAUSE_MOST_US) / 4;
     server->wants_announce = true;

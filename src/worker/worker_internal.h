@@ -60,12 +60,17 @@ struct worker_run {
     json_t *log_sent;  /* a list of parts that the server has not accepted yet; NULL = none */
     int64_t log_at;    /* bytes of the log before log_sent, which a server has accepted */
     int64_t log_bytes; /* of log_sent */
+    int64_t progress_accepted; /* the number of the last report of progress that the present server has accepted */
     /* Under the lock of the worker, and of the engine's thread before has_ended. */
     struct worker_run *next_ended;
     struct worker_result result;
     json_t *log;         /* parts that wait */
     int64_t log_waiting; /* their bytes */
     int64_t log_lost;    /* bytes that found no space */
+    int64_t progress;    /* the number of reports of progress; the members below are of the last one */
+    int parts;
+    char progress_text[PROGRESS_TEXT_MAX + 1];
+    bool has_new_progress; /* since the last request that named it */
 };
 
 enum worker_verb { VERB_CLAIM, VERB_HEARTBEAT, VERB_COMPLETE, VERB_FAIL, VERB_LEAVE };
@@ -73,7 +78,8 @@ enum worker_verb { VERB_CLAIM, VERB_HEARTBEAT, VERB_COMPLETE, VERB_FAIL, VERB_LE
 /* The mention of a run in a request. */
 struct worker_mention {
     struct worker_run *run;
-    int64_t log_end; /* of the log that it carries; 0 = none */
+    int64_t log_end;  /* of the log that it carries; 0 = none */
+    int64_t progress; /* the number of the report of progress that it carries; 0 = none */
 };
 
 struct worker_request {
@@ -136,7 +142,7 @@ struct worker {
     pthread_cond_t changed;   /* is_stopped */
     struct worker_run *ended; /* handlers have ended, and the thread has not seen it yet */
     json_t *handlers;         /* new names for the thread, which takes them over; NULL = none */
-    bool has_new_logs;
+    bool has_new_logs; /* or progress */
     bool has_full_log; /* a log has filled half of its space: it is sent at once */
     enum worker_stop stop;
     bool is_interrupted; /* a handler was interrupted */
@@ -160,6 +166,7 @@ WEIR_MUST_CHECK enum weir_status worker_begin_tasks(struct worker *worker, size_
 /* The sink of the engine; any thread. */
 void worker_take_result(void *context, const struct engine_called *called);
 void worker_take_output(void *context, const struct engine_output *output);
+void worker_take_progress(void *context, const struct engine_progress *progress);
 /* Gives each new result to its run. */
 void worker_collect_results(struct worker *worker);
 /* Loses the runs without a lease; returns the end of the next lease. */
@@ -178,6 +185,9 @@ void worker_move_run(struct worker_run *run);
 void worker_release_run(struct worker_run *run);
 /* The log that the next request carries, from run->log_at on; NULL = none. Borrowed. */
 const json_t *worker_log_of(struct worker_run *run);
+/* The newest report of progress that the server has not accepted, into *ret_report, with the number of the report; 0 =
+ * there is none. `ret_report` has the members of a report alone. */
+int64_t worker_progress_of(struct worker_run *run, struct engine_progress *ret_report, char text[PROGRESS_TEXT_MAX + 1]);
 /* A server has accepted a request that carried the log up to `log_end`. */
 void worker_log_accepted(struct worker_run *run, int64_t log_end);
 /* At close: the engine ends the handlers that still run. */

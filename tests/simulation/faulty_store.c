@@ -251,6 +251,12 @@ static enum weir_status faulty_write_logs(struct store *store, const struct log_
     THROUGH("write_logs", real->write_logs(store, chunks, count, error));
 }
 
+static enum weir_status faulty_write_progress(struct store *store, const struct progress_record *records, size_t count,
+                                              struct weir_error *error)
+{
+    THROUGH("write_progress", real->write_progress(store, records, count, error));
+}
+
 static enum weir_status faulty_purge_logs(struct store *store, int64_t before_us, size_t limit, int64_t *ret_removed,
                                           struct weir_error *error)
 {
@@ -450,6 +456,7 @@ void faulty_store_wrap(struct simulation *simulation, struct store *store)
     faulty.inbox = faulty_inbox;
     faulty.record = faulty_record;
     faulty.write_logs = faulty_write_logs;
+    faulty.write_progress = faulty_write_progress;
     faulty.purge_logs = faulty_purge_logs;
     faulty.node_start = faulty_node_start;
     faulty.node_target = faulty_node_target;

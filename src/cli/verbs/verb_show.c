@@ -34,6 +34,24 @@ static const char *claim_label(const json_t *execution)
     return is_again ? "claimed again" : "claimed";
 }
 
+/* The last report of each step that runs: "resize: 40 %, 400 of 1000". */
+static void print_progress(struct output *output, const json_t *reports)
+{
+    size_t i;
+    json_t *report;
+    json_array_foreach(reports, i, report)
+    {
+        const json_t *fraction = json_object_get(report, "fraction");
+        const char *text = field_text(output, report, "text");
+        char part[16] = "";
+        if (json_is_number(fraction)) {
+            (void)snprintf(part, sizeof part, "%.4g %%", json_number_value(fraction) * 100);
+        }
+        output_print(output, "  %-16s %s: %s%s%s\n", "progress", field_text(output, report, "step"), part,
+                     part[0] != '\0' && text != NULL ? ", " : "", text != NULL ? text : part[0] != '\0' ? "" : "?");
+    }
+}
+
 /* Prints state, reason, ids and times. */
 static void print_execution_facts(struct output *output, const json_t *execution)
 {
@@ -80,6 +98,7 @@ static void print_execution_facts(struct output *output, const json_t *execution
     print_fact(output, execution, is_held ? "earlier code" : "error code", "error_code");
     print_fact(output, execution, is_held ? "earlier error" : "error", "error");
     print_fact(output, execution, "params", "params");
+    print_progress(output, json_object_get(execution, "progress"));
 }
 
 /* Prints the facts that the engine recorded about the workflow on Temporal. */

@@ -18,6 +18,7 @@
  */
 #include "engine/in_process/handler_pool.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +178,46 @@ EXPORTED void weir_call_output(struct weir_call *call, enum weir_stream stream, 
 EXPORTED void weir_call_log(struct weir_call *call, const char *text, size_t length)
 {
     weir_call_output(call, WEIR_STREAM_LOG, text, length);
+}
+
+static int progress_parts(double fraction)
+{
+    double within = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
+    return isnan(fraction) ? -1 : (int)(within * PROGRESS_PARTS + 0.5);
+}
+
+static void report_progress(struct weir_call *call, int parts, const char *text)
+{
+    struct engine_progress progress = {.execution_id = call->execution_id,
+                                       .step = call->step,
+                                       .attempt = call->attempt,
+                                       .fence = call->fence,
+                                       .at_us = time_add(clock_boot(call->engine->clock), call->store_ahead_us),
+                                       .parts = parts,
+                                       .text = text,
+                                       .call_owner = call->task};
+    engine_report_progress(call->engine, &progress);
+}
+
+EXPORTED void weir_call_progress(struct weir_call *call, double fraction, const char *text)
+{
+    INVARIANT(call != NULL);
+    if (call->engine == NULL) {
+        return;
+    }
+    char *safe = step_secrets_copy_message(call->secrets, text, ANSWER_TEXT_MAX, PROGRESS_TEXT_MAX);
+    atomic_store_explicit(&call->has_progress, true, memory_order_relaxed);
+    report_progress(call, progress_parts(fraction), safe != NULL ? safe : "");
+    free(safe);
+}
+
+/* The answer has ordered all that the handler's threads wrote. */
+void handler_pool_end_progress(struct weir_call *call)
+{
+    INVARIANT(call != NULL);
+    if (atomic_load_explicit(&call->has_progress, memory_order_relaxed)) {
+        report_progress(call, -1, NULL);
+    }
 }
 
 EXPORTED void weir_call_on_cancel(struct weir_call *call, weir_cancel_function *function, void *context)

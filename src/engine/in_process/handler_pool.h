@@ -69,6 +69,7 @@ struct weir_call {
     int64_t store_ahead_us; /* store time minus boot clock */
     int64_t taken_over_us;  /* boot time of the claim, if it is not the first one; else TIME_NEVER */
     int64_t timeout_us;     /* boot time; TIME_NEVER = none */
+    atomic_bool has_progress; /* the handler has reported some */
     void *owner;
     struct handler_pool *pool; /* set when it is submitted */
     atomic_int open_ends;      /* the handler's return and, if deferred, the answer: the last one hands the call back */
@@ -126,6 +127,8 @@ void handler_pool_answer_starved(struct weir_call *call);
 void handler_pool_answer_accepted(struct weir_call *call);
 /* The answer is in the `states` of the call. */
 void handler_pool_answer_next(struct weir_call *call);
+/* The end of the attempt, for the sink of progress: of a handler that has reported any, before its result is used. */
+void handler_pool_end_progress(struct weir_call *call);
 /* Asks the handler to end. `moves`: this node gives the execution up. */
 void handler_pool_cancel(struct weir_call *call, bool moves);
 /* Sets the weight of a workspace's lane. */

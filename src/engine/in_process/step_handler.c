@@ -214,6 +214,7 @@ void step_handler_finish(struct weir_call *call)
     run->recorded_context = call->recorded_context;
     step_run_clear_timer(run);
     engine_output(call->engine, &end);
+    handler_pool_end_progress(call);
     take_call_result(run, call);
     weir_call_free(call);
     if (run->phase != PHASE_RECORDING_WAIT && run->phase != PHASE_RECORDING_END) {

@@ -3,6 +3,7 @@
  * A claim without a task leaves its request held (request.h) until the hub wakes it. Then the handler runs again from its
  * beginning, with the deadline of the first time. A report of one task is answered by the status of its verdict, one of
  * several tasks by 200 with a verdict for each. */
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -357,25 +358,63 @@ static enum weir_status task_failure_fields(const json_t *item, struct task_repo
     return status;
 }
 
+/* A heartbeat must not fail for its progress, so a number beyond 0 and 1 and a long text are the engine's to cut. */
+static enum weir_status task_progress_fields(const json_t *item, struct task_report *report, struct report_reader *reader,
+                                             struct weir_error *error)
+{
+    static const char *const keys[] = {"fraction", "text"};
+    const json_t *progress = json_object_get(item, "progress");
+    const json_t *fraction = json_object_get(progress, "fraction");
+    if (progress == NULL || json_is_null(progress)) {
+        return WEIR_OK;
+    }
+    if (!json_is_object(progress)) {
+        reader->at_fault = "progress";
+        return error_set(error, WEIR_INVALID_ARGUMENT, "`progress` must be an object with `fraction` and `text`");
+    }
+    size_t place_length = strlen(reader->place);
+    (void)snprintf(reader->place + place_length, sizeof reader->place - place_length, "/progress");
+    enum weir_status status = check_keys(progress, keys, 2, &reader->at_fault, error);
+    if (status == WEIR_OK) {
+        status = task_text_field(progress, "text", false, &report->progress_text, &reader->at_fault, error);
+    }
+    if (status == WEIR_OK && fraction != NULL && !json_is_null(fraction) && !json_is_number(fraction)) {
+        reader->at_fault = "fraction";
+        status = error_set(error, WEIR_INVALID_ARGUMENT, "`fraction` must be a number from 0 to 1");
+    }
+    if (status == WEIR_OK) {
+        reader->place[place_length] = '\0';
+    }
+    report->has_progress = true;
+    report->fraction = json_is_number(fraction) ? json_number_value(fraction) : NAN;
+    return status;
+}
+
 /* The text of the output lives in the reader, until the next report is read. The engine parses it again: it also hides the
  * secrets in it. */
 static enum weir_status read_report(const json_t *item, struct task_report *report, struct report_reader *reader,
                                     struct weir_error *error)
 {
-    static const char *const keys[] = {"task", "log_at", "log", "output", "error_code", "error", "retry", "retry_after_us"};
-    static const size_t counts[] = {[TASK_HEARTBEAT] = 3, [TASK_COMPLETE] = 4, [TASK_FAIL] = 8};
+    static const char *const keys[][7] = {
+        [TASK_HEARTBEAT] = {"task", "log_at", "log", "progress"},
+        [TASK_COMPLETE] = {"task", "log_at", "log", "output"},
+        [TASK_FAIL] = {"task", "log_at", "log", "error_code", "error", "retry", "retry_after_us"}};
+    static const size_t counts[] = {[TASK_HEARTBEAT] = 4, [TASK_COMPLETE] = 4, [TASK_FAIL] = 7};
     *report = (struct task_report){
         .kind = reader->kind, .token_id = reader->token_id, .worker = reader->worker, .retry_after_us = -1};
     reader->at_fault = "";
     if (!json_is_object(item)) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "each of `tasks` must be an object");
     }
-    enum weir_status status = check_keys(item, keys, counts[reader->kind], &reader->at_fault, error);
+    enum weir_status status = check_keys(item, keys[reader->kind], counts[reader->kind], &reader->at_fault, error);
     if (status == WEIR_OK) {
         status = task_text_field(item, "task", true, &report->task, &reader->at_fault, error);
     }
     if (status == WEIR_OK) {
         status = task_log_fields(item, report, reader, error);
+    }
+    if (status == WEIR_OK && reader->kind == TASK_HEARTBEAT) {
+        status = task_progress_fields(item, report, reader, error);
     }
     if (status == WEIR_OK && reader->kind == TASK_FAIL) {
         status = task_failure_fields(item, report, reader, error);

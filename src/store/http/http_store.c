@@ -334,6 +334,13 @@ static enum weir_status http_write_logs(struct store *store, const struct log_ch
     return refuse_node_verb(error);
 }
 
+static enum weir_status http_write_progress(struct store *store, const struct progress_record *records, size_t count,
+                                            struct weir_error *error)
+{
+    (void)store, (void)records, (void)count;
+    return refuse_node_verb(error);
+}
+
 /* Of logs and of acts. */
 static enum weir_status http_purge(struct store *store, int64_t before_us, size_t limit, int64_t *ret_removed,
                                    struct weir_error *error)
@@ -514,6 +521,7 @@ const struct store_driver http_store_driver = {
     .read_log = http_read_log,
     .archive = http_archive,
     .purge_logs = http_purge,
+    .write_progress = http_write_progress,
     .note_act = http_note_act,
     .purge_audit = http_purge,
     .hook_set = http_hook_set,

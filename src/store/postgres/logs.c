@@ -1,4 +1,4 @@
-/* The logs of attempts: chunks of output, one row each (queries/logs.sql).
+/* The logs of attempts: chunks of output, one row each; and their progress, a row for each step (queries/logs.sql).
  *
  * A set of chunks is one statement: it removes what falls out of the bound of an attempt, and inserts. It touches no row of
  * the queue and waits for none, so a transition never waits for it. A chunk of an execution that was purged meanwhile is
@@ -109,4 +109,34 @@ enum weir_status postgres_purge_logs(struct store *store, int64_t before_us, siz
     }
     *ret_removed = status == WEIR_OK ? removed : *ret_removed;
     return status;
+}
+
+enum weir_status postgres_write_progress(struct store *store, const struct progress_record *records, size_t count,
+                                         struct weir_error *error)
+{
+    INVARIANT(records != NULL && count <= PROGRESS_WRITE_MOST);
+    const char *executions[PROGRESS_WRITE_MOST];
+    const char *steps[PROGRESS_WRITE_MOST];
+    int attempts[PROGRESS_WRITE_MOST];
+    int64_t fences[PROGRESS_WRITE_MOST];
+    int64_t times[PROGRESS_WRITE_MOST];
+    int parts[PROGRESS_WRITE_MOST];
+    const char *texts[PROGRESS_WRITE_MOST];
+    bool over[PROGRESS_WRITE_MOST];
+    enum weir_status status = postgres_require_writable(store, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        executions[i] = records[i].execution_id;
+        steps[i] = records[i].step;
+        attempts[i] = records[i].attempt;
+        fences[i] = records[i].fence;
+        times[i] = records[i].at_us;
+        parts[i] = records[i].parts;
+        texts[i] = records[i].text;
+        over[i] = records[i].is_over;
+    }
+    return link_run(link_of(store), error, NULL, QUERY_WRITE_PROGRESS, "UTDIIDTO", executions, count, steps, count, attempts,
+                    count, fences, count, times, count, parts, count, texts, count, over, count);
 }

@@ -211,6 +211,7 @@ const struct store_driver postgres_store_driver = {
     .list_logs = postgres_list_logs,
     .read_log = postgres_read_log,
     .purge_logs = postgres_purge_logs,
+    .write_progress = postgres_write_progress,
     .note_act = postgres_note_act,
     .archive = postgres_archive,
     .purge_audit = postgres_purge_audit,

@@ -160,6 +160,7 @@ enum weir_status postgres_list_logs(struct store *, const char *, struct arena *
 enum weir_status postgres_read_log(struct store *, const char *, const char *, int, int64_t, struct arena *,
                                    struct log_chunk **, size_t *, struct weir_error *);
 enum weir_status postgres_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+enum weir_status postgres_write_progress(struct store *, const struct progress_record *, size_t, struct weir_error *);
 enum weir_status postgres_note_act(struct store *, const char *, const char *, const char *, struct weir_error *);
 enum weir_status postgres_archive(struct store *, const struct archive_order *, const char *, struct archive_result *,
                                   struct weir_error *);

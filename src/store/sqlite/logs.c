@@ -1,4 +1,4 @@
-/* The logs of attempts: chunks of output, one row each.
+/* The logs of attempts: chunks of output, one row each; and their progress, a row for each step (queries/logs.sql).
  *
  * A set of chunks is one short write transaction that changes no row of the queue and makes no news. Chunks that fall out
  * of the bound of their attempt are removed in the same transaction. Reads go through the reader, so a follower never waits
@@ -172,4 +172,31 @@ enum weir_status sqlite_purge_logs(struct store *store, int64_t before_us, size_
     status = write_finish(&write, error);
     *ret_removed = status == WEIR_OK ? removed : *ret_removed;
     return status;
+}
+
+/* --- progress --- */
+
+static enum weir_status write_report(struct write *write, const struct progress_record *record, struct weir_error *error)
+{
+    if (record->is_over) {
+        return connection_run(write->connection, error, NULL, QUERY_END_PROGRESS, "ttdi", record->execution_id,
+                              record->step, record->attempt, record->fence);
+    }
+    return connection_run(write->connection, error, NULL, QUERY_WRITE_PROGRESS, "ttdiidt", record->execution_id,
+                          record->step, record->attempt, record->fence, record->at_us, record->parts, record->text);
+}
+
+enum weir_status sqlite_write_progress(struct store *store, const struct progress_record *records, size_t count,
+                                       struct weir_error *error)
+{
+    INVARIANT(records != NULL && count <= PROGRESS_WRITE_MOST);
+    struct write write;
+    enum weir_status status = write_open(store, &write, error);
+    if (status != WEIR_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
+        status = write_report(&write, &records[i], error);
+    }
+    return write_end(&write, status, error);
 }

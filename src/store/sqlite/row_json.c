@@ -52,7 +52,7 @@ static bool is_json_column(const char *name)
     return strcmp(name, "on") == 0 || strcmp(name, "before") == 0 || strcmp(name, "after") == 0 ||
            strcmp(name, "handlers") == 0 || strcmp(name, "handlers_missing") == 0 || strcmp(name, "workspaces") == 0 ||
            strcmp(name, "workspaces_deleted") == 0 || strcmp(name, "group_nodes") == 0 || strcmp(name, "params") == 0 ||
-           strcmp(name, "data") == 0 || strcmp(name, "labels") == 0;
+           strcmp(name, "data") == 0 || strcmp(name, "labels") == 0 || strcmp(name, "progress") == 0;
 }
 
 /* A text that is no JSON was not written by weir, and counts as an empty array. */

@@ -536,6 +536,7 @@ const struct store_driver sqlite_store_driver = {
     .read_log = sqlite_read_log,
     .archive = sqlite_archive,
     .purge_logs = sqlite_purge_logs,
+    .write_progress = sqlite_write_progress,
     .note_act = sqlite_note_act,
     .purge_audit = sqlite_purge_audit,
     .token_create = sqlite_token_create,

@@ -185,6 +185,7 @@ enum weir_status sqlite_list_logs(struct store *, const char *, struct arena *, 
 enum weir_status sqlite_read_log(struct store *, const char *, const char *, int, int64_t, struct arena *,
                                  struct log_chunk **, size_t *, struct weir_error *);
 enum weir_status sqlite_purge_logs(struct store *, int64_t, size_t, int64_t *, struct weir_error *);
+enum weir_status sqlite_write_progress(struct store *, const struct progress_record *, size_t, struct weir_error *);
 enum weir_status sqlite_note_act(struct store *, const char *, const char *, const char *, struct weir_error *);
 enum weir_status sqlite_archive(struct store *, const struct archive_order *, const char *, struct archive_result *,
                                 struct weir_error *);

@@ -5,16 +5,19 @@
 #include "dispatch/neighbours.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/node_logs.h"
+#include "dispatch/node_progress.h"
 #include "dispatch/wake_up.h"
 #include "unit/dispatch/bench.h"
 
 static const struct store_driver *real_driver;
 static struct store_driver counting_driver;
-static bool reads_fail;       /* of hook events, and writes of logs */
+static bool reads_fail;       /* of hook events, and writes of logs and progress */
 static bool looks_fail;       /* for old claims */
 static int64_t found_none_us; /* the last look for old claims that found none */
 static int full_recoveries;   /* at that time, or after a look that failed */
 static int log_writes;
+static int progress_writes;
+static struct progress_record last_progress; /* of the last write */
 static int publications;
 static int settlements;
 
@@ -31,6 +34,17 @@ static enum weir_status count_log_writes(struct store *store, const struct log_c
     log_writes++;
     return reads_fail ? error_set(error, WEIR_STORE_UNREACHABLE, "by the test")
                       : real_driver->write_logs(store, chunks, count, error);
+}
+
+static enum weir_status count_progress_writes(struct store *store, const struct progress_record *records, size_t count,
+                                              struct weir_error *error)
+{
+    progress_writes++;
+    assert_int_equal(count, 1);
+    last_progress = records[0];
+    last_progress.text = NULL;
+    return reads_fail ? error_set(error, WEIR_STORE_UNREACHABLE, "by the test")
+                      : real_driver->write_progress(store, records, count, error);
 }
 
 static enum weir_status count_recoveries(struct store *store, const struct recover_options *options,
@@ -73,6 +87,7 @@ static int open_counting(void **state)
     counting_driver = *real_driver;
     counting_driver.read_hook_events = count_events;
     counting_driver.write_logs = count_log_writes;
+    counting_driver.write_progress = count_progress_writes;
     counting_driver.recover = count_recoveries;
     counting_driver.publish_books = count_publications;
     counting_driver.settle_schedule_firings = count_settlements;
@@ -82,6 +97,7 @@ static int open_counting(void **state)
     found_none_us = 0;
     full_recoveries = 0;
     log_writes = 0;
+    progress_writes = 0;
     publications = 0;
     settlements = 0;
     return result;
@@ -228,6 +244,79 @@ static void output_that_cannot_be_written_is_written_later(void **state)
     assert_int_equal(log_writes, 3);
 }
 
+static void report_progress(struct bench *bench, const char *id, int64_t fence, int parts, const char *text)
+{
+    struct engine_progress progress = {
+        .execution_id = id, .step = "only", .attempt = 1, .fence = fence, .at_us = 1, .parts = parts, .text = text};
+    node_progress_take(bench->node, &progress);
+}
+
+/* Reads the fraction that the store shows; -1 = it shows no report. *ret_fence: of the claim. */
+static double shown_fraction(struct bench *bench, const char *id, int64_t *ret_fence)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    json_t *shown = NULL;
+    assert_int_equal(store_show(bench->store, id, &shown, &error), WEIR_OK);
+    const json_t *report = json_array_get(json_object_get(shown, "progress"), 0);
+    double fraction = report == NULL ? -1 : json_number_value(json_object_get(report, "fraction"));
+    *ret_fence = json_integer_value(json_object_get(shown, "fence"));
+    json_decref(shown);
+    return fraction;
+}
+
+static void the_newest_progress_is_written_once_a_second_until_the_attempt_ends(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    int64_t fence = 0;
+    start_node(bench);
+    push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
+    enqueue(bench, "solo", id);
+    pass(bench, 5 * SECOND);
+    assert_true(shown_fraction(bench, id, &fence) < 0);
+    assert_int_equal(progress_writes, 0);
+    for (int i = 1; i <= 100; i++) {
+        report_progress(bench, id, fence, i, "x");
+        pass(bench, SECOND / 10);
+    }
+    assert_in_range(progress_writes, 9, 10);
+    pass(bench, SECOND);
+    assert_in_range(progress_writes, 10, 11);
+    assert_true(shown_fraction(bench, id, &fence) == 0.01);
+    int before = progress_writes;
+    pass(bench, MINUTE);
+    assert_int_equal(progress_writes, before);
+    report_progress(bench, id, fence - 1, 5000, "of a lost claim");
+    report_progress(bench, id, fence, -1, NULL);
+    pass(bench, 2 * SECOND);
+    assert_int_equal(progress_writes, before + 1);
+    assert_true(last_progress.is_over);
+    assert_true(shown_fraction(bench, id, &fence) < 0);
+}
+
+static void progress_that_cannot_be_written_waits_for_five_seconds(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    int64_t fence = 0;
+    start_node(bench);
+    push(bench, (struct scripted_outcome){.run_us = 10 * MINUTE});
+    enqueue(bench, "solo", id);
+    pass(bench, SECOND);
+    (void)shown_fraction(bench, id, &fence);
+    reads_fail = true;
+    report_progress(bench, id, fence, 1000, "x");
+    pass(bench, 2 * SECOND);
+    assert_int_equal(progress_writes, 1);
+    report_progress(bench, id, fence, 2000, "x");
+    pass(bench, 2 * SECOND);
+    assert_int_equal(progress_writes, 1);
+    reads_fail = false;
+    pass(bench, 4 * SECOND);
+    assert_int_equal(progress_writes, 2);
+    assert_true(shown_fraction(bench, id, &fence) == 0.2);
+}
+
 static void lost_output_is_reported_once_a_minute(void **state)
 {
     struct bench *bench = *state;
@@ -363,6 +452,8 @@ int main(void)
         TEST(processes_are_looked_for_by_the_clock_of_the_machine_alone),
         TEST(a_wake_during_a_step_asks_for_the_next_one_at_once),
         TEST(output_that_cannot_be_written_is_written_later),
+        TEST(the_newest_progress_is_written_once_a_second_until_the_attempt_ends),
+        TEST(progress_that_cannot_be_written_waits_for_five_seconds),
         TEST(lost_output_is_reported_once_a_minute),
         TEST(books_are_published_once_a_second),
         TEST(a_time_that_starts_nothing_settles_nothing),

@@ -1,4 +1,5 @@
 /* The public interface with a node: handlers in C, with threads and stepped by hand. Links the shared library alone. */
+#include <math.h>
 #include <poll.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
@@ -505,6 +506,47 @@ static void a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other
     weir_node_close(other);
 }
 
+/* Asks for a minute at most. */
+static void await_shown(const char *id, const char *expected)
+{
+    bool is_shown = false;
+    char *json = NULL;
+    for (int i = 0; i < 1000 && !is_shown; i++) {
+        weir_free(json);
+        assert_int_equal(weir_show(weir, id, &json, &error), WEIR_OK);
+        is_shown = strstr(json, expected) != NULL;
+        (void)nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+    }
+    if (!is_shown) {
+        fail_msg("without %s: %s", expected, json);
+    }
+    weir_free(json);
+}
+
+static void the_progress_of_a_handler_is_shown_while_its_attempt_runs(void **state)
+{
+    (void)state;
+    char id[WEIR_ID_SIZE];
+    open_node();
+    assert_int_equal(weir_node_start(node, &error), WEIR_OK);
+    enqueue("later", id);
+    await_calls(1);
+    await_shown(id, "\"progress\":[]");
+    weir_call_progress(deferred, 0.1, "first");
+    weir_call_progress(deferred, 0.25, "250 of \"1000\"");
+    await_shown(id, "\"fraction\":0.25,\"text\":\"250 of \\\"1000\\\"\"");
+    weir_call_progress(deferred, (double)NAN, NULL);
+    await_shown(id, "\"fraction\":null,\"text\":null");
+    weir_retry_after(deferred, 1000, "again", NULL);
+    await_calls(2);
+    await_shown(id, "\"progress\":[]");
+    weir_call_progress(deferred, 0.5, NULL);
+    await_shown(id, "\"attempt\":2,\"fraction\":0.5");
+    weir_done(deferred, NULL);
+    await(id, WEIR_END_COMPLETED, NULL);
+    await_shown(id, "\"progress\":[]");
+}
+
 static void wrong_settings_of_temporal_are_refused(void **state)
 {
     (void)state;
@@ -556,6 +598,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_name_that_does_not_fit_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_on_temporal_without_its_service_says_so_and_disturbs_no_other, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(the_progress_of_a_handler_is_shown_while_its_attempt_runs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_settings_of_temporal_are_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

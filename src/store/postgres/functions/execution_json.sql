@@ -13,7 +13,7 @@ BEGIN
         'claimed_at', :schema.rfc3339(e.claimed_at), 'dispatched_at', :schema.rfc3339(e.dispatched_at),
         'stuck_since', :schema.rfc3339(e.stuck_since), 'finished_at', :schema.rfc3339(e.finished_at),
         'executor_group', e.executor_group, 'idempotency_key', e.idempotency_key,
-        'retry_of', e.retry_of, 'traceparent', e.traceparent, 'business_key', e.business_key, 'labels', e.labels)
+        'retry_of', e.retry_of, 'traceparent', e.traceparent, 'business_key', e.business_key, 'labels', e.labels, 'progress', e.progress)
     FROM :schema.executions e WHERE e.id = execution_json.execution_id);
 END
 $$;

@@ -22,6 +22,7 @@ BEGIN
     DELETE FROM :schema.workflow_node_attempts a WHERE a.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_actions a WHERE a.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_node_logs l WHERE l.execution_id = ANY (gone);
+    DELETE FROM :schema.step_progress p WHERE p.execution_id = ANY (gone);
     DELETE FROM :schema.workflow_execution_events e WHERE e.execution_id = ANY (gone);
     IF is_archived THEN
         DELETE FROM :schema.archived_params p WHERE p.id = ANY (gone);

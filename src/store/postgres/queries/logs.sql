@@ -36,3 +36,22 @@ DELETE FROM :schema.workflow_node_logs l USING (
     WHERE o.written_at < $1 ORDER BY o.written_at LIMIT $2 FOR UPDATE SKIP LOCKED
 ) old
 WHERE l.execution_id = old.execution_id AND l.step = old.step AND l.attempt = old.attempt AND l.position = old.position;
+
+-- One report for each step: those of ended attempts are removed. One that is not held under its fence, or older than that in the table,
+-- is not written. Locks: the rows of the steps, in their order. $1 executions, $2 steps, $3 attempts, $4 fences, $5 times, $6 of 10,000,
+-- or -1, $7 texts, $8 whether they are over
+-- name: write_progress
+WITH report AS MATERIALIZED (
+    SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) r (execution_id, step, attempt, fence, at, fraction, text, is_over)
+), over AS (
+    DELETE FROM :schema.step_progress p USING report r
+    WHERE r.is_over AND p.execution_id = r.execution_id AND p.step = r.step AND p.attempt = r.attempt AND p.fence = r.fence
+)
+INSERT INTO :schema.step_progress AS p (execution_id, step, attempt, fence, at, fraction, text)
+SELECT r.execution_id, r.step, r.attempt, r.fence, r.at, nullif(r.fraction, -1), r.text
+FROM report r JOIN :schema.workflow_execution_queue q ON q.id = r.execution_id AND q.fence = r.fence AND q.phase = 2
+WHERE NOT r.is_over
+ORDER BY r.execution_id, r.step
+ON CONFLICT (execution_id, step) DO UPDATE
+SET attempt = excluded.attempt, fence = excluded.fence, at = excluded.at, fraction = excluded.fraction, text = excluded.text
+WHERE (excluded.fence, excluded.attempt) >= (p.fence, p.attempt);

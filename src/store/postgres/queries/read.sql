@@ -17,7 +17,7 @@ SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.w
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
        :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent,
-       e.business_key, e.labels
+       e.business_key, e.labels, e.progress
 FROM :schema.executions e
 WHERE e.id = ANY (ARRAY(
     SELECT c.id FROM :schema.choose_executions($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
@@ -37,7 +37,7 @@ SELECT e.id, e.workspace, e.workflow, e.version, e.status, e.pending_reason, e.w
        :schema.rfc3339(e.created_at) AS created_at, :schema.rfc3339(e.claimed_at) AS claimed_at,
        :schema.rfc3339(e.dispatched_at) AS dispatched_at, :schema.rfc3339(e.stuck_since) AS stuck_since,
        :schema.rfc3339(e.finished_at) AS finished_at, e.executor_group, e.idempotency_key, e.retry_of, e.traceparent,
-       e.business_key, e.labels
+       e.business_key, e.labels, e.progress
 FROM :schema.executions e WHERE e.id = ANY ($1) ORDER BY array_position($1, e.id);
 
 -- The same choice, counted: how many were chosen, how many of these but the last of $13 match, and the last of these. $29 pending_reason

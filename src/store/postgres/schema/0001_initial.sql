@@ -451,6 +451,19 @@ CREATE TABLE :schema.workflow_node_logs (
 );
 CREATE INDEX logs_written ON :schema.workflow_node_logs (written_at);
 
+-- The last report of progress of each step whose handler makes any (store/progress.h). It counts while the execution is held under this
+-- fence. fraction: of 10,000, NULL = unknown.
+CREATE TABLE :schema.step_progress (
+    execution_id   uuid    NOT NULL,
+    fence          bigint  NOT NULL,
+    at             bigint  NOT NULL,
+    attempt        integer NOT NULL,
+    fraction       integer,
+    step           text    COLLATE "C" NOT NULL,
+    text           text    NOT NULL,
+    PRIMARY KEY (execution_id, step)
+);
+
 -- Events that cannot be derived from the times of a row: retry, defer, release, handover, recovery, cancel, an operator's act. seq
 -- orders the events of all executions. A park is one row with the times of the claim that it ended. They are those of the claim, and
 -- of its start unless that is another row. Those of the wake before it have the fence of the claim that was parked then. The view

@@ -34,7 +34,14 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        q.traceparent AS traceparent,
        (SELECT c.value FROM :schema.execution_labels c WHERE c.execution_id = q.id AND c.name = '') AS business_key,
        (SELECT coalesce(jsonb_object_agg(c.name, c.value), '{}') FROM :schema.execution_labels c
-        WHERE c.execution_id = q.id AND c.name > '') AS labels
+        WHERE c.execution_id = q.id AND c.name > '') AS labels,
+       CASE WHEN q.phase = 2
+            THEN (SELECT coalesce(jsonb_agg(jsonb_build_object(
+                             'step', p.step, 'attempt', p.attempt, 'fraction', (p.fraction / 10000.0)::double precision,
+                             'text', nullif(p.text, ''),
+                             'at', to_char(:schema.time_of(p.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) ORDER BY p.step), '[]')
+                  FROM :schema.step_progress p WHERE p.execution_id = q.id AND p.fence = q.fence)
+            ELSE '[]' END AS progress
 FROM :schema.workflow_execution_queue q
 CROSS JOIN :schema.store_state s
 CROSS JOIN (SELECT l.node_id <> 0 AND l.lock_awaited_at = 0 AND l.expires_at > (SELECT :schema.store_time()) AS scheduled
@@ -60,7 +67,7 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, NULL, NULL, h.priority::
        :schema.time_of(h.finished_at), g.name, h.idempotency_key, h.retry_of, h.traceparent,
        (SELECT c.value FROM :schema.execution_labels c WHERE c.execution_id = h.id AND c.name = ''),
        (SELECT coalesce(jsonb_object_agg(c.name, c.value), '{}') FROM :schema.execution_labels c
-        WHERE c.execution_id = h.id AND c.name > '')
+        WHERE c.execution_id = h.id AND c.name > ''), '[]'
 FROM :schema.workflow_executions h
 LEFT JOIN :schema.workspaces w ON w.id = h.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = h.definition_id

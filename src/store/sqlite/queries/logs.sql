@@ -30,3 +30,22 @@ SELECT execution_id, step, attempt, position FROM workflow_node_logs WHERE writt
 
 -- name: purge_log
 DELETE FROM workflow_node_logs WHERE execution_id = ?1 AND step = ?2 AND attempt = ?3 AND position = ?4;
+
+-- --- progress, by execution and step ---
+
+-- The report of an attempt that is not held, or older than the one in the store, is not written. ?3 attempt, ?4 fence, ?5 time, ?6 of
+-- 10,000, or -1, ?7 text
+-- name: write_progress
+INSERT INTO step_progress (execution_id, step, attempt, fence, at, fraction, text)
+SELECT ?1, ?2, ?3, ?4, ?5, nullif(?6, -1), ?7
+WHERE EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.id = ?1 AND q.fence = ?4 AND q.phase = 2)
+ON CONFLICT (execution_id, step) DO UPDATE
+SET attempt = excluded.attempt, fence = excluded.fence, at = excluded.at, fraction = excluded.fraction, text = excluded.text
+WHERE (excluded.fence, excluded.attempt) >= (step_progress.fence, step_progress.attempt);
+
+-- ?3 attempt, ?4 fence
+-- name: end_progress
+DELETE FROM step_progress WHERE execution_id = ?1 AND step = ?2 AND attempt = ?3 AND fence = ?4;
+
+-- name: purge_progress
+DELETE FROM step_progress WHERE execution_id = ?1;

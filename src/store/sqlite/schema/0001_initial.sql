@@ -409,6 +409,19 @@ CREATE TABLE workflow_node_logs (
 ) WITHOUT ROWID;
 CREATE INDEX logs_written ON workflow_node_logs (written_at);
 
+-- The last report of progress of each step whose handler makes any (store/progress.h). It counts while the execution is held under this
+-- fence. fraction: of 10,000, NULL = unknown.
+CREATE TABLE step_progress (
+    execution_id   TEXT    NOT NULL,
+    step           TEXT    NOT NULL,
+    attempt        INTEGER NOT NULL,
+    fence          INTEGER NOT NULL,
+    at             INTEGER NOT NULL,
+    fraction       INTEGER,
+    text           TEXT    NOT NULL,
+    PRIMARY KEY (execution_id, step)
+) WITHOUT ROWID;
+
 -- Events that the time stamps of a row cannot express: retry, defer, release, handover, cancel, acts of operators.
 -- claimed_at, dispatched_at: of a park, the claim that it ends and its start. Other claims that are over have events of their own.
 CREATE TABLE workflow_execution_events (

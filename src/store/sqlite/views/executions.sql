@@ -2,7 +2,8 @@
 -- Engines know an execution as execution-<id>.
 -- pending_reason follows the order of queue/item.h. due_at: when a PENDING or WAITING one may go on by itself. Store time is the wall
 -- clock of the reader plus the distance that the last writer has noted. The workspace or the definition of an item may be gone: then its
--- name is NULL. labels is JSON: a value has no control characters, and a view may not call the functions of JSON.
+-- name is NULL. labels and progress are JSON: their texts have no control
+-- characters, and a view may not call the functions of JSON.
 DROP VIEW IF EXISTS executions;
 CREATE VIEW executions AS
 SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version, q.status AS status,
@@ -99,7 +100,16 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
        q.traceparent AS traceparent,
        (SELECT b.value FROM execution_labels b WHERE b.execution_id = q.id AND b.name = '') AS business_key,
        (SELECT '{' || coalesce(group_concat('"' || b.name || '":"' || replace(replace(b.value, '\', '\\'), '"', '\"') || '"'), '') || '}'
-        FROM execution_labels b WHERE b.execution_id = q.id AND b.name > '') AS labels
+        FROM execution_labels b WHERE b.execution_id = q.id AND b.name > '') AS labels,
+       CASE WHEN q.phase = 2
+            THEN (SELECT '[' || coalesce(group_concat('{"step":"' || p.step || '","attempt":' || p.attempt || ',"fraction":'
+                         || CASE WHEN p.fraction IS NULL THEN 'null' ELSE printf('%.5g', p.fraction / 10000.0) END || ',"text":'
+                         || CASE WHEN p.text = '' THEN 'null'
+                                 ELSE '"' || replace(replace(p.text, '\', '\\'), '"', '\"') || '"' END || ',"at":"'
+                         || strftime('%Y-%m-%dT%H:%M:%S', p.at / 1000000, 'unixepoch') || printf('.%06dZ', p.at % 1000000)
+                         || '"}'), '') || ']'
+                  FROM step_progress p WHERE p.execution_id = q.id AND p.fence = q.fence)
+            ELSE '[]' END AS progress
 FROM workflow_execution_queue q
 CROSS JOIN store_state s
 LEFT JOIN workspaces w ON w.id = q.workspace_id
@@ -117,7 +127,7 @@ SELECT h.id, w.name, d.name, d.version, h.status, NULL, NULL, NULL, h.priority,
        g.name, h.idempotency_key, h.retry_of, h.traceparent,
        (SELECT b.value FROM execution_labels b WHERE b.execution_id = h.id AND b.name = ''),
        (SELECT '{' || coalesce(group_concat('"' || b.name || '":"' || replace(replace(b.value, '\', '\\'), '"', '\"') || '"'), '') || '}'
-        FROM execution_labels b WHERE b.execution_id = h.id AND b.name > '')
+        FROM execution_labels b WHERE b.execution_id = h.id AND b.name > ''), '[]'
 FROM workflow_executions h
 LEFT JOIN workspaces w ON w.id = h.workspace_id
 LEFT JOIN workflow_definitions d ON d.id = h.definition_id

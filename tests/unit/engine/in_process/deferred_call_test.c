@@ -1,5 +1,6 @@
 /* Handlers that answer later, from another thread, and that are called when they shall end; and calls that are cancelled
  * while they wait for a thread. */
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -429,6 +430,70 @@ static void log_lines_of_a_handler_have_their_stream_and_a_newline(void **state)
     text_close(&text);
 }
 
+/* --- progress --- */
+
+static int progress_count;
+static int last_parts;
+static bool last_is_end;
+static char last_text[PROGRESS_TEXT_MAX + 1];
+
+static void keep_progress(void *context, const struct engine_progress *progress)
+{
+    (void)context;
+    assert_string_equal(progress->step, "a");
+    assert_int_equal(progress->attempt, 7);
+    assert_int_equal(progress->fence, 9);
+    assert_true(progress->at_us > 0);
+    progress_count++;
+    last_parts = progress->parts;
+    last_is_end = progress->text == NULL;
+    (void)snprintf(last_text, sizeof last_text, "%s", last_is_end ? "" : progress->text);
+}
+
+static void assert_progress(struct weir_call *call, double fraction, const char *text, int parts, const char *kept)
+{
+    int before = progress_count;
+    weir_call_progress(call, fraction, text);
+    assert_int_equal(progress_count, before + 1);
+    assert_int_equal(last_parts, parts);
+    assert_string_equal(last_text, kept);
+}
+
+static void progress_of_any_number_and_text_is_made_fit(void **state)
+{
+    (void)state;
+    char text[300];
+    char kept[201];
+    struct engine engine = {.clock = clock_system()};
+    struct weir_call *call = weir_call_new();
+    weir_call_progress(call, 0.5, "a call without an engine");
+    engine_set_sink(&engine, (struct report_sink){.progress = keep_progress});
+    call->engine = &engine;
+    call->execution_id = "x";
+    call->step = "a";
+    call->attempt = 7;
+    call->fence = 9;
+    handler_pool_end_progress(call);
+    assert_int_equal(progress_count, 0); /* it has reported nothing */
+    assert_progress(call, 0.4, "400 of 1000", 4000, "400 of 1000");
+    assert_progress(call, 0.3333, NULL, 3333, "");
+    assert_progress(call, (double)NAN, "unknown", -1, "unknown");
+    assert_progress(call, -0.1, "", 0, "");
+    assert_progress(call, 1.5, "", PROGRESS_PARTS, "");
+    assert_progress(call, (double)INFINITY, "", PROGRESS_PARTS, "");
+    assert_progress(call, -(double)INFINITY, "", 0, "");
+    assert_progress(call, 1, "a\nb\x1b[31mc\xff", PROGRESS_PARTS, "a b?[31mc?");
+    memset(text, 'x', sizeof text);
+    memcpy(text + 199, "\xc3\xa9", 2); /* the cut would be inside of this character */
+    text[sizeof text - 1] = '\0';
+    memset(kept, 'x', sizeof kept);
+    kept[199] = '\0';
+    assert_progress(call, 0, text, 0, kept);
+    handler_pool_end_progress(call);
+    assert_true(last_is_end);
+    weir_call_free(call);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +510,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(closing_awaits_deferred_calls, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_retry_delay_replaces_the_delay_of_the_policy, open_fixture, close_fixture),
         cmocka_unit_test(log_lines_of_a_handler_have_their_stream_and_a_newline),
+        cmocka_unit_test(progress_of_any_number_and_text_is_made_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
