@@ -18,11 +18,12 @@ OBJECTS = {
     'ExecutionRow': 'id workspace? workflow? version? status pending_reason? waiting_for? due_at? priority'
                     ' run_at starts_refused deferrals handovers node? fence error_code? error? created_at'
                     ' claimed_at? dispatched_at? stuck_since? finished_at? executor_group? idempotency_key?'
-                    ' retry_of? traceparent? business_key? labels? place~?',
+                    ' retry_of? traceparent? business_key? labels? progress[]:StepProgress place~?',
     'Execution': '+ExecutionRow params steps[]:Step earlier_attempts[]:Attempt signals[]:Signal'
                  ' children[]:ChildStep parent?:Parent'
                  ' events[]:Event earlier_events state~ variables~ failure~?:StateFailure actions[]~:Action'
                  ' earlier_actions~',
+    'StepProgress': 'step attempt fraction? text? at',
     'StateFailure': 'state code message?',
     'Action': 'seq state outcome next_state? started_at finished_at node? fence actor? variables? error_code? error?',
     'Step': 'step status attempt failures exit_code? error_code? error? due_at? started_at? finished_at? node? fence'
@@ -169,7 +170,8 @@ OBJECTS = {
     'TaskClaim': 'tasks[]:Task lease_us waited_us',
     'Task': 'task execution_id workspace step handler attempt fence idempotency_key timeout_us? traceparent? input',
     'TaskLogPart': 'stream~ text',
-    'TaskReport': 'task log_at~ log[]~:TaskLogPart',
+    'TaskReport': 'task log_at~ log[]~:TaskLogPart progress~?:TaskProgress',
+    'TaskProgress': 'fraction~? text~?',
     'TaskHeartbeatRequest': 'worker tasks[]:TaskReport',
     'TaskCompletion': 'task log_at~ log[]~:TaskLogPart output~',
     'TaskCompleteRequest': 'worker tasks[]:TaskCompletion',
@@ -231,6 +233,8 @@ OWN = {
     ('EndedSession', 'ended'): {'type': 'boolean'},
     ('Node', 'id'): {'type': 'integer'}, ('Token', 'id'): {'type': 'integer'},
     ('DefinitionText', 'id'): {'type': 'integer'},
+    ('StepProgress', 'fraction'): {'type': 'number', 'minimum': 0, 'maximum': 1},
+    ('TaskProgress', 'fraction'): {'type': 'number'},
     ('Scheduler', 'node_id'): {'type': 'integer'},
     # Empty when there is none.
     ('ActResult', 'new_id'): {'type': 'string'}, ('ActResult', 'last_id'): {'type': 'string'},

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +40,65 @@ type Task struct {
 	TimeoutUS      *int64          `json:"timeout_us"`      // until the timeout of the step, at the claim
 	Traceparent    string          `json:"traceparent"`     // the trace context for what the handler calls; "" = none
 	Input          json.RawMessage `json:"input"`
+
+	progress *progress // nil: a task that no worker has claimed
+}
+
+// Progress shows how far the handler is, while it runs: a fraction from 0 to 1, NaN = unknown, and a text of at most 200
+// bytes, "" = none. Each report replaces the one before. The next heartbeat carries it, after a second at the latest.
+func (t *Task) Progress(fraction float64, text string) {
+	if t.progress == nil {
+		return
+	}
+	item := progressItem{Text: strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", " "), "?")}
+	if !math.IsNaN(fraction) {
+		within := min(max(fraction, 0), 1)
+		item.Fraction = &within
+	}
+	t.progress.set(item)
+}
+
+type progressItem struct {
+	Fraction *float64 `json:"fraction"`
+	Text     string   `json:"text,omitempty"`
+}
+
+// progress is the last report of a handler. Any goroutine may use it.
+type progress struct {
+	lock     sync.Mutex
+	item     progressItem
+	number   int // of reports
+	accepted int // the last one that the node has accepted
+	reported chan struct{}
+}
+
+func (p *progress) set(item progressItem) {
+	p.lock.Lock()
+	p.item = item
+	p.number++
+	p.lock.Unlock()
+	select {
+	case p.reported <- struct{}{}:
+	default:
+	}
+}
+
+// next returns the report that the node has not accepted, with its number; nil = none.
+func (p *progress) next() (*progressItem, int) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if p.number == p.accepted {
+		return nil, 0
+	}
+	item := p.item
+	return &item, p.number
+}
+
+// accept notes that the node has the report of a number. 0: it has none, because it is another node.
+func (p *progress) accept(number int) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.accepted = number
 }
 
 // Handler runs a task and returns its output, which becomes JSON. An error is retried by the policy of the step, unless it
@@ -89,6 +150,7 @@ type Worker struct {
 	running map[string]*run
 	lease   time.Duration
 	begun   chan struct{} // full: a task has begun, so that its lease is renewed in time
+	reports chan struct{} // full: a handler has reported progress
 	tasks   sync.WaitGroup
 }
 
@@ -126,7 +188,7 @@ func NewWorker(client *Client, options WorkerOptions) *Worker {
 	}
 	worker := &Worker{client: client, options: options, handlers: map[string]Handler{},
 		free: make(chan struct{}, options.Slots), running: map[string]*run{}, known: map[int]bool{},
-		lease: 10 * time.Second, begun: make(chan struct{}, 1)}
+		lease: 10 * time.Second, begun: make(chan struct{}, 1), reports: make(chan struct{}, 1)}
 	if len(client.urls) > 0 {
 		worker.home = rand.Intn(len(client.urls))
 	}
@@ -144,6 +206,8 @@ const (
 	pauseFirst = 50 * time.Millisecond
 	pauseMost  = time.Second
 	leaveTime  = 2 * time.Second
+	// From a report of progress to the heartbeat that carries it, with those that come meanwhile.
+	progressDelay = time.Second
 )
 
 type claimRequest struct {
@@ -313,6 +377,7 @@ func sleep(ctx context.Context, duration time.Duration) {
 // begin runs the handler of a task, whose lease ends at `ends` or a little later.
 func (w *Worker) begin(task *Task, node int, lease time.Duration, ends time.Time) {
 	ctx, cancel := context.WithCancelCause(context.Background())
+	task.progress = &progress{reported: w.reports}
 	started := &run{task: task, cancel: cancel, node: node}
 	started.timer = time.AfterFunc(time.Until(ends), started.lose)
 	w.lock.Lock()
@@ -345,7 +410,9 @@ type reportItem struct {
 	Error        string          `json:"error,omitempty"`
 	Retry        *bool           `json:"retry,omitempty"`
 	RetryAfterUS *int64          `json:"retry_after_us,omitempty"`
+	Progress     *progressItem   `json:"progress,omitempty"`
 	verb         string
+	reported     int // the number of the progress
 }
 
 // handle calls the handler. A panic is an error of it.
@@ -469,7 +536,22 @@ func (w *Worker) beat(ctx context.Context) {
 		if !all {
 			pause = min(pause, pauseMost) / 4
 		}
-		sleep(ctx, pause)
+		w.rest(ctx, pause)
+	}
+}
+
+// rest waits for the next heartbeat. One with progress comes sooner.
+func (w *Worker) rest(ctx context.Context, pause time.Duration) {
+	end := time.After(pause)
+	select {
+	case <-ctx.Done():
+	case <-end:
+	case <-w.reports:
+		select {
+		case <-ctx.Done():
+		case <-end:
+		case <-time.After(progressDelay):
+		}
 	}
 }
 
@@ -478,7 +560,9 @@ func (w *Worker) beatOnce(ctx context.Context) bool {
 	w.lock.Lock()
 	nodes := map[int][]reportItem{}
 	for _, task := range w.running {
-		nodes[task.node] = append(nodes[task.node], reportItem{Task: task.task.ID})
+		item := reportItem{Task: task.task.ID}
+		item.Progress, item.reported = task.task.progress.next()
+		nodes[task.node] = append(nodes[task.node], item)
 	}
 	lease := w.lease
 	w.lock.Unlock()
@@ -510,7 +594,11 @@ func (w *Worker) takeResults(items []reportItem, results map[string]string, ends
 		if task == nil {
 			continue // it has ended meanwhile
 		}
-		switch results[item.Task] {
+		verdict := results[item.Task]
+		if item.Progress != nil && (verdict == "accepted" || verdict == "cancelled") {
+			task.task.progress.accept(item.reported)
+		}
+		switch verdict {
 		case "accepted":
 			task.timer.Reset(time.Until(ends))
 		case "cancelled":
@@ -520,6 +608,7 @@ func (w *Worker) takeResults(items []reportItem, results map[string]string, ends
 			task.lose()
 		default:
 			all = false
+			task.task.progress.accept(0)
 			task.node = (task.node + 1) % len(w.client.urls)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -182,9 +183,46 @@ type caseFile struct {
 		Workflow map[string]any
 		Cancel   bool
 		Stop     bool
+		Progress json.RawMessage
 		Acts     []map[string]json.RawMessage
 		Expect   map[string]any
 	}
+}
+
+func reportProgress(task *weir.Task, value json.RawMessage) {
+	var report struct {
+		Fraction *float64
+		Text     string
+	}
+	_ = json.Unmarshal(value, &report)
+	fraction := math.NaN()
+	if report.Fraction != nil {
+		fraction = *report.Fraction
+	}
+	task.Progress(fraction, report.Text)
+}
+
+// awaitProgress waits until the execution shows the report, and no other one.
+func (n *node) awaitProgress(id string, report json.RawMessage) {
+	type shown struct {
+		Fraction *float64 `json:"fraction"`
+		Text     *string  `json:"text"`
+	}
+	var wanted shown
+	_ = json.Unmarshal(report, &wanted)
+	want, _ := json.Marshal([]shown{wanted})
+	var got []byte
+	for end := time.Now().Add(mostTime); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var execution struct{ Progress []shown }
+		if err := json.Unmarshal([]byte(n.run("show", id, "--json")), &execution); err != nil {
+			n.t.Fatal(err)
+		}
+		got, _ = json.Marshal(execution.Progress)
+		if string(got) == string(want) {
+			return
+		}
+	}
+	n.t.Fatalf("it shows %s, not %s", got, want)
 }
 
 func scripted(begun chan struct{}) weir.Handler {
@@ -212,7 +250,10 @@ func scripted(begun chan struct{}) weir.Handler {
 					return nil, weir.RetryAfter(time.Duration(*answer.AfterUS)*time.Microsecond, answer.Code, answer.Error)
 				}
 				return nil, weir.Retry(answer.Code, answer.Error)
-			case "await_cancel":
+			case "report_progress", "await_cancel":
+				if act == "report_progress" {
+					reportProgress(task, value)
+				}
 				<-ctx.Done()
 				if !errors.Is(context.Cause(ctx), weir.ErrCancelled) {
 					return nil, fmt.Errorf("the cause is %w", context.Cause(ctx))
@@ -253,6 +294,9 @@ func TestCases(t *testing.T) {
 			workflow := fmt.Sprintf("case-%d", number)
 			n.apply(workflow, step)
 			id := enqueue(t, client, workflow, map[string]any{"acts": each.Acts})
+			if each.Progress != nil {
+				n.awaitProgress(id, each.Progress)
+			}
 			if each.Cancel {
 				<-begun
 				n.run("cancel", id, "-q")

@@ -33,8 +33,18 @@ export interface Execution {
   retry_of: string | null;
   business_key: string | null;
   labels: Record<string, string> | null;
+  progress: Report[];
   /** In the order of the queue alone: the place in the lane. */
   place?: number | null;
+}
+
+/** The last report of a step whose handler runs. */
+export interface Report {
+  step: string;
+  attempt: number;
+  fraction: number | null;
+  text: string | null;
+  at: string;
 }
 
 export interface Step {

@@ -317,6 +317,8 @@ export const texts = {
       `${nodes === 1 ? '1 node runs' : `${nodes} nodes run`} ${running} of ${capacity} executions`,
     handlers: (names: string) => `Missing handlers: ${names}`,
     timeline: 'Timeline',
+    progress: 'Progress',
+    percent: (fraction: number) => `${Math.floor(fraction * 100)} %`,
     steps: 'Steps',
     noSteps: 'No step has started.',
     actions: 'Actions',

@@ -338,3 +338,33 @@ test('the choice of colours and times stays in the browser', async () => {
   assert.match(await page.locator('tbody time').first().textContent(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC$/);
   await closePage(page);
 });
+
+test('the progress that a handler reports is a bar with its text, and goes with the attempt', async () => {
+  const ask = async (verb, body) => {
+    const answer = await fetch(`${scene.address}v1/tasks:${verb}`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ worker: 'one', ...body }),
+    });
+    assert.equal(answer.status, 200, await answer.clone().text());
+    return answer.json();
+  };
+  scene.write('advance.json', '{"name": "advance", "steps": {"resize": {"handler": "resize"}}}');
+  scene.weir('workflow', 'apply', 'advance.json', '-q');
+  const id = scene.enqueue('globex', 'advance');
+  const { tasks } = await ask('claim', { handlers: ['resize'], wait_us: 30_000_000 });
+  const { task } = tasks[0];
+  await ask('heartbeat', { tasks: [{ task, progress: { fraction: 0.4, text: '400 of 1000' } }] });
+  const page = await openPage(`${scene.address}#/execution/${id}`);
+  const bar = page.locator('progress[aria-label="resize"]');
+  await bar.waitFor();
+  await page.getByText('resize 40 %').waitFor();
+  await page.getByText('400 of 1000').waitFor();
+  assert.equal(await bar.evaluate((element) => element.value), 0.4);
+  await ask('heartbeat', { tasks: [{ task, progress: { text: 'nearly there' } }] });
+  await page.getByText('nearly there').waitFor();
+  await bar.waitFor({ state: 'detached' });
+  await ask('complete', { tasks: [{ task }] });
+  await page.getByText('nearly there').waitFor({ state: 'detached' });
+  await closePage(page);
+});

@@ -44,9 +44,14 @@ class Run:
     """A task that the worker has until `ends`. `cancelled`: the result is wanted no more. `stopped`: the worker ends, and
     reports no error. Lost: another one may have it."""
 
-    def __init__(self, task, node, ends):
-        self.task, self.node, self.ends = task, node, ends
+    def __init__(self, task, node, ends, news):
+        self.task, self.node, self.ends, self.news = task, node, ends, news
         self.cancelled, self.stopped, self.refused = threading.Event(), threading.Event(), False
+        self.progress = None  # the next heartbeat carries it
+
+    def report_progress(self, progress):
+        self.progress = progress
+        self.news.set()
 
     def is_lost(self):
         """By the clock, too: no thread that waits for a node may delay it."""
@@ -56,13 +61,17 @@ class Run:
         return self.cancelled.is_set() or self.is_lost()
 
 
+def _beat_of(run):
+    return {'task': run.task['task'], **({} if run.progress is None else {'progress': run.progress})}
+
+
 class Worker:
     def __init__(self, name, urls, handlers, slots=4):
         self.name, self.handlers, self.slots = name, handlers, slots
         self.nodes = [urllib.parse.urlsplit(url).netloc for url in urls]
         self.home, self.lease = 0, 10.0
         self.runs, self.threads, self.changed = {}, [], threading.Condition()
-        self.stopping = threading.Event()
+        self.stopping, self.news = threading.Event(), threading.Event()
 
     # --- calls ---
 
@@ -133,7 +142,7 @@ class Worker:
             return
         ends = sent + (answer['lease_us'] + answer['waited_us']) / 1e6
         for task in answer['tasks']:
-            run = Run(task, node, ends)
+            run = Run(task, node, ends, self.news)
             with self.changed:
                 self.lease = answer['lease_us'] / 1e6
                 self.runs[task['task']] = run
@@ -173,19 +182,20 @@ class Worker:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self.runs)
-            time.sleep(self.lease / 3 if self._beat_once() else PAUSE_SECONDS)
+            self.news.wait(self.lease / 3 if self._beat_once() else PAUSE_SECONDS)
 
     def _beat_once(self):
         """Whether all leases were renewed. A task that its node does not know is offered to the next one."""
         with self.changed:
             runs = list(self.runs.values())
+        self.news.clear()
         results, by_node = {}, {}
         for run in runs:
             by_node.setdefault(run.node, []).append(run)
         sent = time.monotonic()
         for node, mine in by_node.items():
             try:
-                results.update(self.report(node, 'heartbeat', [{'task': run.task['task']} for run in mine]))
+                results.update(self.report(node, 'heartbeat', [_beat_of(run) for run in mine]))
             except (OSError, http.client.HTTPException, ValueError, Refused):
                 pass
         is_fine = True

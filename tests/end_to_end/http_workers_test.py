@@ -67,7 +67,9 @@ def _scripted(begun):
             return value
         if act == 'raise':
             raise RuntimeError(value)
-        if act == 'await_cancel':
+        if act == 'report_progress':
+            run.report_progress(value)
+        if act in ('await_cancel', 'report_progress'):
             assert run.cancelled.wait(60), 'the cancel does not arrive'
             return None
         if act == 'await_stop':
@@ -75,6 +77,11 @@ def _scripted(begun):
             raise RuntimeError('stopped')
         raise http_worker.Retry(value['code'], value['error'], value.get('after_us'), act == 'retry')
     return handler
+
+
+def _progress(weir, execution):
+    shown = weir.show(execution)
+    return [{key: report[key] for key in ('fraction', 'text')} for report in shown['progress']]
 
 
 def a_client_passes_the_cases(weir):
@@ -94,6 +101,8 @@ def a_client_passes_the_cases(weir):
         begun.clear()
         _apply(weir, f'case-{number}', handler='scripted', **case.get('workflow', {}))
         execution = weir.enqueue('-w', 'acme', f'case-{number}', '-p', json.dumps({'acts': case['acts']}))
+        if 'progress' in case:
+            wait_for('the progress', lambda: _progress(weir, execution) == [case['progress']], pause=SHORT)
         if case.get('cancel'):
             assert begun.wait(60)
             weir.good('cancel', execution, '-q')

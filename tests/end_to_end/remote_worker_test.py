@@ -134,6 +134,11 @@ def _is_completed(weir, execution, output):
 
 # --- the cases of all clients ---
 
+def _progress(weir, execution):
+    shown = weir.show(execution)
+    return [{key: value for key, value in report.items() if key != 'at'} for report in shown['progress']]
+
+
 def a_node_on_a_server_passes_the_cases(weir):
     _store(weir)
     url = Node(weir).url
@@ -143,6 +148,9 @@ def a_node_on_a_server_passes_the_cases(weir):
     for number, case in enumerate(cases):
         _apply(weir, f'case-{number}', handler='scripted', **case.get('workflow', {}))
         execution = weir.enqueue('-w', 'acme', f'case-{number}', '-p', json.dumps({'acts': case['acts']}))
+        if 'progress' in case:
+            report = [{'step': 'only', 'attempt': 1, **case['progress']}]
+            wait_for('the progress', lambda: _progress(weir, execution) == report, pause=SHORT)
         if case.get('cancel'):
             wait_for('the run', lambda: program.expect('begin') == [execution], pause=SHORT)
             weir.good('cancel', execution, '-q')

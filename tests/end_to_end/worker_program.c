@@ -14,6 +14,7 @@
  * tests/workers/cases.json. An error that ends the program is "error CODE MESSAGE (HINT)".
  */
 #include <jansson.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -136,6 +137,11 @@ static void run_scripted(struct weir_call *call, void *context)
             free(output);
         } else if (strcmp(act, "raise") == 0) {
             weir_retry(call, NULL, json_string_value(value));
+        } else if (strcmp(act, "report_progress") == 0) {
+            const json_t *fraction = json_object_get(value, "fraction");
+            weir_call_progress(call, json_is_number(fraction) ? json_number_value(fraction) : (double)NAN,
+                               json_string_value(json_object_get(value, "text")));
+            await_cancel(call);
         } else if (strcmp(act, "await_cancel") == 0 || strcmp(act, "await_stop") == 0) {
             await_cancel(call);
         } else {

@@ -114,7 +114,9 @@ def do(act, value):
 @weir.workflow(name='scripted')
 def scripted(acts: list, *, ctx):
     act, value = act_of(acts, ctx.attempt)
-    if act == 'await_cancel':
+    if act == 'report_progress':
+        ctx.progress(**value)
+    if act in ('await_cancel', 'report_progress'):
         wait_until(lambda: ctx.cancelled, 'the cancel')
         return None
     if act == 'await_stop':
@@ -126,12 +128,18 @@ def scripted(acts: list, *, ctx):
 @weir.workflow(name='scripted-async')
 async def scripted_async(acts: list, *, ctx):
     act, value = act_of(acts, ctx.attempt)
-    if act in ('await_cancel', 'await_stop'):
+    if act == 'report_progress':
+        ctx.progress(**value)
+    if act in ('await_cancel', 'await_stop', 'report_progress'):
         await asyncio.sleep(60)
     return do(act, value)
 
 
 SCRIPTED = [scripted, scripted_async]
+
+
+def progress_of(store, id):
+    return [{key: report[key] for key in ('fraction', 'text')} for report in store.show(id)['progress']]
 
 
 @pytest.mark.parametrize('handler', ['scripted', 'scripted-async'])
@@ -144,6 +152,8 @@ def test_the_cases_of_all_clients(server, handler, case):
         store.publish(json.dumps(definition))
         begun.clear()
         id = store.enqueue('acme', 'case', {'acts': case['acts']})
+        if 'progress' in case:
+            wait_until(lambda: progress_of(store, id) == [case['progress']], 'the progress')
         if case.get('cancel'):
             assert begun.wait(60)
             store.cancel(id)

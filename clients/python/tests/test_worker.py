@@ -16,6 +16,7 @@ import pytest
 from scene import wait_until
 
 import weir
+from weir.testing import run_inline
 
 calls = []
 
@@ -59,6 +60,22 @@ def pays(fails: bool, *, ctx):
     if fails:
         raise ValueError(f'bad key {ctx.secrets["stripe-key"]}')
     return {'key': ctx.secrets['stripe-key'], 'names': sorted(ctx.secrets)}
+
+
+@weir.workflow(name='advances')
+def advances(fraction: float, text: str, *, ctx):
+    ctx.progress(fraction, text.replace('<half>', '\ud800'))
+    calls.append(ctx)
+    assert gate.wait(60)
+
+
+@weir.workflow(name='advances-async')
+async def advances_async(*, ctx):
+    for part in range(101):
+        ctx.progress(part / 100, f'{part} of 100')
+    ctx.progress(0.75)
+    while not gate.is_set():
+        await asyncio.sleep(0.005)
 
 
 own = threading.local()
@@ -128,6 +145,44 @@ def test_a_function_gets_its_params_and_gives_its_result(weir_store, weir_worker
 
 def test_retry_takes_its_own_delay(weir_store, weir_worker):
     assert weir_store.result(busy_once.enqueue('acme'), 60) == 'third time'
+
+
+def progress_of(store, id):
+    return [(report['attempt'], report['fraction'], report['text']) for report in store.show(id)['progress']]
+
+
+@pytest.mark.parametrize(
+    ('fraction', 'text', 'shown'),
+    [
+        (0.4, '400 of 1000', (0.4, '400 of 1000')),
+        (7, 'a\0b\n<half>', (1.0, 'a b ?')),
+        (-1, 'é' * 150, (0.0, 'é' * 100)),
+    ],
+)
+def test_the_progress_of_a_function_is_shown_until_its_end(weir_store, weir_worker, fraction, text, shown):
+    id = advances.enqueue('acme', fraction=fraction, text=text)
+    wait_until(lambda: progress_of(weir_store, id) == [(1, *shown)], 'the progress')
+    gate.set()
+    assert weir_store.wait(id, 60)['progress'] == []
+    calls[0].progress(0.9)  # after the end: nothing
+
+
+def test_the_last_progress_of_a_coroutine_is_shown(weir_store, weir_worker):
+    id = advances_async.enqueue('acme')
+    wait_until(lambda: progress_of(weir_store, id) == [(1, 0.75, None)], 'the progress')
+    gate.set()
+    weir_store.result(id, 60)
+
+
+def test_progress_is_a_number():
+    with run_inline() as runs:
+        gate.set()
+        advances.enqueue('acme', fraction=0.5, text='half')
+        assert runs[0].progress == [(0.5, 'half')]
+        calls[0].progress(None)
+        assert runs[0].progress[1:] == [(None, None)]
+        with pytest.raises(TypeError):
+            calls[0].progress([])
 
 
 @pytest.mark.parametrize(

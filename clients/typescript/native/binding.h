@@ -159,6 +159,7 @@ napi_value answer_next_at(napi_env env, napi_callback_info info);
 napi_value answer_wait(napi_env env, napi_callback_info info);
 napi_value answer_wait_children(napi_env env, napi_callback_info info);
 napi_value log_call(napi_env env, napi_callback_info info);
+napi_value report_progress(napi_env env, napi_callback_info info);
 napi_value get_secret(napi_env env, napi_callback_info info);
 /* Whether a call was cancelled; null when it has ended. */
 napi_value is_call_cancelled(napi_env env, napi_callback_info info);

@@ -42,6 +42,7 @@ NAPI_MODULE_INIT()
                      {"deliverMore", deliver_more},
                      {"abandonCalls", abandon_calls},
                      {"log", log_call},
+                     {"progress", report_progress},
                      {"secret", get_secret}};
     if (!handles_open(env)) {
         return NULL;

@@ -22,6 +22,7 @@
  */
 #include "binding.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -485,6 +486,19 @@ napi_value log_call(napi_env env, napi_callback_info info)
     if (read_answer(env, info, "si", &call, arguments)) {
         const struct argument *text = &arguments[0];
         weir_call_output(call->call, (enum weir_stream)arguments[1].number, text->text, text->length);
+        free_arguments(arguments, 2);
+    }
+    return NULL;
+}
+
+/* progress(call, millionths, text): how far the function is; less than 0 = unknown. As log() it is for open calls alone. */
+napi_value report_progress(napi_env env, napi_callback_info info)
+{
+    struct call *call = NULL;
+    struct argument arguments[2];
+    if (read_answer(env, info, "iz", &call, arguments)) {
+        int64_t millionths = arguments[0].number;
+        weir_call_progress(call->call, millionths < 0 ? (double)NAN : (double)millionths / 1e6, arguments[1].text);
         free_arguments(arguments, 2);
     }
     return NULL;

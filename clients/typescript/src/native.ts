@@ -184,6 +184,8 @@ export interface Native {
   answerFail(call: CallHandle, code: string, message: string | null): boolean;
   /** After the end of the call it does nothing. */
   log(call: CallHandle, text: string, stream: number): void;
+  /** Less than 0 millionths: unknown. After the end of the call it does nothing. */
+  progress(call: CallHandle, millionths: number, text: string | null): void;
   /** null: the step does not list it. */
   secret(call: CallHandle, name: string): string | null;
   /** null: the call has ended. */

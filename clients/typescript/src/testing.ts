@@ -17,6 +17,12 @@ import { makeSecrets, secretOfEnvironment } from './secrets';
 import { type EnqueueOptions, requestArguments } from './store';
 import { type AnyWorkflow, type Context, dumpResult, inline, type WorkflowEnqueueOptions } from './workflow';
 
+/** A report of ctx.progress(). */
+export interface Progress {
+  readonly fraction: number | null;
+  readonly text: string | undefined;
+}
+
 /** One execution that runInline() has run. */
 export interface Run {
   readonly id: string;
@@ -31,6 +37,8 @@ export interface Run {
   errorCode: string;
   /** The lines of ctx.log(). */
   readonly log: string[];
+  /** The reports of ctx.progress(). */
+  readonly progress: Progress[];
 }
 
 class InlineContext implements Context {
@@ -47,6 +55,7 @@ class InlineContext implements Context {
     readonly executionId: string,
     names: readonly string[],
     private readonly lines: string[],
+    private readonly reports: Progress[],
     readonly traceparent: string | null,
   ) {
     this.idempotencyKey = `${executionId}/${this.step}`;
@@ -55,6 +64,10 @@ class InlineContext implements Context {
 
   log(...values: unknown[]): void {
     this.lines.push(...lineOf(values).split('\n'));
+  }
+
+  progress(fraction: number | null, text?: string): void {
+    this.reports.push({ fraction, text });
   }
 
   heartbeat(): void {
@@ -95,6 +108,7 @@ function begin(
     result: undefined,
     errorCode: '',
     log: [],
+    progress: [],
   };
   runs.push(made);
   return { id: made.id, end: run(workflow, made, text) };
@@ -107,6 +121,7 @@ async function run(workflow: AnyWorkflow, made: Run, text: string): Promise<void
     made.id,
     workflow.secrets,
     made.log,
+    made.progress,
     made.options.traceparent ?? null,
   );
   try {

@@ -113,6 +113,12 @@ class CallContext implements Context {
     native.log(this.#handle, `${clean(lineOf(values))}\n`, STREAM_LOG);
   }
 
+  progress(fraction: number | null, text?: string): void {
+    const within = Math.min(Math.max(fraction ?? Number.NaN, 0), 1);
+    const millionths = Number.isNaN(within) ? -1 : Math.round(within * 1e6);
+    native.progress(this.#handle, millionths, clean(text));
+  }
+
   heartbeat(): void {
     if (this.isCancelled || native.isCancelled(this.#handle) !== false) {
       throw new Cancelled(`execution ${this.executionId} must end: it was cancelled, or its attempt is over`);

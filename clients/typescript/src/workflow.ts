@@ -68,6 +68,11 @@ export interface Context {
   readonly secrets: Readonly<Record<string, string>>;
   /** Adds values, written as console.log() writes them, to the log of this attempt, for `weir logs`. Never throws. */
   log(...values: unknown[]): void;
+  /**
+   * Shows how far the function is: a number from 0 to 1, null = unknown, and a text of at most 200 bytes. Each report replaces
+   * the one before. It is shown while the attempt runs, and gone after it.
+   */
+  progress(fraction: number | null, text?: string): void;
   /** Throws Cancelled when the function must end, also while the event loop has not seen it yet. */
   heartbeat(): void;
 }

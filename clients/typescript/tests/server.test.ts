@@ -19,6 +19,7 @@ interface Case {
   workflow?: object;
   cancel?: boolean;
   stop?: boolean;
+  progress?: { fraction: number | null; text: string | null };
   acts: object[];
   expect: Record<string, unknown>;
 }
@@ -132,15 +133,27 @@ async function enqueueWaits(store: Store, name = 'waits'): Promise<string> {
 
 let begun: () => void = () => undefined;
 
+interface Value {
+  code: string;
+  error: string;
+  after_us?: number;
+  fraction: number | null;
+  text: string | null;
+}
+
 const scripted = workflow({ name: 'scripted' }, async (params: { acts: Record<string, unknown>[] }, ctx) => {
   const act = params.acts[Math.min(ctx.attempt, params.acts.length) - 1] as Record<string, unknown>;
-  const [[name, value]] = Object.entries(act) as [[string, { code: string; error: string; after_us?: number }]];
+  const [[name, value]] = Object.entries(act) as [[string, Value]];
   begun();
   switch (name) {
     case 'complete':
       return value;
     case 'raise':
       throw new Error(String(value));
+    case 'report_progress':
+      ctx.progress(value.fraction, value.text ?? undefined);
+      await once(ctx.signal, 'abort');
+      return null;
     case 'await_cancel':
       await once(ctx.signal, 'abort');
       return null;
@@ -167,6 +180,12 @@ test('the cases of all clients', async (t) => {
     const step = { handler: 'scripted', ...one.workflow };
     await store.publish(JSON.stringify({ name: 'case', steps: { only: step } }));
     const id = await store.enqueue({ workspace: 'acme', workflow: 'case', params: { acts: one.acts } });
+    if (one.progress !== undefined) {
+      await waitUntil(async () => {
+        const [report] = (await store.show(id)).progress as Value[];
+        return report?.fraction === one.progress?.fraction && report?.text === one.progress?.text;
+      }, 'the progress');
+    }
     if (one.cancel) {
       await began;
       await store.cancel(id);

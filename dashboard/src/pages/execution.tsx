@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { segment } from '../api.ts';
 import { absolute, duration, micros, seconds } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { Action, ChildrenOfStep, LogAttempt, LogChunk, Page, Step, WholeExecution, Why } from '../model.ts';
+import type { Action, ChildrenOfStep, LogAttempt, LogChunk, Page, Report, Step, WholeExecution, Why } from '../model.ts';
 import { Copy, Data, Id, Loaded, Panel, ProblemBox, Time, WorkflowLink, WorkspaceLink } from '../parts/basics.tsx';
 import { ActButton } from '../parts/dialog.tsx';
 import { useExecutions } from '../parts/search.ts';
@@ -530,6 +530,23 @@ function Copies({ id }: { id: string }) {
   );
 }
 
+/** How far the handlers are that run, by their own reports. Without a number there is no bar. */
+function Progress({ reports }: { reports: Report[] }) {
+  return (
+    <Panel title={texts.execution.progress}>
+      {reports.map(({ step, fraction, text, at }) => (
+        <div class="field" key={step}>
+          <span>
+            {step} {fraction !== null && texts.execution.percent(fraction)} <Time at={at} />
+          </span>
+          {fraction !== null && <progress max={1} value={fraction} aria-label={step} />}
+          {text !== null && <p>{text}</p>}
+        </div>
+      ))}
+    </Panel>
+  );
+}
+
 export function OneExecution({ id }: { id: string }) {
   const read = useRead<WholeExecution>(`v1/executions/${segment(id)}`, { isFinal: (row) => final.includes(row.status) });
   return (
@@ -547,6 +564,7 @@ export function OneExecution({ id }: { id: string }) {
           <WhyBox execution={execution} />
           <div class="columns">
             <div>
+              {execution.progress.length > 0 && <Progress reports={execution.progress} />}
               <Timeline execution={execution} />
               {execution.actions || execution.state ? (
                 <Actions execution={execution} actions={execution.actions ?? []} />

@@ -116,6 +116,20 @@ static PyObject *call_log(struct call *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* How far the function is; NaN = unknown. After the end of the call it does nothing. Locked as in call_log(). */
+static PyObject *call_progress(struct call *self, PyObject *args)
+{
+    double fraction;
+    const char *text;
+    if (!PyArg_ParseTuple(args, "dz:progress", &fraction, &text)) {
+        return NULL;
+    }
+    if (self->call != NULL) {
+        weir_call_progress(self->call, fraction, text);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_defer(struct call *self, PyObject *unused)
 {
     (void)unused;
@@ -707,6 +721,7 @@ static PyMethodDef call_methods[] = {METHOD("done", call_done, METH_VARARGS),
                                      METHOD("on_cancel", call_on_cancel, METH_O),
                                      METHOD("secret", call_secret, METH_VARARGS),
                                      METHOD("log", call_log, METH_VARARGS),
+                                     METHOD("progress", call_progress, METH_VARARGS),
                                      METHOD("variable", call_variable, METH_VARARGS),
                                      METHOD("set_variable", call_set_variable, METH_VARARGS),
                                      METHOD("start_child", call_start_child, METH_VARARGS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import re
 import sys
@@ -113,6 +114,13 @@ class Context:
     def log(self, text: object) -> None:
         """Adds a line to the log of this attempt, for `weir logs`, and nowhere else. Never fails for want of space."""
         self._log.add(str(text))
+
+    def progress(self, fraction: float | None, text: str | None = None) -> None:
+        """Shows how far the function is: a number from 0 to 1, None = unknown, and a text of at most 200 bytes.
+
+        Each report replaces the one before. It is shown while the attempt runs, and gone after it.
+        """
+        self._log.report(math.nan if fraction is None else float(fraction), text)
 
     def heartbeat(self) -> None:
         """Raises Cancelled when the function shall end. Long functions call it now and then."""

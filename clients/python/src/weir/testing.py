@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import os
 import re
 import uuid
@@ -35,6 +36,8 @@ class Run:
     error_code: str = ''
     #: The lines of `ctx.log()`.
     log: list[str] = field(default_factory=list)
+    #: The reports of `ctx.progress()`.
+    progress: list[tuple[float | None, str | None]] = field(default_factory=list)
 
 
 class _Call:
@@ -51,9 +54,13 @@ class _Call:
         self.workspace = run.workspace
         self.traceparent = run.options.get('traceparent')
         self._lines = run.log
+        self._reports = run.progress
 
     def log(self, text: bytes, stream: int = 0) -> None:
         self._lines.extend(text.decode().splitlines())
+
+    def progress(self, fraction: float, text: str | None) -> None:
+        self._reports.append((None if math.isnan(fraction) else fraction, text))
 
     @staticmethod
     def secret(name: str) -> str | None:

@@ -26,7 +26,7 @@ final class Leases {
   private static final Logger LOG = System.getLogger(Worker.class.getName());
   private static final Duration PAUSE_MAX = Duration.ofSeconds(1);
 
-  /** From a line of a task to the heartbeat that carries it. */
+  /** From a line or a report of a task to the heartbeat that carries it. */
   private static final Duration LOG_DELAY = Duration.ofSeconds(1);
 
   /**
@@ -60,6 +60,7 @@ final class Leases {
   void add(TaskRun run) {
     running.put(run.task.id(), run);
     run.task.lines().onLines(() -> beatWithin(LOG_DELAY), () -> beatWithin(Duration.ZERO));
+    run.task.reported().onReport(() -> beatWithin(LOG_DELAY));
     watch(run);
     beatWithin(run.lease.dividedBy(4));
   }
@@ -135,10 +136,10 @@ final class Leases {
 
   private void beatAt(int node, List<TaskRun> runs, Duration lease) {
     long sent = System.nanoTime();
-    Map<TaskRun, Long> logEnds = new HashMap<>();
+    Map<TaskRun, Carried> carried = new HashMap<>();
     calls.heartbeat(
         node,
-        items(runs, logEnds),
+        items(runs, carried),
         lease.dividedBy(3),
         (verdicts, failure) -> {
           if (failure == null) {
@@ -153,7 +154,7 @@ final class Leases {
             }
             calls.leave(node);
           }
-          if (!takeVerdicts(node, runs, verdicts, sent, logEnds)) {
+          if (!takeVerdicts(node, runs, verdicts, sent, carried)) {
             // Another node may have taken the executions over. It gets only those whose handlers it
             // knows.
             calls.announce((node + 1) % calls.nodes(), lease.dividedBy(3));
@@ -162,25 +163,32 @@ final class Leases {
         });
   }
 
-  /** The items of a heartbeat, with lines of the tasks; {@code logEnds} gets their places. */
-  private static List<ObjectNode> items(List<TaskRun> runs, Map<TaskRun, Long> logEnds) {
+  /** The place behind the lines and the number of the report that a heartbeat has of a task. */
+  private record Carried(long logEnd, long report) {
+    static final Carried NOTHING = new Carried(0, 0);
+  }
+
+  /** The items of a heartbeat, with lines and reports; {@code carried} gets their places. */
+  private static List<ObjectNode> items(List<TaskRun> runs, Map<TaskRun, Carried> carried) {
     List<ObjectNode> items = new ArrayList<>();
     long bytes = 0;
     for (TaskRun run : runs) {
       ObjectNode item = run.task.item();
+      long end = 0;
       if (bytes < LOG_BYTES_MAX) {
-        long end = run.task.lines().putInto(item, false);
-        logEnds.put(run, end);
+        end = run.task.lines().putInto(item, false);
         bytes += end - item.path("log_at").asLong(end);
       }
+      carried.put(run, new Carried(end, run.task.reported().putInto(item)));
       items.add(item);
     }
     return items;
   }
 
-  private static void renew(TaskRun run, long sent, Map<TaskRun, Long> logEnds) {
+  private static void renew(TaskRun run, long sent, Carried carried) {
     run.renew(sent + run.lease.toNanos());
-    run.task.lines().accepted(logEnds.getOrDefault(run, 0L));
+    run.task.lines().accepted(carried.logEnd());
+    run.task.reported().accepted(carried.report());
   }
 
   /** Returns whether the node has all the tasks that still run. */
@@ -189,21 +197,22 @@ final class Leases {
       List<TaskRun> runs,
       Map<String, String> verdicts,
       long sent,
-      Map<TaskRun, Long> logEnds) {
+      Map<TaskRun, Carried> carried) {
     boolean all = true;
     for (TaskRun run : runs) {
       if (running.get(run.task.id()) != run) {
         continue; // it has ended meanwhile
       }
       switch (verdicts.getOrDefault(run.task.id(), TaskCalls.TASK_UNKNOWN)) {
-        case TaskCalls.ACCEPTED -> renew(run, sent, logEnds);
+        case TaskCalls.ACCEPTED -> renew(run, sent, carried.getOrDefault(run, Carried.NOTHING));
         case TaskCalls.CANCELLED -> {
-          renew(run, sent, logEnds);
+          renew(run, sent, carried.getOrDefault(run, Carried.NOTHING));
           run.task.stop(StopCause.CANCELLED);
         }
         case TaskCalls.TASK_LOST -> run.lose();
         default -> {
           all = false;
+          run.task.reported().forgetNode();
           run.moveOn(node, calls.nodes());
         }
       }

@@ -17,6 +17,7 @@ public final class Task {
   private final ObjectMapper mapper;
   private final CompletableFuture<StopCause> stop = new CompletableFuture<>();
   private final TaskLog log = new TaskLog();
+  private final TaskProgress progress = new TaskProgress();
 
   /** The thread of the handler, while it runs. Guarded by this. */
   private Thread runner;
@@ -129,8 +130,24 @@ public final class Task {
     log.add(line);
   }
 
+  /**
+   * Shows how far the handler is, while it runs. Each report replaces the one before; the next
+   * heartbeat carries it, after a second at the latest. It does not block.
+   *
+   * @param fraction from 0 to 1; a number beyond counts as the nearer of the two, {@link Double#NaN}
+   *     = unknown
+   * @param text for people, of at most 200 bytes; null = none
+   */
+  public void progress(double fraction, String text) {
+    progress.set(fraction, text);
+  }
+
   TaskLog lines() {
     return log;
+  }
+
+  TaskProgress reported() {
+    return progress;
   }
 
   /** Begins what a request has about this task. */

@@ -75,6 +75,12 @@ class CasesTest {
           throw TaskFailure.retryAfter(delay, code, error);
         }
         throw TaskFailure.retry(code, error);
+      case "report_progress":
+        task.progress(
+            value.path("fraction").isNull() ? Double.NaN : value.path("fraction").asDouble(),
+            value.path("text").textValue());
+        STOPPED.add(task.awaitStop(Programs.MOST).orElseThrow());
+        return null;
       case "await_cancel":
         STOPPED.add(task.awaitStop(Programs.MOST).orElseThrow());
         return null;
@@ -109,6 +115,9 @@ class CasesTest {
     node.apply(workflow, MAPPER.convertValue(step, new TypeReference<Map<String, Object>>() {}));
     String id =
         client.enqueue(EnqueueRequest.of("acme", workflow, Map.of("acts", each.path("acts")))).id();
+    if (each.has("progress")) {
+      awaitProgress(id, each.path("progress").toString());
+    }
     if (each.path("cancel").asBoolean()) {
       assertEquals(id, awaitBegin(id));
       client.cancel(id, "a test");
@@ -124,7 +133,8 @@ class CasesTest {
       Duration took = Duration.ofNanos(System.nanoTime() - stopped);
       assertTrue(took.toSeconds() < 20, () -> "the step ran again after " + took);
     }
-    if (each.path("acts").path(0).has("await_cancel")) {
+    JsonNode act = each.path("acts").path(0);
+    if (act.has("await_cancel") || act.has("report_progress")) {
       assertEquals(StopCause.CANCELLED, STOPPED.poll(Programs.MOST.toSeconds(), TimeUnit.SECONDS));
     }
     assertEquals(1, execution.steps().size());
@@ -133,6 +143,20 @@ class CasesTest {
     ObjectNode shown = MAPPER.createObjectNode();
     each.path("expect").fieldNames().forEachRemaining(key -> shown.set(key, got.get(key)));
     assertEquals(each.path("expect").toString(), shown.toString());
+  }
+
+  private static void awaitProgress(String id, String report) throws InterruptedException {
+    String shown = "";
+    for (long end = System.nanoTime() + Programs.MOST.toNanos();
+        !shown.equals(report) && System.nanoTime() < end; ) {
+      Thread.sleep(20);
+      JsonNode first = client.get(id).json().path("progress").path(0);
+      ObjectNode got = MAPPER.createObjectNode();
+      got.set("fraction", first.path("fraction"));
+      got.set("text", first.path("text"));
+      shown = got.toString();
+    }
+    assertEquals(report, shown);
   }
 
   private static String awaitBegin(String id) throws InterruptedException {

@@ -1,0 +1,62 @@
+package dev.weir.client;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+
+/**
+ * The last report of progress of a task. Heartbeats carry it until a node has accepted it. Any
+ * thread may call.
+ */
+final class TaskProgress {
+  private double fraction;
+  private String text;
+  private long number;
+  private long acceptedNumber;
+  private Runnable soon = () -> {};
+
+  /** Sets what sends a report. */
+  synchronized void onReport(Runnable action) {
+    soon = action;
+  }
+
+  void set(double newFraction, String newText) {
+    Runnable send;
+    synchronized (this) {
+      fraction = newFraction;
+      text = newText == null ? null : Json.cleanText(newText);
+      number++;
+      send = soon;
+    }
+    send.run();
+  }
+
+  /**
+   * Puts the report into the item of a heartbeat.
+   *
+   * @return the number of the report, for {@link #accepted}; 0 = the node has it already
+   */
+  synchronized long putInto(ObjectNode item) {
+    if (number == acceptedNumber) {
+      return 0;
+    }
+    ObjectNode report = item.putObject("progress");
+    if (Double.isNaN(fraction)) {
+      report.putNull("fraction");
+    } else {
+      report.put("fraction", Math.min(Math.max(fraction, 0), 1));
+    }
+    report.put("text", text);
+    return number;
+  }
+
+  /** The node has accepted this report. */
+  synchronized void accepted(long reported) {
+    if (reported > 0) {
+      acceptedNumber = reported;
+    }
+  }
+
+  /** Another node has the task, and none of its reports. */
+  synchronized void forgetNode() {
+    acceptedNumber = 0;
+  }
+}
