@@ -211,6 +211,13 @@ def what_is_no_claim_and_no_report_is_refused_with_the_place(weir):
             ('fail', {**report, 'tasks': [{'task': 'x', 'log': [{'text': 'a', 'stream': 'x'}]}]},
              '/tasks/0/log/0/stream', 'stdout'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'log_at': -1}]}, '/tasks/0/log_at', '`log_at`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'progress': 0.4}]}, '/tasks/0/progress', '`progress`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'progress': {'fraction': '0.4'}}]},
+             '/tasks/0/progress/fraction', '`fraction`'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'progress': {'text': 'a\0b'}}]},
+             '/tasks/0/progress/text', 'NUL'),
+            ('heartbeat', {**report, 'tasks': [{'task': 'x', 'progress': {'part': 1}}]}, '/tasks/0/progress/part', 'part'),
+            ('complete', {**report, 'tasks': [{'task': 'x', 'progress': {}}]}, '/tasks/0/progress', 'progress'),
             ('complete', {**report, 'tasks': [{'task': 'x', 'error_code': 'c'}]}, '/tasks/0/error_code', 'error_code'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'retry': 1}]}, '/tasks/0/retry', '`retry`'),
             ('fail', {**report, 'tasks': [{'task': 'x', 'retry_after_us': -5}]},
@@ -307,6 +314,34 @@ def a_log_that_comes_twice_is_written_once(weir):
     assert weir.ended(execution)['status'] == 'COMPLETED'
     text = weir.good('logs', execution).out
     assert [text.count(word) for word in ('one', 'two', 'three')] == [1, 1, 1], text
+    node.stop()
+
+
+def the_progress_of_a_task_is_shown_until_its_end(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    execution = weir.enqueue('-w', 'acme', 'job')
+    task, = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}).json()['tasks']
+
+    def lines():
+        return [line.split(None, 1)[1] for line in weir.good('show', execution).out.splitlines()
+                if line.strip().startswith('progress')]
+
+    assert lines() == []
+    for report, line in (({'fraction': 0.4, 'text': '400 of \x1b[1m1000\n'}, 'only: 40 %, 400 of ?[1m1000'),
+                         ({'fraction': 0.125}, 'only: 12.5 %'), ({'fraction': 7, 'text': 'x' * 300}, f'only: 100 %, {"x" * 200}'),
+                         ({'text': 'nearly there'}, 'only: nearly there'), ({}, 'only: ?')):
+        heartbeat = {'worker': 'w1', 'tasks': [{'task': task['task'], 'progress': report}]}
+        assert _ask(node, 'heartbeat', heartbeat).json()['tasks'][0]['verdict'] == 'accepted'
+        wait_for(line, lambda line=line: [each.strip() for each in lines()] == [line], pause=SHORT)
+    assert _ask(node, 'heartbeat', {'worker': 'w1', 'tasks': [{'task': task['task'], 'progress': None}]}).status == 200
+    assert [each.strip() for each in lines()] == ['only: ?']
+    shown = json.loads(node.ask(f'/v1/executions/{execution}').body)
+    assert shown['progress'] == weir.show(execution)['progress'], shown
+    assert _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': task['task']}]}).status == 200
+    shown = weir.ended(execution)
+    assert shown['status'] == 'COMPLETED' and shown['progress'] == [] and lines() == []
     node.stop()
 
 

@@ -134,8 +134,8 @@ public final class Task {
    * Shows how far the handler is, while it runs. Each report replaces the one before; the next
    * heartbeat carries it, after a second at the latest. It does not block.
    *
-   * @param fraction from 0 to 1; a number beyond counts as the nearer of the two, {@link Double#NaN}
-   *     = unknown
+   * @param fraction from 0 to 1; a number beyond counts as the nearer of the two, {@link
+   *     Double#NaN} = unknown
    * @param text for people, of at most 200 bytes; null = none
    */
   public void progress(double fraction, String text) {
