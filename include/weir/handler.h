@@ -81,11 +81,11 @@ enum weir_stream {
 /* As weir_call_log(), for what the handler wrote to its stdout or stderr. Any other number counts as WEIR_STREAM_LOG. */
 void weir_call_output(struct weir_call *call, enum weir_stream stream, const char *text, size_t length);
 
-/* Reports how far the handler is, for `weir show`, the views and the dashboard, while the attempt runs. `fraction` is from 0
- * to 1; a number beyond counts as the nearer of the two, and NaN = unknown. `text` is for people, as "400 of 1000": UTF-8,
- * cut after 200 bytes; NULL = none. Each report replaces the one before. The newest one reaches the store within about a
- * second, and is removed soon after the end of the attempt. Never waits and never fails: without space the report is
- * dropped. A report of a node that has lost the execution has no effect. Any thread may call it between the start of the
+/* Reports how far the handler is, for `weir show`, the views and the dashboard, while the attempt runs. `fraction` is from
+ * 0 to 1; a number beyond counts as the nearer of the two, and NaN = unknown. `text` is for people, as "400 of 1000":
+ * UTF-8, cut after 200 bytes; NULL = none. Each report replaces the one before. The newest one reaches the store within
+ * about a second, and is removed soon after the end of the attempt. Never waits and never fails: without space the report
+ * is dropped. A report of a node that has lost the execution has no effect. Any thread may call it between the start of the
  * handler and the answer. */
 void weir_call_progress(struct weir_call *call, double fraction, const char *text);
 

@@ -158,11 +158,10 @@ static enum weir_status open_loops(struct node *node, struct store *store, struc
         status = connect_handles(node, error);
     }
     if (status == WEIR_OK) {
-        engine_set_sink(node->engine,
-                        (struct report_sink){.report = recorder_report,
-                                             .context = node,
-                                             .output = node_logs_take,
-                                             .progress = node_progress_take});
+        engine_set_sink(node->engine, (struct report_sink){.report = recorder_report,
+                                                           .context = node,
+                                                           .output = node_logs_take,
+                                                           .progress = node_progress_take});
         status = heartbeat_register(node, error);
     }
     return status;

@@ -1,7 +1,7 @@
 /* Reports of progress on their way through the loops of a node.
  *
- *   1. The first report that is due sets the time of the next round of writes, PROGRESS_WRITE_US ahead, and wakes the duties
- *      loop.
+ *   1. The first report that is due sets the time of the next round of writes, PROGRESS_WRITE_US ahead, and wakes the
+ * duties loop.
  *   2. The duties loop writes one set per step, and goes on at once until the round is over. The next round begins a second
  *      after its last set. So no step is written more than once a second.
  *   3. After a failure it waits PROGRESS_WRITE_AGAIN_US. A newer report takes the place of one that waits.
@@ -31,8 +31,8 @@ void node_progress_take(void *context, const struct engine_progress *progress)
     int64_t never = TIME_NEVER;
     bool is_first = progress->text != NULL ? progress_buffer_add(&node->progress.buffer, progress)
                                            : progress_buffer_end(&node->progress.buffer, progress);
-    if (is_first && atomic_compare_exchange_strong(&node->progress.due_us, &never,
-                                                   time_add(node_now(node), PROGRESS_WRITE_US))) {
+    if (is_first &&
+        atomic_compare_exchange_strong(&node->progress.due_us, &never, time_add(node_now(node), PROGRESS_WRITE_US))) {
         loop_wake(node, LOOP_MAINTENANCE);
     }
 }
@@ -52,8 +52,7 @@ enum weir_status node_progress_step(struct node *node, int64_t now_us, struct we
         return WEIR_OK;
     }
     atomic_store(&node->progress.due_us, TIME_NEVER); /* before the write: reports may arrive meanwhile */
-    enum weir_status status =
-        progress_buffer_write(&node->progress.buffer, node->stores[LOOP_MAINTENANCE], &more, &reason);
+    enum weir_status status = progress_buffer_write(&node->progress.buffer, node->stores[LOOP_MAINTENANCE], &more, &reason);
     int64_t next_us = status != WEIR_OK ? time_add(now_us, PROGRESS_WRITE_AGAIN_US)
                       : more            ? now_us
                                         : time_add(now_us, PROGRESS_WRITE_US);

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "store/progress.h"
 
 struct report_values {
     int attempt;
@@ -63,7 +64,7 @@ void progress_buffer_close(struct progress_buffer *buffer)
 /* --- entries, under the lock --- */
 
 /* The link to the entry of the step; *link is NULL when there is none. */
-static struct progress_entry **find_entry(struct progress_buffer *buffer, const char *execution_id, const char *step)
+static struct progress_entry **progress_find(struct progress_buffer *buffer, const char *execution_id, const char *step)
 {
     uint32_t hash = 2166136261U;
     for (const char *c = execution_id; *c != '\0'; c++) {
@@ -80,8 +81,8 @@ static struct progress_entry **find_entry(struct progress_buffer *buffer, const 
 }
 
 /* At the end of its bucket, where `link` points. NULL without space. */
-static struct progress_entry *make_entry(struct progress_buffer *buffer, struct progress_entry **link,
-                                         const struct engine_progress *progress)
+static struct progress_entry *progress_make(struct progress_buffer *buffer, struct progress_entry **link,
+                                            const struct engine_progress *progress)
 {
     struct progress_entry *entry = buffer->count < PROGRESS_ATTEMPTS_MAX ? calloc(1, sizeof *entry) : NULL;
     if (entry != NULL) {
@@ -114,7 +115,7 @@ static void clear_due(struct progress_buffer *buffer, struct progress_entry *ent
     entry->is_due = false;
 }
 
-static void free_entry(struct progress_buffer *buffer, struct progress_entry **link)
+static void progress_free(struct progress_buffer *buffer, struct progress_entry **link)
 {
     struct progress_entry *entry = *link;
     *link = entry->next;
@@ -136,13 +137,11 @@ bool progress_buffer_add(struct progress_buffer *buffer, const struct engine_pro
     INVARIANT(buffer != NULL && progress->text != NULL && strlen(progress->text) <= PROGRESS_TEXT_MAX);
     pthread_mutex_lock(&buffer->lock);
     bool is_first = buffer->first_due == NULL;
-    struct progress_entry **link = find_entry(buffer, progress->execution_id, progress->step);
-    struct progress_entry *entry = *link != NULL ? *link : make_entry(buffer, link, progress);
+    struct progress_entry **link = progress_find(buffer, progress->execution_id, progress->step);
+    struct progress_entry *entry = *link != NULL ? *link : progress_make(buffer, link, progress);
     if (entry != NULL && !is_outdated(entry, progress)) {
-        entry->values = (struct report_values){.attempt = progress->attempt,
-                                               .fence = progress->fence,
-                                               .at_us = progress->at_us,
-                                               .parts = progress->parts};
+        entry->values = (struct report_values){
+            .attempt = progress->attempt, .fence = progress->fence, .at_us = progress->at_us, .parts = progress->parts};
         text_copy(entry->values.text, sizeof entry->values.text, progress->text);
         set_due(buffer, entry);
     }
@@ -156,7 +155,7 @@ bool progress_buffer_end(struct progress_buffer *buffer, const struct engine_pro
     INVARIANT(buffer != NULL && progress->execution_id != NULL && progress->step != NULL);
     pthread_mutex_lock(&buffer->lock);
     bool is_first = buffer->first_due == NULL;
-    struct progress_entry **link = find_entry(buffer, progress->execution_id, progress->step);
+    struct progress_entry **link = progress_find(buffer, progress->execution_id, progress->step);
     struct progress_entry *entry = *link;
     if (entry != NULL && entry->values.fence == progress->fence && entry->values.attempt == progress->attempt) {
         if (entry->may_be_stored) {
@@ -164,7 +163,7 @@ bool progress_buffer_end(struct progress_buffer *buffer, const struct engine_pro
             set_due(buffer, entry);
         } else {
             clear_due(buffer, entry);
-            free_entry(buffer, link);
+            progress_free(buffer, link);
         }
     }
     is_first = is_first && buffer->first_due != NULL;
@@ -226,14 +225,14 @@ static enum weir_status write_set(const struct progress_set *set, struct store *
 }
 
 /* Step 4. An entry that is due again has changed since the set was taken. */
-static void settle_set(struct progress_buffer *buffer, const struct progress_set *set, bool is_tried_again)
+static void settle_progress(struct progress_buffer *buffer, const struct progress_set *set, bool is_tried_again)
 {
     for (size_t i = 0; i < set->count; i++) {
         struct progress_entry *entry = set->entries[i];
         if (is_tried_again) {
             set_due(buffer, entry);
         } else if (set->values[i].is_over && !entry->is_due) {
-            free_entry(buffer, find_entry(buffer, entry->execution_id, entry->step));
+            progress_free(buffer, progress_find(buffer, entry->execution_id, entry->step));
         }
     }
 }
@@ -254,7 +253,7 @@ enum weir_status progress_buffer_write(struct progress_buffer *buffer, struct st
     pthread_mutex_unlock(&buffer->lock);
     enum weir_status status = write_set(&set, store, error);
     pthread_mutex_lock(&buffer->lock);
-    settle_set(buffer, &set, can_write_later(status));
+    settle_progress(buffer, &set, can_write_later(status));
     buffer->in_round = has_left(buffer) && !can_write_later(status);
     *ret_more = buffer->in_round;
     pthread_mutex_unlock(&buffer->lock);

@@ -42,8 +42,8 @@ bool progress_buffer_add(struct progress_buffer *buffer, const struct engine_pro
 /* The attempt reports no more. True: its end is the first that is due. */
 bool progress_buffer_end(struct progress_buffer *buffer, const struct engine_progress *progress);
 bool progress_buffer_is_due(struct progress_buffer *buffer);
-/* One call of the store. *ret_more: the round of all that was due at its beginning goes on. Reports that came since wait for
- * the next round. After a failure that may pass the entries are due again; another one loses their reports. */
+/* One call of the store. *ret_more: the round of all that was due at its beginning goes on. Reports that came since wait
+ * for the next round. After a failure that may pass the entries are due again; another one loses their reports. */
 enum weir_status progress_buffer_write(struct progress_buffer *buffer, struct store *store, bool *ret_more,
                                        struct weir_error *error);
 

@@ -11,8 +11,8 @@
 
 enum { TAG_SOURCE_BYTES_MAX = 64 * 1024 * 1024 };
 
-/* Only members that are on record. Times that pass, progress and the reasons of a wait change without a change of the execution, and
- * a tag with them would refuse an act that is right. */
+/* Only members that are on record. Times that pass, progress and the reasons of a wait change without a change of the
+ * execution, and a tag with them would refuse an act that is right. */
 const char *entity_tag_of(const json_t *execution, struct arena *arena)
 {
     static const char *const keys[] = {"id",        "status",     "fence",         "starts_refused", "deferrals",

@@ -32,7 +32,6 @@
 #include "store/hooks.h"
 #include "store/key_mode.h"
 #include "store/logs.h"
-#include "store/progress.h"
 #include "store/schedules.h"
 #include "store/settings.h"
 #include "store/signals.h"

@@ -11,7 +11,8 @@
  * A log goes with the next requests about the task, until a server has accepted one of them. Each part has a place in the
  * log that stays the same, so a server that gets a part twice writes it once.
  *
- * worker_take_result(), worker_take_output() and worker_take_progress() run in threads of the engine, all else in the worker's. */
+ * worker_take_result(), worker_take_output() and worker_take_progress() run in threads of the engine, all else in the
+ * worker's. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

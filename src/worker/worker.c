@@ -309,11 +309,10 @@ enum weir_status worker_open(const struct worker_options *options, struct worker
     struct random random;
     random_seed_from_system(&random);
     worker->home = random_below(&random, worker->server_count); /* the workers of a fleet share the servers */
-    engine_set_sink(worker->engine,
-                    (struct report_sink){.context = worker,
-                                         .called = worker_take_result,
-                                         .output = worker_take_output,
-                                         .progress = worker_take_progress});
+    engine_set_sink(worker->engine, (struct report_sink){.context = worker,
+                                                         .called = worker_take_result,
+                                                         .output = worker_take_output,
+                                                         .progress = worker_take_progress});
     *ret_worker = worker;
     return WEIR_OK;
 }

@@ -57,9 +57,9 @@ struct worker_run {
     bool was_repeated; /* the present server had no answer to the report before */
     int64_t report_due_us;
     int64_t pause_us;
-    json_t *log_sent;  /* a list of parts that the server has not accepted yet; NULL = none */
-    int64_t log_at;    /* bytes of the log before log_sent, which a server has accepted */
-    int64_t log_bytes; /* of log_sent */
+    json_t *log_sent;          /* a list of parts that the server has not accepted yet; NULL = none */
+    int64_t log_at;            /* bytes of the log before log_sent, which a server has accepted */
+    int64_t log_bytes;         /* of log_sent */
     int64_t progress_accepted; /* the number of the last report of progress that the present server has accepted */
     /* Under the lock of the worker, and of the engine's thread before has_ended. */
     struct worker_run *next_ended;
@@ -142,8 +142,8 @@ struct worker {
     pthread_cond_t changed;   /* is_stopped */
     struct worker_run *ended; /* handlers have ended, and the thread has not seen it yet */
     json_t *handlers;         /* new names for the thread, which takes them over; NULL = none */
-    bool has_new_logs; /* or progress */
-    bool has_full_log; /* a log has filled half of its space: it is sent at once */
+    bool has_new_logs;        /* or progress */
+    bool has_full_log;        /* a log has filled half of its space: it is sent at once */
     enum worker_stop stop;
     bool is_interrupted; /* a handler was interrupted */
     bool is_paused;

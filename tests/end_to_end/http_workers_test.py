@@ -330,7 +330,8 @@ def the_progress_of_a_task_is_shown_until_its_end(weir):
 
     assert lines() == []
     for report, line in (({'fraction': 0.4, 'text': '400 of \x1b[1m1000\n'}, 'only: 40 %, 400 of ?[1m1000'),
-                         ({'fraction': 0.125}, 'only: 12.5 %'), ({'fraction': 7, 'text': 'x' * 300}, f'only: 100 %, {"x" * 200}'),
+                         ({'fraction': 0.125}, 'only: 12.5 %'),
+                         ({'fraction': 7, 'text': 'x' * 300}, f'only: 100 %, {"x" * 200}'),
                          ({'text': 'nearly there'}, 'only: nearly there'), ({}, 'only: ?')):
         heartbeat = {'worker': 'w1', 'tasks': [{'task': task['task'], 'progress': report}]}
         assert _ask(node, 'heartbeat', heartbeat).json()['tasks'][0]['verdict'] == 'accepted'

@@ -50,13 +50,24 @@ static void take(void *context, struct report *report)
     }
 }
 
+static void take_progress(void *context, const struct engine_progress *progress)
+{
+    struct recorder *recorder = context;
+    (void)pthread_mutex_lock(&recorder->lock);
+    if (progress->text != NULL) {
+        (void)snprintf(recorder->progress, sizeof recorder->progress, "%s", progress->text);
+    }
+    recorder->has_ended_progress = progress->text == NULL;
+    (void)pthread_mutex_unlock(&recorder->lock);
+}
+
 void recorder_init(struct recorder *recorder, struct engine *engine)
 {
     memset(recorder, 0, sizeof *recorder);
     recorder->engine = engine;
     (void)pthread_mutex_init(&recorder->lock, NULL);
     (void)pthread_cond_init(&recorder->changed, NULL);
-    engine_set_sink(engine, (struct report_sink){.report = take, .context = recorder});
+    engine_set_sink(engine, (struct report_sink){.report = take, .context = recorder, .progress = take_progress});
 }
 
 void recorder_close(struct recorder *recorder)

@@ -23,6 +23,8 @@ struct recorder {
     bool is_manual; /* the test answers by itself */
     bool is_silent; /* counts, keeps nothing */
     atomic_size_t ended;
+    char progress[PROGRESS_TEXT_MAX + 1]; /* the text of the last report */
+    bool has_ended_progress;              /* the attempt of that report is over */
 };
 
 void recorder_init(struct recorder *recorder, struct engine *engine);

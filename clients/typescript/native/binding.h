@@ -9,6 +9,7 @@
  * store.c    stores and their calls
  * lists.c    lists, and acts on all executions that meet conditions
  * node.c     nodes, and the delivery of their calls to the event loop
+ * call.c     the log, the progress and the secrets of a call
  * handles.c  the numbers of calls
  * module.c   the table of functions
  */
@@ -144,6 +145,8 @@ extern const struct method node_methods[];
 extern const size_t node_method_count;
 /* createNode(store, names, deliver): an external, to be opened with openNode(). */
 napi_value create_node(napi_env env, napi_callback_info info);
+/* Reads the handle of a call and the arguments behind it. NULL: the call has ended, or a TypeError is pending. */
+struct weir_call *read_open_call(napi_env env, napi_callback_info info, const char *types, struct argument *arguments);
 /* The three answers to a call. Each returns true if its answer counted, false if the call had ended. */
 napi_value answer_done(napi_env env, napi_callback_info info);
 napi_value answer_retry(napi_env env, napi_callback_info info);
@@ -158,14 +161,17 @@ napi_value answer_next(napi_env env, napi_callback_info info);
 napi_value answer_next_at(napi_env env, napi_callback_info info);
 napi_value answer_wait(napi_env env, napi_callback_info info);
 napi_value answer_wait_children(napi_env env, napi_callback_info info);
-napi_value log_call(napi_env env, napi_callback_info info);
-napi_value report_progress(napi_env env, napi_callback_info info);
-napi_value get_secret(napi_env env, napi_callback_info info);
 /* Whether a call was cancelled; null when it has ended. */
 napi_value is_call_cancelled(napi_env env, napi_callback_info info);
 /* deliverMore(node, deliver): what deliver() without arguments asks for, in the next turn of the event loop. */
 napi_value deliver_more(napi_env env, napi_callback_info info);
 /* abandonCalls(node): answers all open calls of a node with `cancelled`; returns their number. */
 napi_value abandon_calls(napi_env env, napi_callback_info info);
+
+/* --- call.c --- */
+
+napi_value log_call(napi_env env, napi_callback_info info);
+napi_value report_progress(napi_env env, napi_callback_info info);
+napi_value get_secret(napi_env env, napi_callback_info info);
 
 #endif

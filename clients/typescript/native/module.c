@@ -24,26 +24,16 @@ NAPI_MODULE_INIT()
     static const struct {
         const char *name;
         napi_callback callback;
-    } functions[] = {{"version", get_version},
-                     {"createStore", create_store},
-                     {"createNode", create_node},
-                     {"answerDone", answer_done},
-                     {"answerRetry", answer_retry},
-                     {"answerFail", answer_fail},
-                     {"callState", get_call_state},
-                     {"variable", get_variable},
-                     {"setVariable", set_variable},
-                     {"startChild", start_child},
-                     {"answerNext", answer_next},
-                     {"answerNextAt", answer_next_at},
-                     {"answerWait", answer_wait},
-                     {"answerWaitChildren", answer_wait_children},
-                     {"isCancelled", is_call_cancelled},
-                     {"deliverMore", deliver_more},
-                     {"abandonCalls", abandon_calls},
-                     {"log", log_call},
-                     {"progress", report_progress},
-                     {"secret", get_secret}};
+    } functions[] = {{"version", get_version},           {"createStore", create_store},
+                     {"createNode", create_node},        {"answerDone", answer_done},
+                     {"answerRetry", answer_retry},      {"answerFail", answer_fail},
+                     {"callState", get_call_state},      {"variable", get_variable},
+                     {"setVariable", set_variable},      {"startChild", start_child},
+                     {"answerNext", answer_next},        {"answerNextAt", answer_next_at},
+                     {"answerWait", answer_wait},        {"answerWaitChildren", answer_wait_children},
+                     {"isCancelled", is_call_cancelled}, {"deliverMore", deliver_more},
+                     {"abandonCalls", abandon_calls},    {"log", log_call},
+                     {"progress", report_progress},      {"secret", get_secret}};
     if (!handles_open(env)) {
         return NULL;
     }

@@ -22,7 +22,6 @@
  */
 #include "binding.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,6 +312,12 @@ static bool read_answer(napi_env env, napi_callback_info info, const char *types
     return *ret_call != NULL && (*ret_call)->call != NULL && read_arguments(env, values + 1, types, arguments);
 }
 
+struct weir_call *read_open_call(napi_env env, napi_callback_info info, const char *types, struct argument *arguments)
+{
+    struct call *call = NULL;
+    return read_answer(env, info, types, &call, arguments) ? call->call : NULL;
+}
+
 napi_value answer_done(napi_env env, napi_callback_info info)
 {
     struct call *call = NULL;
@@ -475,46 +480,6 @@ napi_value answer_wait(napi_env env, napi_callback_info info)
     }
     free_arguments(arguments, 3);
     return make_boolean(env, taken != NULL);
-}
-
-/* log(call, text, stream): adds text to the log of the attempt. Only the event loop's thread answers the call, so that it
- * stays open meanwhile. After the end of the call nothing happens. */
-napi_value log_call(napi_env env, napi_callback_info info)
-{
-    struct call *call = NULL;
-    struct argument arguments[2];
-    if (read_answer(env, info, "si", &call, arguments)) {
-        const struct argument *text = &arguments[0];
-        weir_call_output(call->call, (enum weir_stream)arguments[1].number, text->text, text->length);
-        free_arguments(arguments, 2);
-    }
-    return NULL;
-}
-
-/* progress(call, millionths, text): how far the function is; less than 0 = unknown. As log() it is for open calls alone. */
-napi_value report_progress(napi_env env, napi_callback_info info)
-{
-    struct call *call = NULL;
-    struct argument arguments[2];
-    if (read_answer(env, info, "iz", &call, arguments)) {
-        int64_t millionths = arguments[0].number;
-        weir_call_progress(call->call, millionths < 0 ? (double)NAN : (double)millionths / 1e6, arguments[1].text);
-        free_arguments(arguments, 2);
-    }
-    return NULL;
-}
-
-/* secret(call, name): the value of a secret that the step lists, else null. */
-napi_value get_secret(napi_env env, napi_callback_info info)
-{
-    struct call *call = NULL;
-    struct argument name;
-    if (!read_answer(env, info, "s", &call, &name)) {
-        return NULL;
-    }
-    const char *value = weir_call_secret(call->call, name.text);
-    free_arguments(&name, 1);
-    return value == NULL ? make_null(env) : make_text(env, value);
 }
 
 napi_value is_call_cancelled(napi_env env, napi_callback_info info)

@@ -48,7 +48,10 @@ static void print_progress(struct output *output, const json_t *reports)
             (void)snprintf(part, sizeof part, "%.4g %%", json_number_value(fraction) * 100);
         }
         output_print(output, "  %-16s %s: %s%s%s\n", "progress", field_text(output, report, "step"), part,
-                     part[0] != '\0' && text != NULL ? ", " : "", text != NULL ? text : part[0] != '\0' ? "" : "?");
+                     part[0] != '\0' && text != NULL ? ", " : "",
+                     text != NULL      ? text
+                     : part[0] != '\0' ? ""
+                                       : "?");
     }
 }
 

@@ -65,10 +65,10 @@ struct weir_call {
     int attempt;
     int ended_attempt; /* of step_run */
     int64_t fence;
-    struct engine *engine;  /* takes its log lines; NULL = nobody does */
-    int64_t store_ahead_us; /* store time minus boot clock */
-    int64_t taken_over_us;  /* boot time of the claim, if it is not the first one; else TIME_NEVER */
-    int64_t timeout_us;     /* boot time; TIME_NEVER = none */
+    struct engine *engine;    /* takes its log lines; NULL = nobody does */
+    int64_t store_ahead_us;   /* store time minus boot clock */
+    int64_t taken_over_us;    /* boot time of the claim, if it is not the first one; else TIME_NEVER */
+    int64_t timeout_us;       /* boot time; TIME_NEVER = none */
     atomic_bool has_progress; /* the handler has reported some */
     void *owner;
     struct handler_pool *pool; /* set when it is submitted */

@@ -137,6 +137,6 @@ enum weir_status postgres_write_progress(struct store *store, const struct progr
         texts[i] = records[i].text;
         over[i] = records[i].is_over;
     }
-    return link_run(link_of(store), error, NULL, QUERY_WRITE_PROGRESS, "UTDIIDTO", executions, count, steps, count, attempts,
-                    count, fences, count, times, count, parts, count, texts, count, over, count);
+    return link_run(link_of(store), error, NULL, QUERY_WRITE_PROGRESS, "UTDIIDTO", executions, count, steps, count,
+                    attempts, count, fences, count, times, count, parts, count, texts, count, over, count);
 }

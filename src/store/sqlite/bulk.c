@@ -366,10 +366,10 @@ enum weir_status purge_execution(struct connection *connection, const char *id, 
             connection_run(connection, error, NULL, QUERY_PURGE_KEY, "itt", sqlite3_column_int64(statement, 0), key, id);
     }
     (void)sqlite3_reset(statement);
-    static const enum sqlite_query rest[] = {
-        QUERY_PURGE_PARAMS, QUERY_PURGE_STEPS,   QUERY_PURGE_ATTEMPTS,  QUERY_PURGE_ACTIONS,  QUERY_PURGE_LOGS_OF,
-        QUERY_PURGE_EVENTS, QUERY_PURGE_SIGNALS, QUERY_PURGE_DISMISSAL, QUERY_PURGE_CHILDREN, QUERY_PURGE_LABELS,
-        QUERY_PURGE_PROGRESS};
+    static const enum sqlite_query rest[] = {QUERY_PURGE_PARAMS,  QUERY_PURGE_STEPS,     QUERY_PURGE_ATTEMPTS,
+                                             QUERY_PURGE_ACTIONS, QUERY_PURGE_LOGS_OF,   QUERY_PURGE_EVENTS,
+                                             QUERY_PURGE_SIGNALS, QUERY_PURGE_DISMISSAL, QUERY_PURGE_CHILDREN,
+                                             QUERY_PURGE_LABELS,  QUERY_PURGE_PROGRESS};
     for (size_t i = 0; i < sizeof rest / sizeof rest[0] && status == WEIR_OK; i++) {
         status = connection_run(connection, error, NULL, rest[i], "t", id);
     }

@@ -75,13 +75,8 @@ static int close_bench(void **state)
 
 static struct engine_progress report_of(const char *step, int64_t fence, int attempt, int parts, const char *text)
 {
-    return (struct engine_progress){.execution_id = ID,
-                                    .step = step,
-                                    .attempt = attempt,
-                                    .fence = fence,
-                                    .at_us = 1,
-                                    .parts = parts,
-                                    .text = text};
+    return (struct engine_progress){
+        .execution_id = ID, .step = step, .attempt = attempt, .fence = fence, .at_us = 1, .parts = parts, .text = text};
 }
 
 static bool add(struct bench *bench, const char *step, int64_t fence, int attempt, int parts)

@@ -454,14 +454,8 @@ CREATE INDEX logs_written ON :schema.workflow_node_logs (written_at);
 -- The last report of progress of each step whose handler makes any (store/progress.h). It counts while the execution is held under this
 -- fence. fraction: of 10,000, NULL = unknown.
 CREATE TABLE :schema.step_progress (
-    execution_id   uuid    NOT NULL,
-    fence          bigint  NOT NULL,
-    at             bigint  NOT NULL,
-    attempt        integer NOT NULL,
-    fraction       integer,
-    step           text    COLLATE "C" NOT NULL,
-    text           text    NOT NULL,
-    PRIMARY KEY (execution_id, step)
+    execution_id uuid NOT NULL, fence bigint NOT NULL, at bigint NOT NULL, attempt integer NOT NULL, fraction integer,
+    step text COLLATE "C" NOT NULL, text text NOT NULL, PRIMARY KEY (execution_id, step)
 );
 
 -- Events that cannot be derived from the times of a row: retry, defer, release, handover, recovery, cancel, an operator's act. seq

@@ -39,7 +39,8 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
             THEN (SELECT coalesce(jsonb_agg(jsonb_build_object(
                              'step', p.step, 'attempt', p.attempt, 'fraction', (p.fraction / 10000.0)::double precision,
                              'text', nullif(p.text, ''),
-                             'at', to_char(:schema.time_of(p.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')) ORDER BY p.step), '[]')
+                             'at', to_char(:schema.time_of(p.at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+                         ORDER BY p.step), '[]')
                   FROM :schema.step_progress p WHERE p.execution_id = q.id AND p.fence = q.fence)
             ELSE '[]' END AS progress
 FROM :schema.workflow_execution_queue q

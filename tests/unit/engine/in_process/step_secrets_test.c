@@ -45,6 +45,7 @@ static void answers(struct weir_call *call, void *context)
         weir_done(call, output);
     } else {
         (void)snprintf(output, sizeof output, "bad key %s", key);
+        weir_call_progress(call, 0.5, output);
         weir_fail(call, pin, output);
     }
 }
@@ -214,6 +215,8 @@ static void a_handler_has_its_secrets_and_its_answers_are_hidden(void **state)
     const struct report *end = engine_fixture_expect_end(&fixture, 3, END_FAILED);
     assert_string_equal(end->error_code, "***");
     assert_string_equal(end->error, "bad key ***");
+    assert_string_equal(fixture.recorder.progress, "bad key ***");
+    assert_true(fixture.recorder.has_ended_progress);
     engine_fixture_start(&fixture, 4, definition_of("\"plain\":{\"handler\":\"answers\"}"), "{}");
     assert_string_equal(engine_fixture_expect_end(&fixture, 4, END_COMPLETED)->step.output, "\"no secrets\"");
 }
