@@ -128,8 +128,9 @@ void scheduler_clear(struct scheduler *scheduler)
 
 /* The own node while it has free capacity, because no other node has to be woken. Else the node with the most; a tie goes
  * to the smaller id. Linear in the nodes of the pool, which are few. */
-static struct node *best_node(const struct scheduler *scheduler, const struct pool *pool, struct need need)
+struct node *best_node(const struct scheduler *scheduler, const struct pool *pool, struct need need)
 {
+    INVARIANT(scheduler != NULL && pool != NULL);
     struct node *best = NULL;
     for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_pool.after)) {
@@ -364,11 +365,6 @@ static void delay_locked_item(struct lane *lane, int64_t now_us, int64_t rank)
 static struct pool *pool_in_order(const struct scheduler *scheduler, size_t at)
 {
     return table_at(&scheduler->pools, scheduler->pool_order[at % scheduler->pools.count]);
-}
-
-static bool pool_runs(const struct scheduler *scheduler, const struct pool *pool)
-{
-    return !scheduler->queue_paused && !pool->paused;
 }
 
 /* The lane of the demand to read next, or NULL. With free capacity it is the first lane of HEAP_READ. While all nodes are

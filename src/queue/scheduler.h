@@ -244,6 +244,24 @@ size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own
 /* The outcome of one assignment. For a set that was undone: in reverse order. */
 void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment);
 
+/* An offer for a lone item: what the next scheduler_assign() would do if the news until then were nothing but one enqueue.
+ * It lets the store assign the item in the call that reads its news. An item of a lane with one of `kinds` goes to
+ * `node_id`, if its workspace is not paused and has a slot besides those that it holds. Workspaces that are not listed hold
+ * none. */
+enum { LONE_KINDS_MOST = 16, LONE_WORKSPACES_MOST = 64 };
+struct lone_offer {
+    int64_t node_id;                /* 0 = no offer: another item waits, or may wait */
+    int64_t kinds[LONE_KINDS_MOST]; /* ids of lanes without the bits of their workspace, shifted to the right */
+    size_t kind_count;
+    int64_t workspaces[LONE_WORKSPACES_MOST];
+    int64_t held[LONE_WORKSPACES_MOST];
+    size_t workspace_count;
+};
+/* Follows a scheduler_assign() without assignments, and a scheduler_request_reads() without reads. When the store has made
+ * use of the offer: learn the news, take its heads, then scheduler_assign() with a limit of 1 and the same free capacity.
+ * It chooses the same item and node, or the caller must clear the scheduler. */
+void scheduler_offer_lone(const struct scheduler *scheduler, struct lone_offer *ret_offer);
+
 /* --- questions of the loop --- */
 
 /* Whether scheduler_assign() or scheduler_request_reads() may return something now. It may have false positives until both

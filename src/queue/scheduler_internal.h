@@ -358,6 +358,14 @@ static inline struct node *next_node(const struct scheduler *scheduler, uint32_t
     return index == 0 ? NULL : (struct node *)table_at(&scheduler->nodes, index);
 }
 
+/* The node that gets the next item of the pool with this need, or NULL. */
+struct node *best_node(const struct scheduler *scheduler, const struct pool *pool, struct need need);
+/* Neither the group nor the queue is paused. */
+static inline bool pool_runs(const struct scheduler *scheduler, const struct pool *pool)
+{
+    return !scheduler->queue_paused && !pool->paused;
+}
+
 /* --- demands (scheduler_demands.c) --- */
 
 /* Finds or creates the demand of a lane, in the share of its nodes; NULL when memory is short. */
