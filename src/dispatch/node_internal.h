@@ -180,6 +180,7 @@ struct scheduling {
     int64_t publish_boot_us;           /* of the books, at the earliest */
     int64_t skip_locked_until_boot_us; /* until then a round does not await rows that other transactions hold */
     struct assignment *assignments;    /* SCHEDULE_SET_MOST */
+    struct lone_offer lone;            /* of the round that is under way */
     struct lane_read *reads;           /* SCHEDULER_READS_MOST */
     struct lane_pass *passes;          /* SCHEDULE_SET_MOST */
     int64_t orphans[ORPHANS_MOST];

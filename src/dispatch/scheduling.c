@@ -14,8 +14,9 @@
  *      lane.
  *   5. Learn heads, then facts, in this order (queue/scheduler.h gives the reason).
  *   6. Repeat while the answer leaves work, at most ROUNDS_MOST times in a step. An item that was just enqueued takes
- *      three rounds: news, heads, assignment. Mostly a few heads come with the news, so it takes two. No round follows
- *      only to look for more news. It would delay the start of the item, and news wakes the loop.
+ *      three rounds: news, heads, assignment. Mostly a few heads come with the news, so it takes two. On an idle node the
+ *      call has an offer for such an item, and the store (PostgreSQL) assigns it in the call that reads its news. No round
+ *      follows only to look for more news. It would delay the start of the item, and news wakes the loop.
  *   7. Publish the books, at most for a part of the time. They serve `status` and `why`; no assignment depends on them.
  *
  * Any failure of a round is doubt: an assignment may or may not be committed. The memory is cleared, and the role is
@@ -243,9 +244,10 @@ static void take_off_early_ends(struct node *node, struct schedule_fact *fact)
     }
 }
 
-static enum weir_status learn_facts(struct node *node, const struct schedule_answer *answer, int64_t store_ahead_us)
+static enum weir_status learn_facts(struct node *node, const struct schedule_answer *answer)
 {
     struct scheduling *s = &node->dispatcher.scheduling;
+    int64_t store_ahead_us = node->dispatcher.store_ahead_us;
     enum weir_status status = WEIR_OK;
     for (size_t i = 0; i < answer->fact_count && status == WEIR_OK; i++) {
         enum schedule_fact_kind kind = answer->facts[i].kind;
@@ -265,20 +267,44 @@ static enum weir_status learn_facts(struct node *node, const struct schedule_ans
     return status;
 }
 
-/* Steps 4 and 5. */
-static enum weir_status learn_answer(struct node *node, const struct schedule_call *call,
-                                     const struct schedule_answer *answer, int64_t now_us)
+/* Step 4. */
+static void settle_assignments(struct scheduling *s, const struct schedule_call *call, int64_t now_us)
 {
-    struct scheduling *s = &node->dispatcher.scheduling;
-    int64_t store_ahead_us = node->dispatcher.store_ahead_us;
-    bool had_news = s->has_news;
-    enum weir_status status = WEIR_OK;
-    s->has_news = call->load;
     for (size_t i = call->assignment_count; i-- > 0;) {
         scheduler_settle(s->scheduler, now_us, &call->assignments[i]);
         if (call->assignments[i].outcome == ASSIGNMENT_LOCKED) {
             s->skip_locked_until_boot_us = time_add(now_us, SKIP_LOCKED_US);
         }
+    }
+}
+
+/* The store has assigned a lone item by the offer of the call. The memory, which has learnt the item by now, decides the
+ * same. Anything else is doubt, so the memory is given up, and all facts are loaded under a new epoch. */
+static enum weir_status repeat_lone_item(struct scheduling *s, const struct schedule_call *call, size_t own_capacity,
+                                         int64_t now_us)
+{
+    const struct assignment *made = &call->assignments[0];
+    struct assignment same;
+    size_t count = scheduler_assign(s->scheduler, now_us, call->node_id, own_capacity, &same, 1);
+    if (count != 1 || memcmp(same.id, made->id, sizeof same.id) != 0 || same.lane_id != made->lane_id ||
+        same.node_id != made->node_id || same.handed_over) {
+        return WEIR_CONFLICT;
+    }
+    settle_assignments(s, call, now_us);
+    return WEIR_OK;
+}
+
+/* Steps 4 and 5. */
+static enum weir_status learn_answer(struct node *node, const struct schedule_call *call,
+                                     const struct schedule_answer *answer, size_t own_capacity, int64_t now_us)
+{
+    struct scheduling *s = &node->dispatcher.scheduling;
+    bool had_news = s->has_news;
+    bool is_lone = call->lone != NULL && call->assignment_count > 0;
+    enum weir_status status = WEIR_OK;
+    s->has_news = call->load;
+    if (!is_lone) {
+        settle_assignments(s, call, now_us);
     }
     for (size_t i = 0; i < call->read_count && status == WEIR_OK; i++) {
         status = scheduler_take_heads(s->scheduler, &call->reads[i]);
@@ -287,10 +313,13 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
         s->due_us = answer->next_due_us;
     }
     if (status == WEIR_OK) {
-        status = learn_facts(node, answer, store_ahead_us);
+        status = learn_facts(node, answer);
     }
     for (size_t i = 0; i < answer->news_read_count && status == WEIR_OK; i++) {
         status = scheduler_take_heads(s->scheduler, &answer->news_reads[i]);
+    }
+    if (is_lone && status == WEIR_OK) {
+        status = repeat_lone_item(s, call, own_capacity, now_us);
     }
     if (s->has_news) { /* executions may have ended */
         atomic_store(&node->shared.hooks_due, true);
@@ -299,6 +328,24 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
     }
     s->has_news = s->has_news || had_news || answer->assigned > 0;
     return status;
+}
+
+/* The offer for an item that the news of this round may bring, if there is nothing else to do. The lease and the nodes then
+ * wait until the next round of an idle scheduler. */
+static void plan_lone_item(struct scheduling *s, struct schedule_call *call, bool may_assign, int64_t now_us)
+{
+    bool may_wait = now_us < time_add(s->renewed_boot_us, SCHEDULER_IDLE_US) && s->needs == 0;
+    bool is_quiet = call->assignment_count == 0 && call->read_count == 0 && call->orphan_count == 0 &&
+                    (call->needs & ~(unsigned)NEED_STATE) == 0 && !call->skip_locked;
+    if (!may_assign || !may_wait || !is_quiet) {
+        return;
+    }
+    scheduler_offer_lone(s->scheduler, &s->lone);
+    if (s->lone.node_id != 0) {
+        call->lone = &s->lone;
+        call->lease_us = 0;
+        call->needs = 0;
+    }
 }
 
 /* Step 1. !may_assign: another holder has the lock of dispatch.exclusive. */
@@ -325,6 +372,7 @@ static void plan_round(struct node *node, struct schedule_call *call, size_t own
                   (now_us >= s->nodes_boot_us ? (unsigned)NEED_STATE : 0U);
     call->orphan_count = scheduler_orphans(s->scheduler, s->orphans, ORPHANS_MOST);
     call->orphans = s->orphans;
+    plan_lone_item(s, call, may_assign, now_us);
 }
 
 /* From `since_us` until `until_us`, at most `most_us`. */
@@ -401,7 +449,7 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
         report_orphans(node, &answer);
         starter_start(node, call.node_id, batch, &answer.claimed);
         *claimed += answer.claimed.count;
-        status = learn_answer(node, &call, &answer, now_us);
+        status = learn_answer(node, &call, &answer, own_capacity, now_us);
         status = status == WEIR_OK ? WEIR_OK : refuse_memory(status, error);
     }
     if (status == WEIR_OK) {

@@ -298,9 +298,9 @@ struct schedule_call {
     bool load;                      /* the first call of an epoch: all facts, and the point from which news is read */
     int64_t lease_us;               /* > 0: renews the lease of the role for this long from now, too */
     bool awaits_lock;               /* with lease_us: work waits, and another holder has the lock of dispatch.exclusive */
-    const int64_t *orphans;         /* lanes without a workspace: up to RECOVER_BATCH of their items end FAILED, code
-                                       `workspace_not_found`, with an event */
+    const int64_t *orphans; /* lanes without a workspace: up to RECOVER_BATCH of their items end (workspace_not_found) */
     size_t orphan_count;
+    const struct lone_offer *lone; /* NULL, or only news is wanted. If it is used: assignments[0] and its count */
 };
 
 struct schedule_answer {

@@ -27,6 +27,8 @@
  *   55P03  a row was locked for longer than the round waits: once more, without the locked rows
  *   WR013  an act was committed during the round (step 5): once more, without assignments
  *
+ * An offer for a lone item counts as an assignment in both cases, and the repetition is without it.
+ *
  * It never repeats a round after a lost answer: the assignments may be recorded. It runs in the dispatch thread. */
 #include <string.h>
 
@@ -113,12 +115,14 @@ static bool fill_schedule_arguments(const struct schedule_call *call, struct are
     return true;
 }
 
+static const int limits[] = {PROMOTE_BATCH, RECOVER_BATCH, NEWS_BATCH_MOST};
+enum { LIMITS = sizeof limits / sizeof limits[0] };
+
 /* Sends one round with the first `assignments` of the call. */
 static enum weir_status call_schedule(struct postgres_store *self, const struct schedule_call *call,
                                       const struct arguments *a, size_t assignments, bool skip_locked,
                                       PGresult **ret_result, struct weir_error *error)
 {
-    static const int limits[] = {PROMOTE_BATCH, RECOVER_BATCH, NEWS_BATCH_MOST};
     const struct news_position *news = &self->news;
     bool goes_on = !call->load && news->reading.length > 0;
     self->link.keeps_session = !call->load;
@@ -128,7 +132,21 @@ static enum weir_status call_schedule(struct postgres_store *self, const struct 
         goes_on ? news->reading.data : NULL, goes_on ? news->read.xid : "0", goes_on ? news->read.seq : 0, a->ids,
         assignments, a->nodes, assignments, a->handed_over, assignments, skip_locked, a->lanes, call->read_count, a->ranks,
         call->read_count, a->after, call->read_count, a->mosts, call->read_count, (int)call->needs, call->orphans,
-        call->orphan_count, limits, sizeof limits / sizeof limits[0]);
+        call->orphan_count, limits, LIMITS);
+    self->link.keeps_session = false;
+    return status;
+}
+
+/* The same for a call that is nothing but an offer. */
+static enum weir_status call_schedule_lone(struct postgres_store *self, const struct schedule_call *call,
+                                           PGresult **ret_result, struct weir_error *error)
+{
+    const struct lone_offer *lone = call->lone;
+    self->link.keeps_session = true;
+    enum weir_status status =
+        link_write(&self->link, error, ret_result, QUERY_SCHEDULE_LONE, "iittDiIII", call->node_id, call->epoch,
+                   self->news.seen.data, self->news.timeline.data, limits, LIMITS, lone->node_id, lone->kinds,
+                   lone->kind_count, lone->workspaces, lone->workspace_count, lone->held, lone->workspace_count);
     self->link.keeps_session = false;
     return status;
 }
@@ -139,11 +157,14 @@ static enum weir_status call_schedule_with_repeats(struct postgres_store *self, 
                                                    bool *ret_is_stale, struct weir_error *error)
 {
     size_t count = call->assignment_count;
-    enum weir_status status = call_schedule(self, call, arguments, count, call->skip_locked, ret_result, error);
-    if (status != WEIR_OK && count > 0 && !call->skip_locked && strcmp(self->link.sqlstate, "55P03") == 0) {
+    bool is_lone = call->lone != NULL && self->news.reading.length == 0;
+    enum weir_status status = is_lone ? call_schedule_lone(self, call, ret_result, error)
+                                      : call_schedule(self, call, arguments, count, call->skip_locked, ret_result, error);
+    bool may_be_locked = (is_lone || count > 0) && !call->skip_locked;
+    if (status != WEIR_OK && may_be_locked && strcmp(self->link.sqlstate, "55P03") == 0) {
         status = call_schedule(self, call, arguments, count, true, ret_result, error);
     }
-    *ret_is_stale = status != WEIR_OK && count > 0 && strcmp(self->link.sqlstate, "WR013") == 0;
+    *ret_is_stale = status != WEIR_OK && (is_lone || count > 0) && strcmp(self->link.sqlstate, "WR013") == 0;
     return *ret_is_stale ? call_schedule(self, call, arguments, 0, false, ret_result, error) : status;
 }
 
@@ -214,6 +235,12 @@ static enum weir_status accept_round(struct postgres_store *self, struct round *
     return status == WEIR_OK ? collect_own_items(self, round, error) : status;
 }
 
+static bool is_nothing_else(const struct schedule_call *call)
+{
+    return call->assignment_count == 0 && call->read_count == 0 && call->orphan_count == 0 && call->needs == 0 &&
+           call->lease_us == 0 && !call->load && !call->skip_locked && !call->awaits_lock;
+}
+
 enum weir_status postgres_schedule(struct store *store, struct schedule_call *call, struct arena *arena,
                                    struct schedule_answer *ret_answer, struct weir_error *error)
 {
@@ -223,7 +250,7 @@ enum weir_status postgres_schedule(struct store *store, struct schedule_call *ca
     struct arguments arguments;
     PGresult *result = NULL;
     INVARIANT(call != NULL && arena != NULL && ret_answer != NULL && call->node_id > 0);
-    INVARIANT(!self->link.in_transaction);
+    INVARIANT(!self->link.in_transaction && (call->lone == NULL || is_nothing_else(call)));
     link_start(&self->link);
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK && call->load) {

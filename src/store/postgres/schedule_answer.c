@@ -225,16 +225,11 @@ static void read_locked_row(struct round *round, int row)
 }
 
 /* The server sends one item more than the call wants when the lane has more. */
-static void fill_lane_read(struct round *round, int row, struct lane_read *read)
+static void fill_heads(struct round *round, struct lane_read *read, int row)
 {
     const char *ranks = row_list(round, row, ROW_LIST1);
     const char *ids = row_list(round, row, ROW_ID_LIST);
     int64_t rank = 0;
-    read->workspace_exists = !result_null(round->result, row, ROW_N1);
-    read->slots_max = row_integer(round, row, ROW_N1);
-    read->weight = (int)row_integer(round, row, ROW_N2);
-    item_names_weigh(round->names, lane_workspace_id(read->lane_id), read->weight);
-    read->workspace_paused = result_bool(round->result, row, ROW_FLAG);
     read->heads = &round->heads[round->head_count];
     while (next_integer(&ranks, &rank)) {
         if (read->count == read->most) {
@@ -246,6 +241,22 @@ static void fill_lane_read(struct round *round, int row, struct lane_read *read)
         ids = parse_id(ids + 1, head->id);
         read->count++;
     }
+}
+
+static void fill_limits(struct round *round, struct lane_read *read, int64_t slots_max, int weight)
+{
+    read->workspace_exists = true;
+    read->slots_max = slots_max;
+    read->weight = weight;
+    item_names_weigh(round->names, lane_workspace_id(read->lane_id), weight);
+}
+
+static void fill_lane_read(struct round *round, int row, struct lane_read *read)
+{
+    fill_limits(round, read, row_integer(round, row, ROW_N1), (int)row_integer(round, row, ROW_N2));
+    read->workspace_exists = !result_null(round->result, row, ROW_N1);
+    read->workspace_paused = result_bool(round->result, row, ROW_FLAG);
+    fill_heads(round, read, row);
 }
 
 /* The heads of a lane that the call names. */
@@ -471,10 +482,58 @@ static void read_news_row(struct round *round, int row)
     fact->due_us = row_integer(round, row, ROW_N2);
 }
 
+/* --- a lone item --- */
+
+/* The heads of the lane, as read_news_heads_row() takes them. */
+static const struct lane_read *read_lone_heads(struct round *round, int row)
+{
+    struct lane_read *read = &round->answer->news_reads[round->answer->news_read_count++];
+    *read = (struct lane_read){.lane_id = row_integer(round, row, ROW_N2),
+                               .after_rank = row_integer(round, row, ROW_N3),
+                               .most = NEWS_HEADS_OF_LANE,
+                               .is_all = true};
+    fill_limits(round, read, row_integer(round, row, ROW_N4), (int)row_integer(round, row, ROW_N5));
+    fill_heads(round, read, row);
+    return read;
+}
+
+/* The whole round in one row, but for its snapshot: the only news was one enqueue, and the offer was used for its item. It
+ * becomes the only assignment of the call. */
+static void read_lone_row(struct round *round, int row)
+{
+    struct schedule_call *call = round->call;
+    const struct lane_read *read = read_lone_heads(round, row);
+    INVARIANT(call->lone != NULL && call->assignment_count == 0 && read->count > 0);
+    struct schedule_fact *fact = add_fact(round, FACT_RUNNABLE);
+    fact->lane_id = read->lane_id;
+    fact->rank = read->after_rank;
+    struct assignment *assignment = &call->assignments[call->assignment_count++];
+    *assignment =
+        (struct assignment){.rank = read->heads[0].rank, .lane_id = read->lane_id, .node_id = call->lone->node_id};
+    memcpy(assignment->id, read->heads[0].id, SCHEDULER_ID_BYTES);
+    round->answer->now_us = row_integer(round, row, ROW_N1);
+    round->answer->requests = result_bool(round->result, row, ROW_FLAG);
+    round->fence = row_integer(round, row, ROW_N6);
+    assignment->since_us = row_integer(round, row, ROW_N9);
+    if (assignment->node_id != call->node_id) {
+        (void)mark_recorded(round, 1);
+        return;
+    }
+    struct claimed_item *item = add_own_item(round, 1);
+    item->definition_id = row_integer(round, row, ROW_N7);
+    item->priority = (int)row_integer(round, row, ROW_N8);
+    item->created_at_us = row_integer(round, row, ROW_N9);
+    item->run_at_us = item->created_at_us;
+    item->claimed_at_us = time_later(round->answer->now_us, item->created_at_us);
+    item->traceparent = result_copy(round->result, row, ROW_NAME, round->arena, &round->failed);
+    claimed_set_params(item, round->result, row, ROW_DATA, round->arena, &round->failed);
+}
+
 static const struct {
     const char *tag;
     void (*read)(struct round *round, int row);
 } row_readers[] = {
+    {"lone", read_lone_row},
     {"heads", read_heads_row},
     {"news_heads", read_news_heads_row},
     {"taken", read_taken_row},

@@ -226,6 +226,127 @@ static void an_item_whose_head_comes_with_the_news_takes_two_rounds(void **state
     bench->store->driver = driver_without_heads;
 }
 
+static bool hides_heads;
+static size_t offers_used;
+
+/* As a store that makes use of an offer. The inner one does it in three calls. */
+static enum weir_status schedule_with_offer(struct store *store, struct schedule_call *call, struct arena *arena,
+                                            struct schedule_answer *ret_answer, struct weir_error *error)
+{
+    const struct lone_offer *lone = call->lone;
+    call->lone = NULL;
+    enum weir_status status = driver_without_heads->schedule(store, call, arena, ret_answer, error);
+    rounds_run++;
+    if (status != WEIR_OK || lone == NULL || ret_answer->fact_count != 1 || ret_answer->facts[0].kind != FACT_RUNNABLE) {
+        return status;
+    }
+    struct lane_read *read = arena_allocate(arena, sizeof *read);
+    struct schedule_call look = {.node_id = call->node_id, .epoch = call->epoch, .reads = read, .read_count = 1};
+    struct schedule_call make = {
+        .node_id = call->node_id, .epoch = call->epoch, .assignments = call->assignments, .assignment_count = 1};
+    struct schedule_answer answer = {.assigned = 0};
+    assert_non_null(read);
+    *read = (struct lane_read){.lane_id = ret_answer->facts[0].lane_id, .after_rank = ret_answer->facts[0].rank, .most = 2};
+    assert_int_equal(driver_without_heads->schedule(store, &look, arena, &answer, error), WEIR_OK);
+    assert_int_equal(lone->kinds[0], read->lane_id >> LANE_DEMAND_BIT);
+    make.assignments[0] =
+        (struct assignment){.rank = read->heads[0].rank, .lane_id = read->lane_id, .node_id = lone->node_id};
+    memcpy(make.assignments[0].id, read->heads[0].id, SCHEDULER_ID_BYTES);
+    assert_int_equal(driver_without_heads->schedule(store, &make, arena, &answer, error), WEIR_OK);
+    assert_int_equal(make.assignments[0].outcome, ASSIGNMENT_TAKEN);
+    call->lone = lone;
+    call->assignment_count = 1;
+    read->count = hides_heads ? 0 : read->count;
+    ret_answer->claimed = answer.claimed;
+    ret_answer->assigned = 1;
+    ret_answer->news_reads = read;
+    ret_answer->news_read_count = 1;
+    offers_used++;
+    return WEIR_OK;
+}
+
+static void use_offers(struct bench *bench, struct store_driver *driver)
+{
+    *driver = *bench->store->driver;
+    driver_without_heads = bench->store->driver;
+    driver->schedule = schedule_with_offer;
+    bench->store->driver = driver;
+    hides_heads = false;
+    offers_used = 0;
+}
+
+static void leave_offers(struct bench *bench)
+{
+    node_close(bench->node);
+    bench->node = NULL;
+    bench->store->driver = driver_without_heads;
+}
+
+/* The first one makes the demand known. */
+static void an_item_on_an_idle_node_takes_one_round(void **state)
+{
+    struct bench *bench = *state;
+    struct store_driver driver;
+    char id[UUID_TEXT_MAX];
+    use_offers(bench, &driver);
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    for (int i = 0; i < 4; i++) {
+        enqueue_at(bench, "many", "plain", 0, id);
+        rounds_run = 0;
+        (void)node_dispatch_step(bench->node);
+        assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+        assert_int_equal(rounds_run, i == 0 ? 2 : 1);
+    }
+    assert_int_equal(offers_used, 3);
+    assert_int_equal(bench->counts[EVENT_SCHEDULER_LOST], 0);
+    leave_offers(bench);
+}
+
+/* The lease is renewed and the nodes are read although each round has an offer. */
+static void offers_do_not_keep_an_idle_scheduler_from_its_lease(void **state)
+{
+    struct bench *bench = *state;
+    struct store_driver driver;
+    char id[UUID_TEXT_MAX];
+    use_offers(bench, &driver);
+    start_node(bench);
+    pass(bench, SECOND);
+    for (int i = 0; i < 30; i++) {
+        enqueue_at(bench, "many", "plain", 0, id);
+        node_wake(bench->node);
+        pass(bench, SECOND / 4);
+        assert_int_equal(runs_begun(bench, id), 1);
+        assert_false(role_of(bench).is_free);
+    }
+    assert_true(offers_used > 15);
+    assert_int_equal(role_of(bench).epoch, 1);
+    leave_offers(bench);
+}
+
+/* The memory has no such item, so all facts are loaded again; the item is in the node's inbox. */
+static void a_memory_that_decides_otherwise_is_given_up(void **state)
+{
+    struct bench *bench = *state;
+    struct store_driver driver;
+    char id[UUID_TEXT_MAX];
+    use_offers(bench, &driver);
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    enqueue_at(bench, "many", "plain", 0, id);
+    (void)node_dispatch_step(bench->node);
+    hides_heads = true;
+    enqueue_at(bench, "many", "plain", 0, id);
+    (void)node_dispatch_step(bench->node);
+    assert_int_equal(offers_used, 1);
+    assert_int_equal(bench->counts[EVENT_SCHEDULER_LOST], 1);
+    pass(bench, SECOND);
+    assert_true(schedules(bench->node));
+    assert_int_equal(role_of(bench).epoch, 2);
+    assert_int_equal(runs_begun(bench, id), 1);
+    leave_offers(bench);
+}
+
 static void items_from_before_the_node_are_started_by_its_first_step(void **state)
 {
     struct bench *bench = *state;
@@ -583,6 +704,9 @@ int main(void)
         TEST(the_role_of_a_silent_node_is_taken_when_its_lease_is_over),
         TEST(an_item_is_started_by_the_step_that_follows_its_enqueue),
         TEST(an_item_whose_head_comes_with_the_news_takes_two_rounds),
+        TEST(an_item_on_an_idle_node_takes_one_round),
+        TEST(offers_do_not_keep_an_idle_scheduler_from_its_lease),
+        TEST(a_memory_that_decides_otherwise_is_given_up),
         TEST(items_from_before_the_node_are_started_by_its_first_step),
         TEST(a_waiting_item_is_started_when_it_becomes_due),
         TEST(the_time_at_which_an_item_becomes_due_is_the_next_step),
