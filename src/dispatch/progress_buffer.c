@@ -19,7 +19,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "store/progress.h"
 
 struct report_values {
     int attempt;

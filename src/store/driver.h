@@ -5,7 +5,6 @@
 
 #include "store/complete.h"
 #include "store/definition_schedules.h"
-#include "store/progress.h"
 #include "store/store.h"
 
 /* A setting as JSON: the longest is the holder of a lock, 255 bytes, each byte escaped with 6 characters. */

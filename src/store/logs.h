@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "store/progress.h"
 #include "weir/status.h"
 
 struct store;

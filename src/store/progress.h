@@ -4,7 +4,7 @@
  * A report changes no row of the queue and makes no news. It counts only while the node holds the execution under the fence
  * of the attempt, so that of a former claim changes nothing. The view `executions` shows the reports of the present claim
  * alone. The node removes a report soon after the end of its attempt. That of a node that stops or dies before goes
- * with the execution (purge), or with the next report of its step. store/driver.h includes this file.
+ * with the execution (purge), or with the next report of its step. store/logs.h includes this file.
  */
 #ifndef WEIR_STORE_PROGRESS_H
 #define WEIR_STORE_PROGRESS_H

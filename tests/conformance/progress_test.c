@@ -1,7 +1,6 @@
 /* The progress of running attempts: shown while their claim holds, fenced, and gone with the execution. */
 #include "base/text.h"
 #include "conformance/scene.h"
-#include "store/progress.h"
 
 static struct progress_record report_of(const struct claimed_item *item, int attempt, int parts, const char *text)
 {
