@@ -186,8 +186,7 @@ CREATE TABLE :schema.workflow_execution_queue (
            WHEN 2 THEN (status = 'CLAIMED' OR status = 'DISPATCHED') AND due_at IS NULL AND waiting_for IS NULL
            WHEN 0 THEN status = 'PENDING' AND due_at IS NULL AND waiting_for IS NULL
            WHEN 1 THEN status = 'PENDING' AND due_at IS NOT NULL AND waiting_for IS NULL
-           WHEN 3 THEN status = 'WAITING' AND due_at IS NOT NULL AND waiting_for IS NOT NULL
-           ELSE false END)
+           WHEN 3 THEN status = 'WAITING' AND due_at IS NOT NULL AND waiting_for IS NOT NULL ELSE false END)
 ) WITH (fillfactor = 55, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000);
 CREATE INDEX queue_runnable ON :schema.workflow_execution_queue (lane_id, rank, id) WHERE due_at IS NULL;
 -- The workspace is in the index for its deletion, which walks along the entries of all parked rows and reads only its own rows.
@@ -451,10 +450,9 @@ CREATE TABLE :schema.workflow_node_logs (
 );
 CREATE INDEX logs_written ON :schema.workflow_node_logs (written_at);
 
--- The last report of progress of each step whose handler makes any (store/progress.h). It counts while the execution is held under this
--- fence. fraction: of 10,000, NULL = unknown.
+-- The last report of progress of each step (store/progress.h). It counts while the execution is held under this fence.
 CREATE TABLE :schema.step_progress (
-    execution_id uuid NOT NULL, fence bigint NOT NULL, at bigint NOT NULL, attempt integer NOT NULL, fraction integer,
+    execution_id uuid NOT NULL, fence bigint NOT NULL, at bigint NOT NULL, attempt integer NOT NULL, fraction integer, -- of 10,000
     step text COLLATE "C" NOT NULL, text text NOT NULL, PRIMARY KEY (execution_id, step)
 );
 
