@@ -185,7 +185,7 @@ static void a_day_of_a_thousand_busy_workspaces_takes_less_than_a_mebibyte(void 
     point.workspaces = workspaces;
     point.workspace_count = WORKSPACES;
     assert_int_equal(history_encode(&point, &facts), WEIR_OK);
-    print_message("a row of 1000 busy workspaces has %zu bytes, a day of them %zu\n", facts.length,
+    print_message("# a row of 1000 busy workspaces has %zu bytes, a day of them %zu\n", facts.length,
                   facts.length * HISTORY_ROWS_MOST);
     assert_true(facts.length * HISTORY_ROWS_MOST <= 1024 * 1024);
     text_close(&facts);
