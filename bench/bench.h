@@ -108,6 +108,8 @@ void bench_postgres_held_open(struct bench *bench);
 void bench_postgres_idle(struct bench *bench);
 void bench_postgres_memory(struct bench *bench);
 void bench_postgres_takeover(struct bench *bench);
+/* Also left out where pg-boss and its proxy are not installed. */
+void bench_postgres_pg_boss(struct bench *bench);
 /* Executions that wait, on SQLite and on PostgreSQL. */
 void bench_waits_park(struct bench *bench);
 void bench_waits_parked(struct bench *bench);

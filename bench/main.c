@@ -57,6 +57,7 @@ static const struct group {
     {"postgres-http", "enqueues over HTTP beside those in one process", bench_postgres_http},
     {"postgres-http-flood", "requests of a tenant beside a token of another one that sends beyond its rate",
      bench_postgres_http_flood},
+    {"postgres-pg-boss", "jobs sent to pg-boss over its HTTP proxy beside enqueues over HTTP", bench_postgres_pg_boss},
     {"postgres-idle", "queries and writes of a node when there is nothing to do", bench_postgres_idle},
     {"postgres-memory", "of the node that schedules ten million executions", bench_postgres_memory},
     {"postgres-waits-park", "executions that park and are woken, beside lifecycles without a wait",

@@ -138,6 +138,8 @@ FIGURES = {
           for kind in ("p50", "p99", "enqueue ten", "claim ten", "record ten", "publish ten", "rate"))],
     "postgres-http": ["pg http, enqueue, 64 connections", "pg http, enqueue, batches of 1,000"],
     "postgres-http-flood": flood_figures("pg http"),
+    "postgres-pg-boss": [
+        "pg-boss, send over its proxy, 64 connections", "weir beside it: pg enqueue over HTTP, 64 connections"],
     "postgres-idle": [
         "pg idle node: statements a minute", "pg idle node: of these heartbeats",
         "pg idle node: of these rounds of the scheduler", "pg idle node: other writes"],
