@@ -17,10 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/token_secret.h"
 #include "daemon.h"
 #include "fixture.h"
 #include "http_load.h"
+#include "http_tenant.h"
 #include "postgres_scene.h"
 
 enum {
@@ -30,7 +30,6 @@ enum {
     ORDINARY = 8, /* connections */
     ROUNDS = 7,
     REQUESTS = 4000,
-    REQUEST_MAX = 512,
     RECEIVE_BYTES = 4096,
     TICKS_PER_SECOND = 500
 };
@@ -39,7 +38,7 @@ static struct weir_error fault;
 
 struct flood {
     int port;
-    char request[REQUEST_MAX];
+    char request[HTTP_TENANT_REQUEST_MAX];
     size_t request_length;
     int fds[FLOOD_CONNECTIONS];
     bool is_asked[FLOOD_CONNECTIONS]; /* a request without an answer */
@@ -48,30 +47,6 @@ struct flood {
     atomic_bool is_over;
     pthread_t thread;
 };
-
-/* A token of one workspace. `rate` 0: of the server alone. */
-static void make_token(struct store *store, const char *name, const char *workspace, int64_t rate,
-                       char secret[TOKEN_SECRET_LENGTH + 1])
-{
-    const char *const workspaces[] = {workspace};
-    struct token_request request = {
-        .name = name, .role = TOKEN_ENQUEUE, .workspaces = workspaces, .workspace_count = 1, .rate = rate};
-    int64_t id = 0;
-    BENCH_OK(token_secret_make(secret, &fault), &fault);
-    BENCH_CHECK(token_secret_hash(secret, TOKEN_SECRET_LENGTH, request.hash));
-    BENCH_OK(store_token_create(store, &request, &id, &fault), &fault);
-}
-
-static size_t write_request(const char *secret, const char *method, const char *path, const char *body, char *to)
-{
-    size_t length = body == NULL ? 0 : strlen(body);
-    int written = snprintf(to, REQUEST_MAX,
-                           "%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
-                           "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                           method, path, secret, length, length == 0 ? "" : body);
-    BENCH_CHECK(written > 0 && written < REQUEST_MAX);
-    return (size_t)written;
-}
 
 /* --- the flood --- */
 
@@ -144,8 +119,8 @@ static void end_flood(struct flood *flood)
 /* --- the other tenant --- */
 
 struct other {
-    char enqueue[REQUEST_MAX];
-    char get[REQUEST_MAX];
+    char enqueue[HTTP_TENANT_REQUEST_MAX];
+    char get[HTTP_TENANT_REQUEST_MAX];
     double enqueue_ms[ROUNDS];
     double get_ms[ROUNDS];
     double enqueue_beside_ms[ROUNDS];
@@ -199,11 +174,11 @@ static void measure_flood(struct bench *bench, struct store *store, const char *
     BENCH_OK(store_set_paused(store, NULL, true, &fault), &fault);
     BENCH_OK(store_enqueue(store, &request, 1, &last, &fault), &fault);
     (void)snprintf(path, sizeof path, "/v1/executions/%s", last.id);
-    make_token(store, "other", "w00000", 0, secret);
-    (void)write_request(secret, "POST", "/v1/workspaces/w00000/executions", body, other->enqueue);
-    (void)write_request(secret, "GET", path, NULL, other->get);
-    make_token(store, "flood", "w00001", FLOOD_RATE, secret);
-    flood->request_length = write_request(secret, "POST", "/v1/workspaces/w00001/executions", body, flood->request);
+    http_tenant_token(store, "other", "w00000", 0, secret);
+    (void)http_tenant_request(secret, "POST", "/v1/workspaces/w00000/executions", body, other->enqueue);
+    (void)http_tenant_request(secret, "GET", path, NULL, other->get);
+    http_tenant_token(store, "flood", "w00001", FLOOD_RATE, secret);
+    flood->request_length = http_tenant_request(secret, "POST", "/v1/workspaces/w00001/executions", body, flood->request);
     flood->port = http_load_free_port();
     daemon_serve_http(bench, url, flood->port, &daemon);
     run_rounds(bench, flood, other, prefix);

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "bench.h"
 #include "http_flood.h"
+#include "http_foreign.h"
 #include "http_hostile.h"
 #include "machine.h"
 #include "peers/handler.h"
@@ -44,6 +45,7 @@ static const struct group {
     {"http-reads", "/metrics, one execution and its reason over HTTP, on a large store", bench_http_reads},
     {"http-hostile", "ordinary requests beside connections that are slow, silent or many", bench_http_hostile},
     {"http-flood", "requests of a tenant beside a token of another one that sends beyond its rate", bench_http_flood},
+    {"http-foreign", "refused requests for ids of another workspace beside those for missing ids", bench_http_foreign},
     {"beanstalkd", "pushes to beanstalkd beside enqueues over HTTP", bench_beanstalkd},
     {"grpc", "the gRPC client against a scripted server: CPU and rate of unary calls", bench_grpc},
     {"postgres-lifecycles", "the same on a PostgreSQL server of its own", bench_postgres_lifecycles},

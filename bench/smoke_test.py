@@ -96,6 +96,10 @@ FIGURES = {
         for kind in ("slow heads", "slow bodies", "slow readers", "1,000 half-open", "10,000 idle")
         for what in ("enqueue", "GET")],
     "http-flood": flood_figures("http"),
+    "http-foreign": [
+        figure % kind for kind in ("waiting", "ended")
+        for figure in ("http, missing id beside %s ones: p50", "http, foreign %s id: p50",
+                       "http, foreign %s id: difference")],
     "beanstalkd": [
         "beanstalkd, put, 64 connections, -f0", "weir beside it: enqueue over HTTP, 64 connections"],
     "grpc": [
