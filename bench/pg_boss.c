@@ -93,7 +93,8 @@ static double measure_weir(struct bench *bench, struct postgres_server *server, 
     fixture_workspaces(scene.store, 0, 1, NULL);
     BENCH_OK(store_set_paused(scene.store, NULL, true, &fault), &fault);
     daemon_serve_http(bench, scene.url, port, &daemon);
-    double rate = post_many(port, "/v1/workspaces/w00000/executions", "{\"workflow\":\"noop\",\"params\":{\"n\": 1}}", count);
+    double rate =
+        post_many(port, "/v1/workspaces/w00000/executions", "{\"workflow\":\"noop\",\"params\":{\"n\": 1}}", count);
     daemon_stop(&daemon);
     postgres_scene_close(&scene);
     return rate;
