@@ -282,6 +282,7 @@ func TestCases(t *testing.T) {
 	begun := make(chan struct{}, 100)
 	handlers := map[string]weir.Handler{"scripted": scripted(begun)}
 	stop := startWorkerWithGrace(t, client, handlers, time.Millisecond)
+	all := t // the worker of a later case lives longer than the case that starts it
 	for number, each := range file.Cases {
 		t.Run(each.Name, func(t *testing.T) {
 			for len(begun) > 0 {
@@ -305,7 +306,7 @@ func TestCases(t *testing.T) {
 			if each.Stop {
 				<-begun
 				stop()
-				stop = startWorkerWithGrace(t, client, handlers, time.Millisecond)
+				stop = startWorkerWithGrace(all, client, handlers, time.Millisecond)
 			}
 			execution := wait(t, client, id)
 			if each.Stop && time.Since(stopped) > 20*time.Second {
