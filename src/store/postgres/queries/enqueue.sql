@@ -14,13 +14,13 @@ ORDER BY e.place;
 
 -- The same for one request. $2 whether the id was given, $9 run_at (NULL = now), $10 the group where neither $7 nor the definition names
 -- one, $11 whether nodes see it before it is on disk; then `flush` must follow in the same server process. $12 the trace context,
--- $13 the business key, $14 labels, $15 as $14 of enqueue_set
+-- $13 the business key, $14 labels, $15 as $14 of enqueue_set. The argument of the function sets it, and only where
+-- there is one. A scan of set_config() in each call would take a twelfth of it after a pause.
 -- name: enqueue_one
 SELECT e.status, e.id, e.duplicate, e.message, e.hint, :schema.store_time(), pg_backend_pid(),
        CASE WHEN $11 THEN set_config('synchronous_commit', 'off', true) END
-FROM set_config('lock_timeout', coalesce($15, current_setting('lock_timeout')), true) l (wait)
-CROSS JOIN LATERAL
-     :schema.enqueue_one(CASE WHEN l.wait <> '' THEN $1::uuid END, $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $13, $14) e;
+FROM :schema.enqueue_one(CASE WHEN $15::text IS NULL OR set_config('lock_timeout', $15, true) <> '' THEN $1::uuid END,
+                         $2, $3, $4, $5, $6, $7, $8, $9, $10, $12, $13, $14) e;
 
 -- One request whose key has a mode: $11 trace context, $12 business key, $13 labels, $14 mode, $15 window and $16 longest delay of a
 -- debounce, $17 actor, $18 as $14 of enqueue_set.

@@ -155,6 +155,24 @@ static void an_id_made_for_the_call_goes_the_short_way(void **state)
     assert_false(went_the_short_way(scene, &request));
 }
 
+/* A program keeps the key in its open transaction. Without the limit the request would wait for most of WAIT_US. */
+static void one_request_waits_a_short_time_for_its_key(void **state)
+{
+    struct scene *scene = *state;
+    struct enqueue_request request = {.workspace = "acme", .workflow = "hello", .idempotency_key = "k"};
+    struct enqueue_result result = {.status = WEIR_FAILED};
+    (void)ask(scene, scene->a, "BEGIN");
+    (void)ask(scene, scene->a, "SELECT weir.enqueue('acme', 'hello', idempotency_key => 'k')");
+    store_limit_enqueue_wait(scene->store, MICROSECONDS_PER_SECOND / 10);
+    int64_t begin_us = clock_boot(clock_system());
+    assert_int_equal(store_enqueue(scene->store, &request, 1, &result, &scene->error), WEIR_STORE_BUSY);
+    assert_true(clock_boot(clock_system()) - begin_us < WAIT_US / 2);
+    (void)ask(scene, scene->a, "COMMIT");
+    ok(store_enqueue(scene->store, &request, 1, &result, &scene->error));
+    assert_int_equal(result.status, WEIR_OK);
+    assert_true(result.duplicate);
+}
+
 /* The order of starts is the same on both stores: item_rank() of the program, which SQLite uses, and the SQL function. */
 static void a_rank_of_sql_is_the_rank_of_the_program(void **state)
 {
@@ -172,9 +190,8 @@ static void a_rank_of_sql_is_the_rank_of_the_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCENE_TEST(one_request_is_answered_as_a_set_of_one),
-        SCENE_TEST(one_request_wakes_the_scheduler),
-        SCENE_TEST(an_id_made_for_the_call_goes_the_short_way),
+        SCENE_TEST(one_request_is_answered_as_a_set_of_one),    SCENE_TEST(one_request_wakes_the_scheduler),
+        SCENE_TEST(one_request_waits_a_short_time_for_its_key), SCENE_TEST(an_id_made_for_the_call_goes_the_short_way),
         SCENE_TEST(a_rank_of_sql_is_the_rank_of_the_program),
     };
     return cmocka_run_group_tests(tests, scene_open_server, scene_close_server);
