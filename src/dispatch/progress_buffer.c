@@ -117,6 +117,7 @@ static void clear_due(struct progress_buffer *buffer, struct progress_entry *ent
 static void progress_free(struct progress_buffer *buffer, struct progress_entry **link)
 {
     struct progress_entry *entry = *link;
+    INVARIANT(entry != NULL);
     *link = entry->next;
     buffer->count--;
     free(entry);
