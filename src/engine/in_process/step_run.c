@@ -60,6 +60,7 @@ static void begin_handler(struct step_run *run)
     if (execution->interruptions > 0 || execution->lost_a_node || run->workers_lost > 0 || run->is_unserved) {
         step_run_report_start(run);
     } else {
+        run->began_us = loop_now(&execution->runner->loop);
         step_handler_start(run);
     }
 }

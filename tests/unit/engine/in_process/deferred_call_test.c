@@ -208,6 +208,19 @@ static void a_call_with_an_answer_is_not_deferred(void **state)
     assert_string_equal(end_of(1, END_COMPLETED)->step.output, "1");
 }
 
+static void a_step_has_run_since_its_handler_was_called(void **state)
+{
+    (void)state;
+    start(1, "defers", "");
+    wait_for(&held_count, 1);
+    int64_t since_us = clock_boot(clock_system());
+    while (clock_boot(clock_system()) < since_us + 2000) {
+        rest();
+    }
+    weir_done(atomic_load(&held[0]), "1");
+    assert_true(end_of(1, END_COMPLETED)->step.ran_us >= 2000);
+}
+
 static void a_timeout_calls_the_cancel_function_of_a_deferred_call(void **state)
 {
     (void)state;
@@ -501,6 +514,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_kind_of_answer_may_come_later, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(an_answer_may_come_before_the_return_of_the_handler, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_call_with_an_answer_is_not_deferred, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_step_has_run_since_its_handler_was_called, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_timeout_calls_the_cancel_function_of_a_deferred_call, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(a_cancel_calls_the_cancel_function_of_a_deferred_call, open_fixture, close_fixture),
