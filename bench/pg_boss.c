@@ -2,8 +2,8 @@
  *
  * Both write to databases of one private PostgreSQL server with fsync and synchronous_commit on. Both get the same params
  * from the same load generator over connections that stay open, with one request under way on each. The proxy starts as its
- * documentation says: the command `pg-boss-proxy` with DATABASE_URL. Its log of each request is off, since weir has none.
- * Each round begins with requests that do not count, because the proxy compiles its code while it runs. */
+ * documentation recommends: the command `pg-boss-proxy` with DATABASE_URL. Its log of each request is off, since weir has
+ * none. Each round begins with requests that do not count, because the proxy compiles its code while it runs. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -259,7 +259,7 @@ func (w *Worker) endRuns() {
 	}
 }
 
-// leave tells all nodes at which the worker has claimed that it has ended: other workers get the tasks without a result at
+// leave reports the end of the worker to all nodes at which it has claimed: other workers get the tasks without a result at
 // once, also those of an answer to the last claim that was lost. A node that does not answer waits for the end of the leases.
 func (w *Worker) leave() {
 	within, cancel := context.WithTimeout(context.Background(), leaveTime)

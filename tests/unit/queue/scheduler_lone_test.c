@@ -1,4 +1,5 @@
-/* The offer for a lone item: when there is one, what it names, and that scheduler_assign() then does what it says. */
+/* The offer for a lone item: when there is one, which nodes and slots it names, and that scheduler_assign() then decides
+ * the same. */
 #include "unit/queue/scheduler_fixture.h"
 
 static struct lone_offer offer_of(struct fixture *f)
