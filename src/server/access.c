@@ -338,6 +338,15 @@ bool access_needs_token(struct access *access, bool is_of_machine)
     return !is_of_machine || (!access->options.is_anonymous && !is_open);
 }
 
+bool access_admits_others(struct access *access)
+{
+    INVARIANT(access != NULL);
+    (void)pthread_mutex_lock(&access->lock);
+    bool admits = access->has_had_tokens || access->options.is_closed;
+    (void)pthread_mutex_unlock(&access->lock);
+    return admits;
+}
+
 /* Whole seconds, at least one. */
 static int seconds_of(int64_t duration_us)
 {

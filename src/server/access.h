@@ -80,6 +80,9 @@ WEIR_MUST_CHECK enum weir_status access_write_uses(struct access *access, struct
 const char *access_bearer_secret(const char *authorization);
 /* Whether a request must show a token. is_of_machine: only a process of this machine can have sent it. */
 bool access_needs_token(struct access *access, bool is_of_machine);
+/* Whether anybody of another machine can be let in, now or later: the store has had a token, also one that has ended, or
+ * people sign in. */
+bool access_admits_others(struct access *access);
 /* Looks the secret up, and notes its use. The texts of *ret_principal are in the arena. *ret_retry_after_s is set when it
  * is too fast; NULL: the request does not count. */
 enum access_answer access_find(struct access *access, const char *secret, struct arena *arena,

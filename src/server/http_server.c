@@ -38,6 +38,7 @@
 #include "server/held_requests.h"
 #include "server/libmicrohttpd.h"
 #include "server/listen_address.h"
+#include "server/listen_checks.h"
 #include "server/retired_daemons.h"
 #include "server/tls_files.h"
 
@@ -512,17 +513,6 @@ static void ignore_report(void *context, const char *format, va_list arguments)
 
 /* --- start and end --- */
 
-/* Whether the files are named and good is found out before the nodes start. */
-static enum weir_status check_tls(const struct http_server_options *options, const struct listen_socket *sockets,
-                                  size_t count, struct weir_error *error)
-{
-    bool is_wanted = false;
-    for (size_t i = 0; i < count; i++) {
-        is_wanted = is_wanted || sockets[i].has_tls;
-    }
-    return is_wanted ? tls_files_require(options->certificate_file, options->key_file, error) : WEIR_OK;
-}
-
 enum weir_status http_server_open(const struct http_server_options *options, struct store *store, struct api *api,
                                   struct http_server **ret_server, struct weir_error *error)
 {
@@ -535,7 +525,10 @@ enum weir_status http_server_open(const struct http_server_options *options, str
         status = listen_address_open(options->listen, options->behind_proxy, sockets, &count, error);
     }
     if (status == WEIR_OK) {
-        status = check_tls(options, sockets, count, error);
+        status = listen_check_tls(sockets, count, options->certificate_file, options->key_file, error);
+    }
+    if (status == WEIR_OK) {
+        status = listen_check_tokens(sockets, count, api->access, error);
     }
     struct http_server *server = status == WEIR_OK ? calloc(1, sizeof *server) : NULL;
     if (server == NULL) {

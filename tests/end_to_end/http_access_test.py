@@ -302,10 +302,14 @@ def a_token_lives_on_sqlite(weir):
     _lives(weir)
 
 
-def a_token_lives_on_postgres(weir):
+def _use_postgres(weir):
     global SERVER
     SERVER = SERVER or PostgresServer()
     weir.environment['WEIR_STORE'] = SERVER.url(SERVER.database())
+
+
+def a_token_lives_on_postgres(weir):
+    _use_postgres(weir)
     _lives(weir)
 
 
@@ -579,7 +583,7 @@ def a_node_for_development_lets_this_machine_in(weir):
 def an_address_of_other_machines_always_needs_a_token(weir):
     weir.make_store()
     weir.environment.update({'WEIR_HTTP_BEHIND_PROXY': 'true', 'WEIR_HTTP_ANONYMOUS': 'true'})
-    for listen in ('0.0.0.0:0', '127.0.0.1:0'):  # a connection from this machine is the proxy's
+    for listen in ('127.0.0.1:0', '0.0.0.0:0'):  # a connection from this machine is the proxy's
         listener = Listener(weir, listen=listen)
         client = Client(listener)
         assert client.ask('GET', '/livez', host='weir.example').status == 200
@@ -587,6 +591,37 @@ def an_address_of_other_machines_always_needs_a_token(weir):
         secret = _token(weir, listen, 'read')
         assert client.ask('GET', '/v1/executions', secret, host='weir.example').status == 200
         listener.stop()
+
+
+def _refuses_an_open_start(weir):
+    result = weir.run('serve', '--listen', '0.0.0.0:0')
+    assert result.code == 2, result
+    assert re.search(r'"0\.0\.0\.0:\d+" is open to other machines, and the store has no token', result.err), result
+    assert 'weir token create' in result.err, result
+    assert weir.good('node', 'list', '--all', '--json').json()['items'] == [], result  # it has not begun to work
+
+
+def _without_a_token_no_node_is_open_to_other_machines(weir):
+    weir.make_store()
+    weir.environment.update({'WEIR_HTTP_BEHIND_PROXY': 'true', 'WEIR_HTTP_ANONYMOUS': 'true'})
+    _refuses_an_open_start(weir)
+    Listener(weir, listen='127.0.0.1:0').stop()
+    _token(weir, 'short', 'read', '--all-workspaces', '--expires-at', '1s')
+    wait_for('the end of the token', lambda: weir.items('token', 'list')[0]['state'] == 'expired')
+    listener = Listener(weir, listen='0.0.0.0:0')  # else a restart would end the dispatch of the node
+    _assert_401(Client(listener).ask('GET', '/v1/executions'))
+    listener.stop()
+    weir.good('token', 'revoke', 'short', '-q')
+    Listener(weir, listen='0.0.0.0:0').stop()
+
+
+def without_a_token_no_node_is_open_to_other_machines_on_sqlite(weir):
+    _without_a_token_no_node_is_open_to_other_machines(weir)
+
+
+def without_a_token_no_node_is_open_to_other_machines_on_postgres(weir):
+    _use_postgres(weir)
+    _without_a_token_no_node_is_open_to_other_machines(weir)
 
 
 def a_secret_is_in_no_log_and_no_answer(weir):

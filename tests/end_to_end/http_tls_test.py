@@ -69,8 +69,14 @@ def _reported(weir, listen, *words):
     return read()
 
 
+def _make_token(weir):
+    """Before there is one, no node starts with an address that other machines reach."""
+    return weir.good('token', 'create', 'any', '--role', 'read', '--all-workspaces', '-q').out.strip()
+
+
 def the_address_that_a_browser_can_open_is_reported(weir):
     weir.make_store()
+    _make_token(weir)
     _configure_tls(weir, *_certificate(weir, 'any'))
     file, name = f'unix:{weir.path("http.sock")}', re.escape(socket.gethostname())
     for listen, expected in (('127.0.0.1:0', r'http://127\.0\.0\.1:\d+/'), (f'{file},[::1]:0', r'http://\[::1\]:\d+/'),
@@ -292,6 +298,7 @@ def tls_with_wrong_files_is_refused_at_the_start(weir):
 
 def an_open_address_asks_for_a_token(weir):
     weir.make_store()
+    _make_token(weir)
     certificate, key = _certificate(weir, 'first')
     _configure_tls(weir, certificate, key)
     listener = Listener(weir, listen='https://0.0.0.0:0')
