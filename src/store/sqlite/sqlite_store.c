@@ -26,7 +26,9 @@
 
 enum {
     BACKUP_STEP_PAGES = 1024,
-    STATEMENT_JOURNAL_BYTES = 2 * 1024 * 1024 /* 500 pages: those that a statement for a set of 1,000 items changes */
+    /* 31 pages. SQLite moves what is in memory to the file by one write of this length, and its driver of files keeps 17
+     * bits of a length. So with any larger value a statement that needs the file fails with SQLITE_FULL. */
+    STATEMENT_JOURNAL_BYTES = 128 * 1024 - 1
 };
 
 /* --- opening --- */

@@ -34,8 +34,8 @@ static inline struct sqlite_store *sqlite_of(struct store *store)
 }
 
 /* For programs of our own, before anything else: SQLite keeps no memory statistics, because every allocation would take
- * their lock. It keeps the old pages of a statement in memory up to 2 MiB, where 64 KiB are its default. The statements for
- * a set would make and delete a file for them. A library must not decide that for its host. Does nothing once SQLite runs.
+ * their lock. It keeps the old pages of a statement in memory up to 128 KiB, where 64 KiB are its default. Above that it
+ * makes and deletes a file for them. A library must not decide that for its host. Does nothing once SQLite runs.
  */
 void sqlite_store_tune_process(void);
 

@@ -1,13 +1,14 @@
-/* A set of a thousand items is written without a temporary file. SQLite keeps the old pages of each statement that may
- * fail halfway. With its own limit of 64 KiB it writes them to a new file and deletes it, many times a second. */
+/* SQLite keeps the old pages of each statement that may fail halfway, in memory up to the limit of
+ * sqlite_store_tune_process(), and above it in a file that it makes and deletes. */
 #include "conformance/scene.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
 
 #include "store/sqlite/sqlite_store.h"
+#include "support/folder.h"
 
-enum { ITEMS = 1000 };
+enum { ITEMS = 300 };
 
 static sqlite3_vfs counting_vfs;
 static sqlite3_vfs *real_vfs;
@@ -62,12 +63,38 @@ static void a_large_set_opens_no_file(void **state)
     assert_int_equal(journals, 0);
 }
 
+/* The limit may not be one beyond which SQLite fails to make the file. */
+static void a_statement_beyond_the_limit_goes_to_a_file(void **state)
+{
+    enum { PAGES = 2000 };
+    struct folder folder;
+    char path[128];
+    sqlite3 *database = NULL;
+    char *error = NULL;
+    (void)state;
+    assert_int_equal(folder_make(&folder), 0);
+    (void)snprintf(path, sizeof path, "%s/pages.db", folder.path);
+    assert_int_equal(sqlite3_open(path, &database), SQLITE_OK);
+    (void)sqlite3_exec(database,
+                       "PRAGMA journal_mode = wal; CREATE TABLE pages (n INTEGER PRIMARY KEY, x TEXT CHECK (x <> 'no'));"
+                       "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 2000)"
+                       "INSERT INTO pages SELECT n, printf('%.3000c', 'x') FROM s; BEGIN;"
+                       "UPDATE pages SET x = printf('%.3000c', 'y'); COMMIT",
+                       NULL, NULL, &error);
+    assert_null(error);
+    assert_int_equal(sqlite3_total_changes(database), 2 * PAGES);
+    assert_true(journals > 0);
+    assert_int_equal(sqlite3_close(database), SQLITE_OK);
+    folder_remove(&folder);
+}
+
 int main(void)
 {
     sqlite_store_tune_process();
     install_counting_vfs();
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_large_set_opens_no_file),
+        cmocka_unit_test(a_statement_beyond_the_limit_goes_to_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
