@@ -42,6 +42,14 @@ enum weir_status record_plan(struct scene *scene, const struct claimed_item *ite
     return status;
 }
 
+void enqueue_parent(struct scene *scene, const char *workspace)
+{
+    static unsigned made;
+    char id[UUID_TEXT_MAX];
+    (void)snprintf(id, sizeof id, "01900000-0000-7000-8000-%012x", ++made);
+    (void)scene_enqueue_request(scene, &(struct enqueue_request){.workspace = workspace, .workflow = "hello", .id = id});
+}
+
 void park_parent(struct scene *scene, const struct claimed_item *item)
 {
     struct record park = scene_record_of(RECORD_PARKED, item);
@@ -72,7 +80,7 @@ struct children_advance advance(struct scene *scene)
 
 struct claimed_item begin(struct scene *scene, const struct planned *planned)
 {
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item item = scene_claim_one(scene);
     assert_int_equal(record_plan(scene, &item, planned), WEIR_OK);
     park_parent(scene, &item);

@@ -22,6 +22,9 @@ char *plan_text(const struct planned *planned);
 /* `plan` lives as long as the record. */
 struct step_record wait_of(char *plan);
 enum weir_status record_plan(struct scene *scene, const struct claimed_item *item, const struct planned *planned);
+/* A request of "hello" whose id is of a time long ago. So it goes before its children, whatever is done to the clocks of
+ * this program and of the server meanwhile. */
+void enqueue_parent(struct scene *scene, const char *workspace);
 void park_parent(struct scene *scene, const struct claimed_item *item);
 /* Until nothing is left to do. */
 struct children_advance advance(struct scene *scene);

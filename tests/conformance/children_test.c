@@ -5,7 +5,7 @@ static void a_plan_starts_its_children_once(void **state)
 {
     struct scene *scene = *state;
     const struct planned planned = {.count = 3, .wanted = -1};
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK); /* a lost answer */
@@ -30,7 +30,7 @@ static void a_child_has_the_trace_context_of_its_parent(void **state)
     assert_int_equal(record_plan(scene, &traced, &(struct planned){.count = 3, .wanted = -1}), WEIR_OK);
     assert_int_equal(advance(scene).started, 3);
     assert_int_equal(scene_number(scene, "SELECT count(*) FROM executions WHERE traceparent = '" TRACE "'"), 4);
-    (void)scene_enqueue(scene, "pro-co");
+    enqueue_parent(scene, "pro-co");
     struct claimed_item other = scene_claim_one(scene);
     assert_int_equal(record_plan(scene, &other, &(struct planned){.count = 1, .wanted = -1}), WEIR_OK);
     assert_int_equal(advance(scene).started, 1);
@@ -41,7 +41,7 @@ static void a_lost_claim_plans_nothing(void **state)
 {
     struct scene *scene = *state;
     const struct planned planned = {.count = 3, .wanted = -1};
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     assert_int_equal(scene_record(scene, RECORD_GIVEN_BACK, &parent), WEIR_OK);
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_STALE_FENCE);
@@ -60,7 +60,7 @@ static void a_filter_chooses_the_children_of_a_parent(void **state)
     (void)advance(scene);
     end_children(scene, 1, RECORD_COMPLETED);
     scene_pause_workspace(scene, "pro-co", true);
-    (void)scene_enqueue(scene, "pro-co");
+    enqueue_parent(scene, "pro-co");
     struct list_options options = {.kind = LIST_EXECUTIONS, .filter = {.parent = parent.id}, .count = true};
     json_t *page = NULL;
     scene_ok(scene, store_list(scene->store, &options, &page, &scene->error));
@@ -97,7 +97,7 @@ static void a_held_parent_gets_the_end_as_a_request(void **state)
 {
     struct scene *scene = *state;
     scene_cap(scene, "free-co", 2);
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     const struct planned planned = {.count = 1, .wanted = -1, .is_single = true};
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
@@ -253,7 +253,7 @@ static void the_end_of_a_parent_cancels_its_children(void **state)
 {
     struct scene *scene = *state;
     scene_cap(scene, "free-co", 2);
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     const struct planned planned = {.count = 4, .wanted = -1, .max_parallel = 3};
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
@@ -280,7 +280,7 @@ static void the_ends_behind_a_cancelled_parent_settle_nothing(void **state)
 {
     struct scene *scene = *state;
     scene_cap(scene, "free-co", 2);
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     assert_int_equal(record_plan(scene, &parent, &(struct planned){.count = 2, .wanted = -1}), WEIR_OK);
     assert_int_equal(advance(scene).started, 2);
@@ -298,7 +298,7 @@ static void the_ends_behind_a_cancelled_parent_settle_nothing(void **state)
 static void children_that_are_left_need_no_parent(void **state)
 {
     struct scene *scene = *state;
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     const struct planned planned = {.count = 3, .wanted = 0, .max_parallel = 1, .leaves = true};
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
@@ -317,7 +317,7 @@ static void children_that_are_left_start_though_their_parent_ended_first(void **
 {
     struct scene *scene = *state;
     for (int leaves = 1; leaves >= 0; leaves--) {
-        (void)scene_enqueue(scene, "free-co");
+        enqueue_parent(scene, "free-co");
         struct claimed_item parent = scene_claim_one(scene);
         struct step_record step = {.step = "go", .state = STEP_CANCELLED, .attempt = 1, .exit_code = -1};
         struct record stopped = scene_record_of(RECORD_STEP, &parent);
@@ -336,7 +336,7 @@ static void children_that_are_left_start_though_their_parent_ended_first(void **
 static void a_purged_parent_leaves_nothing(void **state)
 {
     struct scene *scene = *state;
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     const struct planned planned = {.count = 700, .wanted = -1};
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
@@ -346,14 +346,14 @@ static void a_purged_parent_leaves_nothing(void **state)
     assert_int_equal(advance(scene).cancelled, 700);
     assert_false(advance(scene).exist);
     assert_int_equal(pending(scene), 0);
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     parent = scene_claim_one(scene);
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
     assert_int_equal(scene_record(scene, RECORD_COMPLETED, &parent), WEIR_OK);
     purge(scene, parent.id); /* before its plan was read */
     assert_int_equal(advance(scene).started, 0);
     assert_false(advance(scene).exist);
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     parent = scene_claim_one(scene);
     assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
     (void)advance(scene);
@@ -381,7 +381,7 @@ static void parents_are_limited_in_depth(void **state)
     struct scene *scene = *state;
     const struct planned planned = {.count = 1, .wanted = -1};
     struct claimed_item parent = {.fence = 0};
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     for (int depth = 0; depth <= CHILD_DEPTH_MOST; depth++) {
         parent = scene_claim_one(scene);
         assert_int_equal(record_plan(scene, &parent, &planned), WEIR_OK);
@@ -451,7 +451,7 @@ static struct claimed_item begin_with(struct scene *scene, const char *workspace
 {
     char *copy = strdup(plan);
     struct step_record step = wait_of(copy);
-    (void)scene_enqueue(scene, workspace);
+    enqueue_parent(scene, workspace);
     struct claimed_item item = scene_claim_one(scene);
     struct record record = scene_record_of(RECORD_STEP, &item);
     record.step = &step;
@@ -525,7 +525,7 @@ static void one_call_reads_a_bounded_number_of_plans(void **state)
     enum { PARENTS = 4 };
     scene_cap(scene, "free-co", PARENTS);
     for (int i = 0; i < PARENTS; i++) {
-        (void)scene_enqueue(scene, "free-co");
+        enqueue_parent(scene, "free-co");
         struct claimed_item item = scene_claim_one(scene);
         assert_int_equal(record_plan(scene, &item, &planned), WEIR_OK);
     }
@@ -558,7 +558,7 @@ static void a_call_reads_plans_until_the_bound_is_reached(void **state)
     assert_int_equal(work_of(counts[0]) + work_of(counts[1]), CHILD_PLAN_BATCH - 1);
     scene_cap(scene, "free-co", 3);
     for (int i = 0; i < 3; i++) {
-        (void)scene_enqueue(scene, "free-co");
+        enqueue_parent(scene, "free-co");
         struct claimed_item item = scene_claim_one(scene);
         const struct planned planned = {.count = counts[i], .wanted = -1, .max_parallel = 1};
         assert_int_equal(record_plan(scene, &item, &planned), WEIR_OK);
@@ -570,7 +570,7 @@ static void a_call_reads_plans_until_the_bound_is_reached(void **state)
 /* A parent that runs, with this plan in the steps `go` and `on`. */
 static struct claimed_item begin_two(struct scene *scene, const struct planned *planned)
 {
-    (void)scene_enqueue(scene, "free-co");
+    enqueue_parent(scene, "free-co");
     struct claimed_item parent = scene_claim_one(scene);
     for (int i = 0; i < 2; i++) {
         char *plan = plan_text(planned);
