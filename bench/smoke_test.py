@@ -200,6 +200,10 @@ def problems_of(expected, figures):
     return found
 
 
+#: What a group needs that no registry of packages has. Where it is missing, the group must say so and name it.
+BUILT_BY_HAND = {"postgres-pg-boss": ("pg-boss", "pg-boss-proxy")}
+
+
 class LeftOut(Exception):
     """The group says that it cannot run here, and why."""
 
@@ -211,10 +215,18 @@ def run_group(program, group, folder):
     if done.returncode != 0:
         return ["weir_bench ended with %d: %s" % (done.returncode, done.stderr.strip())]
     reason = [line for line in done.stdout.splitlines() if line.startswith(group + ": left out: ")]
+    absent = [name for name in BUILT_BY_HAND.get(group, ()) if shutil.which(name) is None]
+    if absent:
+        is_named = bool(reason) and all(name in reason[0] for name in absent)
+        return [] if is_named else ["it does not name what is missing: %s" % absent]
     if reason:
         raise LeftOut(reason[0])
     with open(target, encoding="utf-8") as file:
         return problems_of(FIGURES[group], json.load(file))
+
+
+def claim_of(group):
+    return "the group %s reports %s" % (group, "its figures, or what it needs" if group in BUILT_BY_HAND else "its figures")
 
 
 def untested_of(program):
@@ -250,8 +262,7 @@ def main():
     print("1..%d" % (len(groups) + 2), flush=True)
     with tempfile.TemporaryDirectory(prefix="weir-bench-smoke-", dir=parent_of_files(share)) as folder:
         os.chmod(folder, 0o755)  # a PostgreSQL server of another user lies below it
-        results = [("the group %s reports its figures" % group, lambda group=group: run_group(program, group, folder))
-                   for group in groups]
+        results = [(claim_of(group), lambda group=group: run_group(program, group, folder)) for group in groups]
         results.append(("every group is tested here", lambda: untested_of(program)))
         results.append(("what it cannot do it refuses", lambda: refusals_of(program, folder)))
         for number, (claim, look) in enumerate(results, 1):
