@@ -1,4 +1,4 @@
-/* What the opened addresses need beside their sockets: checked before a node starts, so that a mistake ends the start. */
+/* Needs of opened addresses beside their sockets, checked before a node starts, so that a mistake ends the start. */
 #ifndef WEIR_SERVER_LISTEN_CHECKS_H
 #define WEIR_SERVER_LISTEN_CHECKS_H
 
