@@ -50,7 +50,11 @@ int64_t waits_parked(const struct waits *waits);
 bool waits_await_completed(const struct waits *waits, size_t count, size_t handled, double seconds_max);
 bool waits_await_parked(const struct waits *waits, size_t count, double seconds_max);
 
-/* The moment `bench_now()` + seconds as text of RFC 3339, in microseconds. */
+/* Seconds from `bench_now()` to the time of the store, by the shortest of several reads: a pause between the two clocks
+ * would count as a distance. That of SQLite keeps its distance from the boot clock when the clock of the machine is set,
+ * and that of a server does not. */
+double waits_store_ahead(const struct waits *waits);
+/* A time of the store in seconds as text of RFC 3339, in microseconds. */
 void waits_format_time(double at, char *to, size_t size);
 /* Publishes a workflow with a wait and then the handler: `wait` is the kind of the step and its value, as "sleep: 10s". */
 void waits_publish(struct waits *waits, const char *name, const char *wait);

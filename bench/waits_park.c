@@ -79,7 +79,7 @@ static bool park_and_wake(struct waits *waits, const char *name, size_t count, d
     waits_begin_store(waits, name);
     waits_set_relaxed(waits, true);
     double due = bench_now() + seconds;
-    waits_format_time(due, at, sizeof at);
+    waits_format_time(due + waits_store_ahead(waits), at, sizeof at);
     (void)snprintf(wait, sizeof wait, "sleep: {until: \"%s\"}", at);
     waits_publish(waits, "nap", wait);
     fixture_fill_with(waits->scene.store, "nap", 0, WAITS_WORKSPACES, count);

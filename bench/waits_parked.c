@@ -21,6 +21,7 @@ struct parked {
 /* One of an executions that sleep until their moment, a thousand each second. `starts->enqueued` has the moments. */
 static void enqueue_due(struct waits *waits, size_t count, double first)
 {
+    double ahead = waits_store_ahead(waits);
     for (size_t done = 0; done < count; done += SET) {
         struct enqueue_request requests[SET] = {0};
         struct enqueue_result results[SET];
@@ -30,7 +31,7 @@ static void enqueue_due(struct waits *waits, size_t count, double first)
             size_t number = done + i;
             char at[WAITS_TEXT_MAX];
             double due = first + (double)number / PER_SECOND;
-            waits_format_time(due, at, sizeof at);
+            waits_format_time(due + ahead, at, sizeof at);
             atomic_store(&waits->starts->enqueued[number], due);
             (void)snprintf(names[i], sizeof names[i], "%s", fixture_workspace(number % WAITS_WORKSPACES));
             int length = snprintf(params[i], sizeof params[i], "{\"n\": %zu, \"until\": \"%s\"}", number, at);
@@ -69,7 +70,7 @@ static void park_long(struct waits *waits, size_t count)
     waits_set_relaxed(waits, false);
 }
 
-/* The store's clock and that of the bench drift apart by a millisecond or two. None starts before its time by the store's
+/* A server's clock and that of the bench may drift apart. None starts before its time by the store's
  * clock, so the earliest one shows by how much, and all are corrected by that. */
 static void remove_drift(double *delays, size_t count)
 {

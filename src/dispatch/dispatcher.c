@@ -26,6 +26,18 @@
 #include "dispatch/starter.h"
 #include "dispatch/unstartable_claims.h"
 
+/* The true distance lies between those from the beginning and from the end of the call, which may have waited for a lock
+ * meanwhile. The last one is kept while it lies between them, so short calls decide. Else it is that from the end: a sleep
+ * that ends at a time must not end before it. */
+void dispatcher_learn_store_time(struct node *node, int64_t asked_us, int64_t store_now_us)
+{
+    INVARIANT(node != NULL);
+    int64_t most_us = store_now_us - asked_us;
+    int64_t least_us = store_now_us - node_now(node);
+    int64_t kept_us = node->dispatcher.store_ahead_us;
+    node->dispatcher.store_ahead_us = kept_us >= least_us && kept_us <= most_us ? kept_us : least_us;
+}
+
 /* Polls find work where no wake-up arrives. Their distance is random, so that nodes do not poll in step. Each step of the
  * scheduler is a poll, and the next one counts from it. */
 static int64_t next_poll(struct node *node, int64_t now_us)

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "dispatch/capacity.h"
+#include "dispatch/dispatcher.h"
 #include "dispatch/engine_health.h"
 #include "dispatch/node_internal.h"
 #include "dispatch/starter.h"
@@ -143,7 +144,7 @@ enum weir_status inbox_step(struct node *node, int64_t now_us, int64_t *ret_next
         store_inbox(node->stores[LOOP_DISPATCH], node_id, &own->position, limit, &batch->arena, &inbox, error);
     if (status == WEIR_OK) {
         *ret_role = inbox.role;
-        node->dispatcher.store_ahead_us = inbox.role.now_us - now_us;
+        dispatcher_learn_store_time(node, now_us, inbox.role.now_us);
         inbox_note_requests(node, inbox.requests);
         start_or_give_back(node, node_id, batch, &inbox, may_start);
         *ret_next_us = earlier(*ret_next_us, inbox.more && limit > 0 ? now_us : next_inbox_read(node, now_us, &inbox));

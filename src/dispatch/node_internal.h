@@ -200,7 +200,7 @@ struct dispatcher {
     struct cached_definition definitions[DEFINITIONS_MOST];
     struct shedlock exclusive; /* of dispatch.exclusive */
     int64_t node_id;           /* the node's id at the last step of the dispatcher */
-    int64_t store_ahead_us;    /* store time minus boot clock, as the last answer showed it */
+    int64_t store_ahead_us;    /* store time minus boot clock, rather too small */
     int64_t next_poll_boot_us;
 };
 

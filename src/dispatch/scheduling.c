@@ -33,6 +33,7 @@
 #include "base/error.h"
 #include "base/failpoint.h"
 #include "dispatch/capacity.h"
+#include "dispatch/dispatcher.h"
 #include "dispatch/history_duty.h"
 #include "dispatch/inbox.h"
 #include "dispatch/neighbours.h"
@@ -443,8 +444,7 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
     if (status == WEIR_OK) {
         FAILPOINT("after_claim");
         inbox_skip(node, &answer.claimed);
-        node->dispatcher.store_ahead_us =
-            answer.now_us - now_us; /* too large by a part of the call: due times come early */
+        dispatcher_learn_store_time(node, now_us, answer.now_us);
         report_assignments(node, &call);
         report_orphans(node, &answer);
         starter_start(node, call.node_id, batch, &answer.claimed);

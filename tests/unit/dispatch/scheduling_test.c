@@ -1,5 +1,5 @@
 /* The scheduler's role among nodes, its rounds, and the inboxes of the nodes that do not schedule. */
-#include "dispatch/node.h"
+#include "dispatch/node_internal.h"
 
 #include "support/claiming.h"
 #include "unit/dispatch/bench.h"
@@ -472,6 +472,50 @@ static void assignments_of_a_round_without_an_answer_are_started(void **state)
     assert_int_equal(runs_begun(bench, ids[1]), 1);
 }
 
+static int64_t waits_before_us;
+static int64_t waits_after_us;
+
+/* As behind a writer that holds the file, and before a slow disk. */
+static enum weir_status schedule_slowly(struct store *store, struct schedule_call *call, struct arena *arena,
+                                        struct schedule_answer *ret_answer, struct weir_error *error)
+{
+    late->now_us += waits_before_us;
+    enum weir_status status = real_driver->schedule(store, call, arena, ret_answer, error);
+    late->now_us += waits_after_us;
+    return status;
+}
+
+/* Sleeps until a time would end before it. */
+static void a_round_that_waits_does_not_put_the_time_of_the_store_forward(void **state)
+{
+    static const struct {
+        int64_t known_us; /* the distance that the node assumes, above the true one */
+        int64_t before_us;
+        int64_t after_us;
+        int64_t learnt_us;
+    } rounds[] = {
+        {SECOND, 50000, 20000, -20000}, {-20000, 50000, 30000, -20000}, {-20000, 50000, 0, 0}, {0, 50000, 30000, 0}};
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    real_driver = bench->store->driver;
+    late_driver = *real_driver;
+    late_driver.schedule = schedule_slowly;
+    late = bench;
+    bench->store->driver = &late_driver;
+    start_node(bench);
+    (void)node_dispatch_step(bench->node);
+    for (size_t i = 0; i < sizeof rounds / sizeof rounds[0]; i++) {
+        waits_before_us = rounds[i].before_us;
+        waits_after_us = rounds[i].after_us;
+        bench->node->dispatcher.store_ahead_us = START_WALL_US + rounds[i].known_us;
+        enqueue(bench, "many", id);
+        (void)node_dispatch_step(bench->node);
+        assert_string_equal(text_of(bench, id, "status"), "CLAIMED");
+        assert_int_equal(bench->node->dispatcher.store_ahead_us - START_WALL_US, rounds[i].learnt_us);
+    }
+    late = NULL;
+}
+
 /* The step of the takeover reads the inbox twice. Both reads bring an item, and a paused node starts neither. */
 static void a_paused_node_that_takes_the_role_gives_the_items_of_both_reads_back(void **state)
 {
@@ -711,6 +755,7 @@ int main(void)
         TEST(a_waiting_item_is_started_when_it_becomes_due),
         TEST(the_time_at_which_an_item_becomes_due_is_the_next_step),
         TEST(an_idle_scheduler_only_renews_its_lease_and_reads_news),
+        TEST(a_round_that_waits_does_not_put_the_time_of_the_store_forward),
         TEST(a_failed_round_is_followed_by_a_new_epoch),
         TEST(assignments_of_a_round_without_an_answer_are_started),
         TEST(a_paused_node_that_takes_the_role_gives_the_items_of_both_reads_back),
