@@ -6,15 +6,20 @@
  *   2. A NUL byte outside of a string is refused, because jansson drops it silently after a number.
  *   3. Duplicate keys are refused. Memory that runs out during the parsing is survived by base/json_load.c.
  *   4. Writing is compact and goes into a struct text with a maximum; on failure the text is as before.
+ *   5. Numbers are written with as many digits as it takes to read the same number back. jansson writes 17.
  *
  * Errors have line and column, counted in characters. Nothing here depends on the locale.
  */
 #include "base/json.h"
 
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+
+enum { DIGITS_LEAST = 15, DIGITS_MOST = 17 };
 
 /* In units of about 55 bytes, the memory that jansson takes for what the character begins or parts. */
 static size_t weight_of(char c)
@@ -142,6 +147,35 @@ bool json_is_balanced(const char *bytes, size_t length, int levels)
     return false;
 }
 
+/* --- writing --- */
+
+/* 15 digits stand for one number each, and 17 are enough for every number. Writes and reads by the same locale. */
+static size_t digits_of_number(double number)
+{
+    char text[2 * JSON_NUMBER_TEXT_MAX];
+    for (size_t digits = DIGITS_LEAST; digits < DIGITS_MOST; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", (int)digits, number);
+        if (strtod(text, NULL) == number) {
+            return digits;
+        }
+    }
+    return DIGITS_MOST;
+}
+
+/* jansson writes without regard to the locale. */
+enum weir_status json_format_number(double number, char *to)
+{
+    json_t *value = json_real(number);
+    size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits_of_number(number));
+    size_t length = value == NULL ? 0 : json_dumpb(value, to, JSON_NUMBER_TEXT_MAX - 1, flags);
+    json_decref(value);
+    if (length == 0 || length >= JSON_NUMBER_TEXT_MAX) {
+        return WEIR_OUT_OF_MEMORY;
+    }
+    to[length] = '\0';
+    return WEIR_OK;
+}
+
 struct dump {
     struct text *to;
     enum weir_status status; /* of the first piece that did not fit: jansson ignores the failure of some */
@@ -154,11 +188,59 @@ static int add_to_text(const char *bytes, size_t length, void *context)
     return dump->status == WEIR_OK ? 0 : -1;
 }
 
+struct pieces {
+    json_dump_callback_t take;
+    void *context;
+    bool in_string;
+};
+
+/* A number with fewer digits is a shorter text. Without memory the piece stays as it is, which is the same number. */
+static int take_piece(const char *bytes, size_t length, void *context)
+{
+    struct pieces *pieces = context;
+    char number[JSON_NUMBER_TEXT_MAX];
+    if (length == 1 && bytes[0] == '"') {
+        pieces->in_string = !pieces->in_string;
+    }
+    bool is_long_number = !pieces->in_string && length > DIGITS_LEAST + 1 && length < JSON_NUMBER_TEXT_MAX &&
+                          (bytes[0] == '-' || (bytes[0] >= '0' && bytes[0] <= '9'));
+    if (is_long_number) {
+        bool ran_out;
+        json_error_t native;
+        json_t *value = json_load_bytes(bytes, length, JSON_DECODE_ANY, &native, &ran_out);
+        if (json_is_real(value) && json_format_number(json_real_value(value), number) == WEIR_OK) {
+            bytes = number;
+            length = strlen(number);
+        }
+        json_decref(value);
+    }
+    return pieces->take(bytes, length, pieces->context);
+}
+
+/* jansson passes the quotation marks of a string, the text between them and a number as pieces of their own. */
+int json_write_pieces(const json_t *value, size_t flags, json_dump_callback_t take, void *context)
+{
+    INVARIANT(take != NULL);
+    struct pieces pieces = {.take = take, .context = context};
+    return json_dump_callback(value, take_piece, &pieces, flags | JSON_ENCODE_ANY);
+}
+
+char *json_make_text(const json_t *value, size_t flags)
+{
+    struct text text = {.max = SIZE_MAX / 4};
+    struct dump dump = {.to = &text, .status = WEIR_OK};
+    if (json_write_pieces(value, flags, add_to_text, &dump) != 0 || dump.status != WEIR_OK) {
+        text_close(&text);
+        return NULL;
+    }
+    return text.data;
+}
+
 enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error)
 {
     size_t before = to->length;
     struct dump dump = {.to = to, .status = WEIR_OK};
-    if (json_dump_callback(value, add_to_text, &dump, JSON_COMPACT | JSON_ENCODE_ANY) != 0 || dump.status != WEIR_OK) {
+    if (json_write_pieces(value, JSON_COMPACT, add_to_text, &dump) != 0 || dump.status != WEIR_OK) {
         to->length = before;
         if (to->data != NULL) {
             to->data[before] = '\0';
@@ -201,28 +283,6 @@ enum weir_status json_write_string(const char *string, struct text *to, struct w
     }
     return status == WEIR_FAILED ? error_set(error, status, "JSON text is larger than %zu bytes", to->max)
                                  : error_out_of_memory(error);
-}
-
-/* jansson writes and reads without regard to the locale, so it does both here. */
-enum weir_status json_format_number(double number, char *to)
-{
-    json_t *value = json_real(number);
-    for (size_t digits = 15; value != NULL && digits <= 17; digits++) {
-        size_t length = json_dumpb(value, to, JSON_NUMBER_TEXT_MAX - 1, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
-        bool ran_out;
-        json_error_t native;
-        json_t *back =
-            length < JSON_NUMBER_TEXT_MAX ? json_load_bytes(to, length, JSON_DECODE_ANY, &native, &ran_out) : NULL;
-        bool is_same = back != NULL && json_number_value(back) == number;
-        json_decref(back);
-        if (is_same) {
-            to[length] = '\0';
-            json_decref(value);
-            return WEIR_OK;
-        }
-    }
-    json_decref(value);
-    return WEIR_OUT_OF_MEMORY;
 }
 
 bool json_string_has_nul(const json_t *string)

@@ -38,11 +38,16 @@ bool json_is_balanced(const char *bytes, size_t length, int levels);
 WEIR_MUST_CHECK json_t *json_load_bytes(const char *bytes, size_t length, size_t flags, json_error_t *ret_error,
                                         bool *ret_ran_out);
 WEIR_MUST_CHECK json_t *json_load_text(const char *text, size_t flags);
-/* Compact text, keys in the order in which they were set; appended to `to`. */
+/* Compact text, keys in the order in which they were set, numbers by json_format_number(); appended to `to`. */
 WEIR_MUST_CHECK enum weir_status json_write(const json_t *value, struct text *to, struct weir_error *error);
 /* The same text as json_write() makes of a string, without the value. `string` is UTF-8. */
 WEIR_MUST_CHECK enum weir_status json_write_string(const char *string, struct text *to, struct weir_error *error);
-/* The shortest text that reads back as the same number, as "0.1" (json_write() spells 17 digits). `number` is finite; `to`
+/* The same text with other flags of jansson, piece by piece, as json_dump_callback() gives it. -1: `take` has failed, or no
+ * memory. */
+WEIR_MUST_CHECK int json_write_pieces(const json_t *value, size_t flags, json_dump_callback_t take, void *context);
+/* Likewise as a text that the caller frees. NULL: no memory, or no value. */
+WEIR_MUST_CHECK char *json_make_text(const json_t *value, size_t flags);
+/* The shortest text that reads back as the same number, as "0.1" (jansson alone spells 17 digits). `number` is finite; `to`
  * holds JSON_NUMBER_TEXT_MAX bytes. */
 WEIR_MUST_CHECK enum weir_status json_format_number(double number, char *to);
 /* Whether the text of a string has a NUL: code that reads it as a C string would cut it. */

@@ -126,7 +126,8 @@ static enum weir_status record_completion(struct store *store, const json_t *exe
                                .attempt = 1,
                                .failures = completion->kind == RECORD_FAILED,
                                .exit_code = -1,
-                               .variables = noted == NULL ? NULL : json_dumps(noted, JSON_COMPACT)}; /* stays as it is */
+                               .variables =
+                                   noted == NULL ? NULL : json_make_text(noted, JSON_COMPACT)}; /* stays as it is */
     struct record record = {.kind = completion->kind,
                             .fence = json_integer_value(json_object_get(execution, "fence")),
                             .dispatched_first = true,

@@ -49,7 +49,7 @@ enum weir_status store_update_state(struct store *store, const char *id, const s
     } else if (status == WEIR_OK && variables != NULL && json_has_nul(variables)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the variables have the character U+0000");
     } else if (status == WEIR_OK && variables != NULL) {
-        compact = json_dumps(variables, JSON_COMPACT); /* the limits are those of the text as an engine writes it */
+        compact = json_make_text(variables, JSON_COMPACT); /* the limits are those of the text as an engine writes it */
         status = compact == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
     json_decref(variables);
@@ -184,7 +184,7 @@ static json_t *new_machine(const json_t *definition)
 /* NULL for no value, too: the caller knows which of both. */
 static char *dump_json_value(const json_t *value)
 {
-    return value == NULL ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    return value == NULL ? NULL : json_make_text(value, JSON_COMPACT);
 }
 
 /* Fills the result. The machine begins its state anew when the update names one: it waits for no signal any more, and the

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/output/progress.h"
 
@@ -171,14 +172,19 @@ static void print_escaped(struct output *output, const char *bytes, size_t lengt
     }
 }
 
+static int write_piece(const char *bytes, size_t length, void *context)
+{
+    return fwrite(bytes, 1, length, context) == length ? 0 : -1;
+}
+
 static void write_json(struct output *output, const json_t *value, size_t flags)
 {
     output_progress_end(output);
     errno = 0;
     if (!output->out_is_terminal) {
-        note_write(output, json_dumpf(value, output->out, flags | JSON_ENCODE_ANY) == 0);
+        note_write(output, json_write_pieces(value, flags, write_piece, output->out) == 0);
     } else {
-        char *text = json_dumps(value, flags | JSON_ENCODE_ANY);
+        char *text = json_make_text(value, flags);
         if (text == NULL) {
             output->write_errno = ENOMEM;
             return;
@@ -321,8 +327,7 @@ static void error_as_json(struct output *output, enum weir_status status, const 
     if (body != NULL && error->hint[0] != '\0') {
         (void)json_object_set_new(json_object_get(body, "error"), "hint", json_string(error->hint));
     }
-    if (body != NULL) {
-        (void)json_dumpf(body, output->messages, JSON_COMPACT);
+    if (body != NULL && json_write_pieces(body, JSON_COMPACT, write_piece, output->messages) == 0) {
         (void)fputc('\n', output->messages);
     }
     json_decref(body);

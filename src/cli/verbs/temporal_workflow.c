@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "store/store.h"
 
@@ -58,7 +59,7 @@ static bool take_version(void *context, const json_t *workflow)
 static enum weir_status evaluate_own_workflow_id(const json_t *execution, const struct search *search, char *to,
                                                  struct weir_error *error)
 {
-    char *params = json_dumps(json_object_get(execution, "params"), JSON_COMPACT | JSON_ENCODE_ANY);
+    char *params = json_make_text(json_object_get(execution, "params"), JSON_COMPACT);
     struct engine_start start = {.workspace = search->workspace == NULL ? "" : search->workspace,
                                  .workflow = text_of_field(execution, "workflow"),
                                  .version = (int)search->version,

@@ -322,7 +322,7 @@ static enum weir_status write_delivery(const struct invocation *invocation, stru
     if (invocation_has(invocation, "no-sign")) {
         (void)json_object_del(http, "sign");
     }
-    char *bytes = is_fine ? json_dumps(value, JSON_COMPACT) : NULL;
+    char *bytes = is_fine ? json_make_text(value, JSON_COMPACT) : NULL;
     json_decref(value);
     if (bytes == NULL) {
         return error_out_of_memory(error);

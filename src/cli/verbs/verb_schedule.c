@@ -337,7 +337,7 @@ static enum weir_status choose_params(const struct invocation *invocation, struc
     if (given != NULL) {
         status = input_read_value(given, &change->params, error);
     } else if (kept != NULL) {
-        change->kept_params = json_dumps(kept, JSON_COMPACT);
+        change->kept_params = json_make_text(kept, JSON_COMPACT);
         status = change->kept_params == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
     change->request.params = given != NULL ? change->params.data : change->kept_params;

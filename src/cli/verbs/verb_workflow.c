@@ -148,7 +148,7 @@ static void print_definition(struct output *output, const json_t *item)
         print_source(output, source);
         return;
     }
-    char *text = json_dumps(json_object_get(item, "definition"), JSON_INDENT(2) | JSON_ENCODE_ANY);
+    char *text = json_make_text(json_object_get(item, "definition"), JSON_INDENT(2));
     print_lines(output, text);
     free(text);
 }

@@ -138,7 +138,7 @@ static bool map_add_object(struct payload_map *map, json_t *object, const json_t
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        if (!map_add(map, key, json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT), attribute_type_of(types, key))) {
+        if (!map_add(map, key, json_make_text(value, JSON_COMPACT), attribute_type_of(types, key))) {
             return false;
         }
     }
@@ -251,7 +251,7 @@ static bool add_arguments(struct argument_parts *input, const struct start_messa
     INVARIANT(json_array_size(arguments) <= TEMPORAL_FIELDS_MAX);
     json_array_foreach(arguments, i, value)
     {
-        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        char *text = json_make_text(value, JSON_COMPACT);
         if (text == NULL) {
             return false;
         }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 
 static void keep(struct html *html, enum weir_status status)
 {
@@ -87,7 +88,7 @@ void html_url(struct html *html, const char *value)
 /* The cut is before a byte that begins a character. */
 void html_data(struct html *html, const json_t *value)
 {
-    char *dump = value == NULL ? NULL : json_dumps(value, JSON_INDENT(2) | JSON_ENCODE_ANY);
+    char *dump = value == NULL ? NULL : json_make_text(value, JSON_INDENT(2));
     if (value != NULL && dump == NULL) {
         html->is_failed = true;
     }

@@ -178,7 +178,7 @@ static enum weir_status read_schedule_values(struct store *store, struct schedul
         error_hint(error, "skip, queue_one, queue_all or cancel_running");
     }
     if (status == WEIR_OK && values->params != NULL) {
-        values->params_text = json_dumps(values->params, JSON_COMPACT | JSON_ENCODE_ANY);
+        values->params_text = json_make_text(values->params, JSON_COMPACT);
         schedule->params = values->params_text;
         status = schedule->params == NULL ? error_out_of_memory(error) : WEIR_OK;
     }

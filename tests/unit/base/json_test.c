@@ -223,6 +223,66 @@ static void a_string_is_written_as_its_value_is(void **state)
     text_close(&text);
 }
 
+/* Computed ones have more digits than their spelling needs: 0.1 + 0.25 is 0.35, and 0.1 + 0.2 is not 0.3. Texts that look
+ * like numbers stay as they are. */
+static void numbers_are_written_with_as_few_digits_as_it_takes(void **state)
+{
+    (void)state;
+    static const struct {
+        double number;
+        const char *text;
+    } numbers[] = {{0.1 + 0.25, "0.35"},
+                   {0.1 + 0.2, "0.30000000000000004"},
+                   {-1.1, "-1.1"},
+                   {1.0 / 3, "0.3333333333333333"},
+                   {2.0, "2.0"},
+                   {1.1e-7, "1.1e-7"},
+                   {-1.2345678901234567e300, "-1.2345678901234567e300"},
+                   {5e-324, "4.94065645841247e-324"},
+                   {1.7976931348623157e308, "1.7976931348623157e308"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        struct text written = {.max = 1000};
+        struct text wanted = {.max = 1000};
+        json_t *value = json_pack("{s:[f, s, I]}", "1.1000000000000001", numbers[i].number, "0.34999999999999998",
+                                  (json_int_t)INT64_MIN);
+        assert_int_equal(text_format(&wanted, "{\"1.1000000000000001\":[%s,\"0.34999999999999998\",-9223372036854775808]}",
+                                     numbers[i].text),
+                         WEIR_OK);
+        assert_int_equal(json_write(value, &written, NULL), WEIR_OK);
+        assert_string_equal(written.data, wanted.data);
+        char *text = json_make_text(value, JSON_COMPACT);
+        assert_string_equal(text, wanted.data);
+        free(text);
+        json_decref(value);
+        text_close(&written);
+        text_close(&wanted);
+    }
+    assert_null(json_make_text(NULL, JSON_COMPACT));
+}
+
+static void a_random_number_reads_back_the_same(void **state)
+{
+    (void)state;
+    struct random random;
+    test_seed(&random, "json_numbers");
+    for (int round = 0; round < 20000; round++) {
+        uint64_t bits = random_next(&random);
+        double number;
+        memcpy(&number, &bits, sizeof number);
+        json_t *value = json_real(number); /* NULL for what is no number of JSON */
+        if (value != NULL) {
+            char *text = json_make_text(value, JSON_COMPACT);
+            json_t *back = NULL;
+            assert_non_null(text);
+            assert_int_equal(json_read(text, strlen(text), &back, NULL), WEIR_OK);
+            assert_true(json_real_value(back) == number);
+            json_decref(back);
+            free(text);
+        }
+        json_decref(value);
+    }
+}
+
 static void damaged_json_never_crashes_the_reader(void **state)
 {
     (void)state;
@@ -331,6 +391,8 @@ int main(void)
         cmocka_unit_test(values_are_bounded),
         cmocka_unit_test(a_text_that_is_too_small_stays_as_it_was),
         cmocka_unit_test(a_string_is_written_as_its_value_is),
+        cmocka_unit_test(numbers_are_written_with_as_few_digits_as_it_takes),
+        cmocka_unit_test(a_random_number_reads_back_the_same),
         cmocka_unit_test(damaged_json_never_crashes_the_reader),
         cmocka_unit_test(types_have_names),
         cmocka_unit_test(refused_memory_ends_no_process),
