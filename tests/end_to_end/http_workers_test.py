@@ -346,6 +346,38 @@ def the_progress_of_a_task_is_shown_until_its_end(weir):
     node.stop()
 
 
+def progress_is_never_hidden_by_a_304_and_makes_no_act_stale(weir):
+    """And its fraction is printed as it was sent: 0.35 is no number of binary digits."""
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir)
+    execution = weir.enqueue('-w', 'acme', 'job')
+    path = f'/v1/executions/{execution}'
+    task, = _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'wait_us': 60000000}).json()['tasks']
+
+    def tag_with(fraction):
+        report = {'task': task['task'], 'progress': {'fraction': fraction}}
+        assert _ask(node, 'heartbeat', {'worker': 'w1', 'tasks': [report]}).status == 200
+        wait_for('the progress', lambda: [each['fraction'] for each in _progress(weir, execution)] == [fraction],
+                 pause=SHORT)
+        return node.ask(path).head['etag']
+
+    first = tag_with(0.35)
+    for text in (weir.good('show', execution, '--json').out, node.ask(path).body.decode()):
+        assert '"fraction":0.35,' in text, text
+    assert node.ask(path, if_none_match=first).status == 304
+    second = tag_with(0.7)
+    shown = node.ask(path, if_none_match=first)
+    assert shown.status == 200 and shown.head['etag'] == second != first, shown
+    assert shown.json()['progress'][0]['fraction'] == 0.7, shown.body
+    assert node.ask(f'{path}/cancel', 'POST', if_match=first).status == 202
+    stale = node.ask(f'{path}/cancel', 'POST', if_match=first)
+    assert stale.status == 412 and stale.head['etag'] not in (first, second), stale
+    assert _ask(node, 'complete', {'worker': 'w1', 'tasks': [{'task': task['task']}]}).status == 200
+    weir.ended(execution)
+    node.stop()
+
+
 @contextlib.contextmanager
 def _held_store(weir, execution):
     """A transaction of another program keeps the node from recording the execution."""

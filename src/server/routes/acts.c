@@ -63,7 +63,7 @@ static bool begin_act(struct store *store, struct http_request *request, struct 
         return false;
     }
     const char *tag = wanted == NULL ? NULL : entity_tag_of(execution, &request->arena);
-    if (wanted != NULL && (tag == NULL || !entity_tag_is_in(wanted, tag))) {
+    if (wanted != NULL && (tag == NULL || !entity_tag_has_state(wanted, tag))) {
         answer->etag = tag;
         respond_problem(request, answer, 412, "precondition_failed",
                         "the execution has changed since the answer with the tag of If-Match",
