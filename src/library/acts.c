@@ -52,16 +52,18 @@ static enum weir_status act_in_sets(struct store *handle, enum bulk_act act, con
                                     struct weir_acted *acted, struct weir_error *error)
 {
     struct bulk_result result = {.more = true};
+    struct execution_filter own = *filter;
     char after[UUID_TEXT_MAX] = "";
     enum weir_status status = WEIR_OK;
     while (status == WEIR_OK && result.more) {
         result = (struct bulk_result){.matched = 0};
-        status = store_bulk(handle, act, filter, after, ACT_SET, &result, error);
+        status = store_bulk(handle, act, &own, after, ACT_SET, &result, error);
         if (status == WEIR_OK) {
             acted->matched += result.matched;
             acted->changed += result.changed;
             acted->refused += result.refused;
             text_copy(after, sizeof after, result.last_id);
+            own.workspace_id = result.workspace_id;
         }
     }
     return status;

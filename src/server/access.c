@@ -550,6 +550,15 @@ bool access_has_workspace(const struct principal *principal, const char *workspa
            access_place_workspace(principal, workspace) < principal->workspace_count;
 }
 
+bool access_has_workspace_id(const struct principal *principal, int64_t id)
+{
+    bool has = access_has_all_workspaces(principal);
+    for (size_t i = 0; !has && i < principal->workspace_count; i++) {
+        has = principal->workspace_ids[i] == id;
+    }
+    return has;
+}
+
 int64_t access_workspace_id(const struct principal *principal, const char *workspace)
 {
     INVARIANT(access_has_workspace(principal, workspace));

@@ -100,6 +100,8 @@ bool access_has_role(const struct principal *principal, enum token_role role);
 bool access_has_all_workspaces(const struct principal *principal);
 /* False: the workspace is to be treated as a missing one. NULL: a request that names none. */
 bool access_has_workspace(const struct principal *principal, const char *workspace);
+/* The same by its id, which a rename does not change. */
+bool access_has_workspace_id(const struct principal *principal, int64_t id);
 /* The id of a workspace to which the principal is limited; 0: it is limited to none. access_has_workspace() is true. */
 int64_t access_workspace_id(const struct principal *principal, const char *workspace);
 

@@ -81,10 +81,12 @@ void bulk_jobs_close(struct bulk_jobs *jobs)
 
 /* --- the thread of an act --- */
 
-/* Whether the act goes on after this chunk. */
+/* Whether the act goes on after this chunk. The first one finds the workspace of the filter, and the others have its id. So
+ * a rename meanwhile neither ends the act, nor leads it to another workspace with the old name. */
 static bool bulk_job_take_chunk(struct bulk_job *job, const struct bulk_result *result)
 {
     (void)pthread_mutex_lock(&job->jobs->lock);
+    job->order.filter.workspace_id = result->workspace_id;
     job->changed += (int64_t)result->changed;
     job->requested += (int64_t)result->requested;
     job->refused += (int64_t)result->refused;
@@ -112,6 +114,9 @@ static void *run_job(void *context)
         status =
             store_bulk_ordered(job->store, order->act, &order->options, &order->filter, after, BULK_CHUNK, &result, &error);
         memcpy(after, result.last_id, sizeof after);
+        if (status == WEIR_OK && order->filter.workspace != NULL && result.workspace_id == 0) { /* of the first chunk */
+            status = error_set(&error, WEIR_WORKSPACE_NOT_FOUND, "there is no workspace \"%s\"", order->filter.workspace);
+        }
         goes_on = status == WEIR_OK && bulk_job_take_chunk(job, &result);
     }
     store_close(job->store); /* a remembered act keeps no connection */
@@ -267,12 +272,12 @@ static json_t *job_json(const struct bulk_job *job)
 {
     static const char *const states[] = {
         [JOB_RUNNING] = "running", [JOB_DONE] = "done", [JOB_STOPPED] = "stopped", [JOB_FAILED] = "failed"};
-    return json_pack("{s:s, s:s, s:s, s:s?, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "id", job->id, "act",
+    return json_pack("{s:s, s:s, s:s, s:s?, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "id", job->id, "act",
                      bulk_act_name(job->order.act), "state", states[job->state], "workspace", job->order.filter.workspace,
-                     "matched", (json_int_t)job->order.matches.matched, "matched_is_exact", job->order.matches.is_exact,
-                     "changed", (json_int_t)job->changed, "requested", (json_int_t)job->requested, "refused",
-                     (json_int_t)job->refused, "first_refusal", failure_json(&job->refusal), "error",
-                     failure_json(&job->failure));
+                     "workspace_id", (json_int_t)job->order.filter.workspace_id, "matched",
+                     (json_int_t)job->order.matches.matched, "matched_is_exact", job->order.matches.is_exact, "changed",
+                     (json_int_t)job->changed, "requested", (json_int_t)job->requested, "refused", (json_int_t)job->refused,
+                     "first_refusal", failure_json(&job->refusal), "error", failure_json(&job->failure));
 }
 
 enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t **ret_job, struct weir_error *error)

@@ -32,8 +32,9 @@ void bulk_jobs_close(struct bulk_jobs *jobs);
  * errors of opening a store, WEIR_SYSTEM, WEIR_OUT_OF_MEMORY. */
 WEIR_MUST_CHECK enum weir_status bulk_jobs_begin(struct bulk_jobs *jobs, const struct store *store,
                                                  const struct bulk_order *order, char *ret_id, struct weir_error *error);
-/* {"id", "act", "status": "running", "done", "stopped" or "failed", "workspace", "matched", "matched_is_exact", "changed",
- * "requested", "refused", "first_refusal": {"code", "detail"} or null, "error": the same or null}. WEIR_NOT_FOUND: there is
+/* {"id", "act", "status": "running", "done", "stopped" or "failed", "workspace", "workspace_id", "matched",
+ * "matched_is_exact", "changed", "requested", "refused", "first_refusal": {"code", "detail"} or null, "error": the same or
+ * null}. `workspace` is the name in the order, and `workspace_id` is 0 until the act has found it. WEIR_NOT_FOUND: there is
  * no such act, or it is not remembered any more. */
 WEIR_MUST_CHECK enum weir_status bulk_jobs_read(struct bulk_jobs *jobs, const char *id, json_t **ret_job,
                                                 struct weir_error *error);

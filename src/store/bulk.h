@@ -33,6 +33,7 @@ struct label_condition {
 struct execution_filter {
     const char *id; /* whole, or the first 6 or more characters when it is the only condition */
     const char *workspace;
+    int64_t workspace_id; /* of a bulk act: in place of the name, that of the result before; 0 = that of the name */
     const char *workflow;
     const char *group;
     unsigned states;         /* bit 1 << enum item_state; 0 = all */
@@ -69,13 +70,15 @@ struct bulk_result {
     size_t requested;            /* BULK_CANCEL: of the changed ones, those that a node holds and ends later */
     size_t refused;              /* matched but not in a state that allows it */
     char last_id[UUID_TEXT_MAX]; /* where the next chunk goes on */
+    int64_t workspace_id;        /* of the filter's workspace; 0: there is none, or a server that does not name it */
     char new_id[UUID_TEXT_MAX];  /* BULK_RETRY of one: the new execution's id */
     enum weir_status first_refusal;
     struct weir_error refusal;
     bool more;
 };
 /* Does `act` to the executions that match, at most `limit` per call, in the order of their ids, behind `after` ("" = from
- * the start). cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
+ * the start). A next call with the workspace_id of the result goes on with the same workspace, which may have another name
+ * meanwhile. cancel: pending ones never start, running ones are passed to their engine. retry: a FAILED or CANCELLED one
  * is enqueued again as a new execution, which begins anew (terminal rows are never rewritten). release: a pending one
  * starts now, before its run_at or the end of its backoff. wake: the steps of one that sleep or wait for their next
  * attempt go on now, also in the node that holds it. Each wait is ended once (docs/design/waiting.md). dismiss: a

@@ -70,6 +70,37 @@ static void executions_and_history_have_the_new_name(void **state)
     assert_string_equal(scene_claim_one(scene).workspace, "max-co");
 }
 
+/* By name alone the second call would find the other workspace, or none. */
+static void a_bulk_act_goes_on_over_a_rename(void **state)
+{
+    struct scene *scene = *state;
+    struct execution_filter filter = {.workspace = "pro-co"};
+    struct bulk_result first = {.matched = 0};
+    struct bulk_result second = {.matched = 0};
+    int64_t id = id_of(scene, "pro-co");
+    scene_enqueue_many(scene, "pro-co", 3);
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 1, &first, &scene->error));
+    assert_true(first.more);
+    assert_int_equal(first.workspace_id, id);
+    scene_ok(scene, rename_workspace(scene, "pro-co", "pro-eu"));
+    struct workspace_change other = {.name = "pro-co", .plan = "pro", .paused = -1, .create = true};
+    scene_ok(scene, store_set_workspace(scene->store, &other, &scene->error));
+    const char *untouched = scene_enqueue(scene, "pro-co");
+    filter.workspace_id = first.workspace_id;
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, first.last_id, 10, &second, &scene->error));
+    assert_int_equal(second.changed, 2);
+    assert_int_equal(second.workspace_id, id);
+    assert_string_equal(scene_text(scene, "SELECT status FROM executions WHERE id = '%s'", untouched), "PENDING");
+    filter = (struct execution_filter){.workspace = "pro-co", .workspace_id = 999999}; /* of one that was deleted */
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &second, &scene->error));
+    assert_int_equal(second.matched, 0);
+    assert_int_equal(second.workspace_id, 999999);
+    filter = (struct execution_filter){.workspace = "nobody"};
+    scene_ok(scene, store_bulk(scene->store, BULK_CANCEL, &filter, "", 10, &second, &scene->error));
+    assert_int_equal(second.matched, 0);
+    assert_int_equal(second.workspace_id, 0);
+}
+
 static void a_key_holds_over_a_rename(void **state)
 {
     struct scene *scene = *state;
@@ -379,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(a_renamed_workspace_keeps_its_settings),
         SCENE_TEST(executions_and_history_have_the_new_name),
+        SCENE_TEST(a_bulk_act_goes_on_over_a_rename),
         SCENE_TEST(a_key_holds_over_a_rename),
         SCENE_TEST(the_cap_is_exact_over_a_rename),
         SCENE_TEST(each_later_assignment_has_the_new_name),

@@ -135,6 +135,7 @@ static enum weir_status act_on_matches(struct bulk *bulk, struct weir_error *err
         }
         add_result(bulk, &result);
         memcpy(after, result.last_id, sizeof after);
+        bulk->filter.workspace_id = result.workspace_id;
         output_progress(bulk->invocation->output, bulk->doing_text, bulk->changed + bulk->matches.refused,
                         bulk->matches.is_exact ? bulk->matches.matched : 0);
         if (result.more && signals_count() > 0) {

@@ -234,6 +234,7 @@ static void respond_order(struct api *api, struct store *store, struct http_requ
         status = bulk_jobs_read(api->bulk, id, &job, &error);
     }
     if (status == WEIR_OK) {
+        (void)json_object_del(job, "workspace_id");
         status = add_node(api, job, &error);
     }
     if (status != WEIR_OK) {
@@ -264,6 +265,9 @@ void answer_begin_bulk(struct api *api, struct store *store, struct http_request
         at_fault = "filter";
         status = check_order_names(store, request, &order.order.filter, &error);
     }
+    if (status == WEIR_OK && order.order.filter.workspace != NULL) {
+        order.order.filter.workspace_id = access_workspace_id(request->principal, order.order.filter.workspace);
+    }
     if (status == WEIR_OK) {
         status = complete_order(store, now_us, &order.order, whole, &error);
     }
@@ -290,9 +294,13 @@ static enum weir_status refuse_bulk(const struct api *api, const char *id, struc
     return WEIR_NOT_FOUND;
 }
 
-static bool may_see(const struct http_request *request, const json_t *job)
+/* The id is for this comparison alone: answers have names. */
+static bool may_see(const struct http_request *request, json_t *job)
 {
-    return access_has_workspace(request->principal, json_string_value(json_object_get(job, "workspace")));
+    int64_t id = json_integer_value(json_object_get(job, "workspace_id"));
+    const char *name = json_string_value(json_object_get(job, "workspace"));
+    (void)json_object_del(job, "workspace_id");
+    return id != 0 ? access_has_workspace_id(request->principal, id) : access_has_workspace(request->principal, name);
 }
 
 /* The act {id}, unless the caller may not see its workspace. */

@@ -93,22 +93,46 @@ static enum weir_status find_last_id(struct link *link, const struct execution_f
     return status;
 }
 
+/* The queries have its present name. A workspace that has gone gets the name "", which no workspace has: the old name may
+ * be that of another one. */
+static enum weir_status name_workspace(struct link *link, struct bulk *bulk, struct execution_filter *filter,
+                                       struct weir_error *error)
+{
+    if (filter->workspace == NULL) {
+        return WEIR_OK;
+    }
+    PGresult *result = NULL;
+    bool failed = false;
+    enum weir_status status =
+        link_read(link, error, &result, QUERY_WORKSPACE_OF_BULK, "it", filter->workspace_id, filter->workspace);
+    bool is_found = status == WEIR_OK && PQntuples(result) == 1;
+    bulk->result.workspace_id = is_found ? result_int(result, 0, 0) : filter->workspace_id;
+    if (is_found) {
+        filter->workspace = result_copy(result, 0, 1, &bulk->arena, &failed);
+    } else if (filter->workspace_id != 0) {
+        filter->workspace = "";
+    }
+    PQclear(result);
+    return failed ? error_out_of_memory(error) : status;
+}
+
 /* Step 1. */
 static enum weir_status select_bulk_ids(struct link *link, struct bulk *bulk, const char *after, size_t limit,
                                         struct weir_error *error)
 {
-    const struct execution_filter *filter = bulk->filter;
+    struct execution_filter present = *bulk->filter;
+    const struct execution_filter *filter = &present;
     char one[UUID_TEXT_MAX];
     char last[UUID_TEXT_MAX];
     char window_end[UUID_TEXT_MAX];
     PGresult *result = NULL;
     struct label_walk labels;
-    enum weir_status status = WEIR_OK;
+    enum weir_status status = name_workspace(link, bulk, &present, error);
     unsigned states = reading_states(filter);
     label_walk_fill(filter, &labels);
     after = after[0] == '\0' ? UUID_FIRST : after;
     /* The beginning of an id must name one execution: an act on one must not become an act on several. */
-    if (filter->id != NULL) {
+    if (status == WEIR_OK && filter->id != NULL) {
         status = postgres_find_execution(link, filter->id, one, error);
     }
     if (status == WEIR_OK) {

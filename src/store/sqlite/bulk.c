@@ -531,6 +531,7 @@ enum weir_status sqlite_bulk(struct store *store, enum bulk_act act, const struc
     if (status == WEIR_OK) {
         status = act_on_all(&bulk, &selection, filter, error);
         result.more = selection.more;
+        result.workspace_id = selection.workspace_id;
     }
     free(selection.ids);
     if (order->only_checks) {

@@ -182,7 +182,8 @@ static enum weir_status begin_walk(struct connection *connection, struct walk *w
     } else if (filter->ids_before_us != 0) {
         reading_first_id(filter->ids_before_us, walk->below);
     }
-    if (filter->workspace == NULL) {
+    walk->workspace_id = filter->workspace_id;
+    if (filter->workspace == NULL || filter->workspace_id != 0) {
         return WEIR_OK;
     }
     enum weir_status status =
@@ -282,7 +283,7 @@ static enum weir_status read_labelled(struct connection *connection, const struc
 static enum weir_status select_labelled(struct connection *connection, const struct walk *walk, size_t limit,
                                         struct selection *ret_selection, struct weir_error *error)
 {
-    struct selection selection = {.ids = calloc(limit + 1, UUID_TEXT_MAX)};
+    struct selection selection = {.ids = calloc(limit + 1, UUID_TEXT_MAX), .workspace_id = walk->workspace_id};
     if (selection.ids == NULL) {
         return error_out_of_memory(error);
     }
@@ -335,6 +336,7 @@ enum weir_status filter_select_ids(struct connection *connection, const struct e
     selection.count = merge(ids, live, ids + arm, ended, descending, limit, ids + 2 * arm);
     memmove(ids, ids + 2 * arm, selection.count * UUID_TEXT_MAX);
     selection.ids = ids;
+    selection.workspace_id = walk.workspace_id;
     selection.more = live + ended > limit || walk.window_end[0] != '\0';
     text_copy(selection.next, sizeof selection.next, live + ended > limit ? ids[limit - 1] : walk.window_end);
     *ret_selection = selection;

@@ -7,6 +7,7 @@
 struct selection {
     char (*ids)[UUID_TEXT_MAX]; /* malloc'ed by filter_select_ids(), freed by the caller */
     size_t count;
+    int64_t workspace_id;     /* of the filter; 0 = any, or an unknown one */
     bool more;                /* the limit or the window cut it off */
     char next[UUID_TEXT_MAX]; /* if so, where the next selection goes on: its `after` */
 };

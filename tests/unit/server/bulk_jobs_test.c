@@ -134,11 +134,73 @@ static void a_broadcast_keeps_all_texts_of_its_request(void **state)
     json_decref(job);
 }
 
+static void rename_acme(struct scene *scene)
+{
+    assert_int_equal(store_rename_workspace(scene->store, "acme", "acme-eu", &scene->error), WEIR_OK);
+}
+
+/* The act has four chunks. The rename comes behind the first one, and a new workspace has the old name. */
+static void an_act_goes_on_in_a_workspace_that_is_renamed(void **state)
+{
+    enum { COUNT = 1750 };
+    static const struct timespec pause = {.tv_nsec = 200000};
+    struct scene *scene = *state;
+    struct enqueue_request requests[250];
+    struct enqueue_result results[250];
+    char id[UUID_TEXT_MAX];
+    for (size_t i = 0; i < 250; i++) {
+        requests[i] = (struct enqueue_request){.workspace = "acme", .workflow = "nap"};
+    }
+    for (size_t i = 0; i < COUNT; i += 250) {
+        assert_int_equal(store_enqueue(scene->store, requests, 250, results, &scene->error), WEIR_OK);
+    }
+    struct bulk_order order = {.act = BULK_CANCEL, .filter = {.workspace = "acme"}};
+    assert_int_equal(bulk_jobs_begin(scene->jobs, scene->store, &order, id, &scene->error), WEIR_OK);
+    for (int64_t changed = 0; changed == 0;) {
+        json_t *job = NULL;
+        assert_int_equal(bulk_jobs_read(scene->jobs, id, &job, &scene->error), WEIR_OK);
+        changed = json_integer_value(json_object_get(job, "changed"));
+        json_decref(job);
+        (void)nanosleep(&pause, NULL);
+    }
+    rename_acme(scene);
+    struct workspace_change acme = {.name = "acme", .paused = -1, .create = true};
+    assert_int_equal(store_set_workspace(scene->store, &acme, &scene->error), WEIR_OK);
+    assert_int_equal(store_enqueue(scene->store, requests, 1, results, &scene->error), WEIR_OK);
+    json_t *job = wait_for_end(scene, id);
+    assert_string_equal(json_string_value(json_object_get(job, "state")), "done");
+    assert_int_equal(json_integer_value(json_object_get(job, "changed")), COUNT + 1);
+    json_decref(job);
+    struct list_options left = {.filter = {.workspace = "acme"}};
+    json_t *page = NULL;
+    assert_int_equal(store_list(scene->store, &left, &page, &scene->error), WEIR_OK);
+    json_t *item = json_array_get(json_object_get(page, "items"), 0);
+    assert_string_equal(json_string_value(json_object_get(item, "status")), "PENDING");
+    json_decref(page);
+}
+
+/* An act that finds no workspace has failed. "done" would look like success. */
+static void an_act_fails_when_its_workspace_has_gone_before_it_begins(void **state)
+{
+    struct scene *scene = *state;
+    char id[UUID_TEXT_MAX];
+    struct bulk_order order = {.act = BULK_CANCEL, .filter = {.workspace = "acme"}};
+    rename_acme(scene);
+    assert_int_equal(bulk_jobs_begin(scene->jobs, scene->store, &order, id, &scene->error), WEIR_OK);
+    json_t *job = wait_for_end(scene, id);
+    assert_string_equal(json_string_value(json_object_get(job, "state")), "failed");
+    const json_t *error = json_object_get(job, "error");
+    assert_string_equal(json_string_value(json_object_get(error, "code")), "workspace_not_found");
+    json_decref(job);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_broadcast_keeps_all_texts_of_its_request, open_scene, close_scene),
         cmocka_unit_test_setup_teardown(an_act_keeps_all_texts_of_its_request, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(an_act_goes_on_in_a_workspace_that_is_renamed, open_scene, close_scene),
+        cmocka_unit_test_setup_teardown(an_act_fails_when_its_workspace_has_gone_before_it_begins, open_scene, close_scene),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

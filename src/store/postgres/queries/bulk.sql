@@ -121,6 +121,11 @@ UNION ALL
  WHERE $25 <> 0)
 ORDER BY 1 LIMIT $11;
 
+-- The workspace of an act. $1 its id, or 0: that of the name; $2 name
+-- name: workspace_of_bulk
+SELECT w.id, w.name FROM :schema.workspaces w
+WHERE w.id = coalesce(nullif($1, 0), (SELECT n.id FROM :schema.workspaces n WHERE n.name = $2));
+
 -- Of these ids, the executions that wait for this reason. $1 ids, $2 reason
 -- name: with_reason
 SELECT e.id FROM :schema.executions e WHERE e.id = ANY ($1) AND e.pending_reason = $2 ORDER BY 1;
