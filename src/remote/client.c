@@ -34,7 +34,7 @@
 static enum weir_status refuse_server_url(const char *reason, struct weir_error *error)
 {
     error_set(error, WEIR_INVALID_ARGUMENT, "the URL of the server %s", reason);
-    error_hint(error, "for example http://127.0.0.1:7717, https://weir.example or unix:/run/weir/http.sock");
+    error_hint(error, "for example http://127.0.0.1:7717, https://weir-1:7717,weir-2:7717 or unix:/run/weir/http.sock");
     return WEIR_INVALID_ARGUMENT;
 }
 
@@ -472,7 +472,7 @@ static enum weir_status explain_problem(const struct remote_client *client, cons
     status = status_of_number(number, call->effect);
     error_set(error, status, "%s", detail);
     if (number == 401) {
-        error_hint(error, "http.token_file or WEIR_TOKEN gives a token, which token create makes on the server's machine");
+        error_hint(error, "give a token by WEIR_TOKEN or http.token_file; token create on the server's machine makes one");
     } else if (strcmp(code, "wrong_host") == 0) {
         error_hint(error, "name the server as http://127.0.0.1:PORT");
     }

@@ -262,24 +262,32 @@ static bool check_own_schedule(struct store *store, const struct http_request *r
     return false;
 }
 
-/* The argument decides, and a filter must name neither another workspace nor an execution of one. */
+static void refuse_unnamed_workspace(const struct http_request *request, struct http_answer *answer)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    const struct principal *principal = request->principal;
+    error_set(&error, WEIR_INVALID_ARGUMENT, "the token is of some workspaces: the argument workspace must name one");
+    if (principal->workspace_count > 0) {
+        error_hint(&error, "add workspace=NAME to the query, on the command line -w NAME; the token is of \"%s\"%s",
+                   principal->workspaces[0], principal->workspace_count > 1 ? " and others" : "");
+    }
+    respond_error(request, answer, &error, "workspace");
+}
+
+/* The argument decides, and a filter must name neither another workspace nor an execution of one. The whole id of an
+ * execution names its workspace, too. */
 static bool check_filter(struct store *store, struct http_request *request, struct http_answer *answer)
 {
     struct weir_error error = {.status = WEIR_OK};
     struct execution_filter filter = {.id = NULL};
     const char *workspace = request_argument(request, "workspace");
     const char *where = request_argument(request, "where");
-    if (workspace == NULL) {
-        const struct principal *principal = request->principal;
-        error_set(&error, WEIR_INVALID_ARGUMENT, "the token is of some workspaces: the argument workspace must name one");
-        if (principal->workspace_count > 0) {
-            error_hint(&error, "add workspace=NAME to the query; the token is of \"%s\"%s", principal->workspaces[0],
-                       principal->workspace_count > 1 ? " and others" : "");
-        }
-        respond_error(request, answer, &error, "workspace");
+    bool has_id = request->route->takes_filter && request_argument(request, "id") != NULL;
+    if (workspace == NULL && !has_id) {
+        refuse_unnamed_workspace(request, answer);
         return false;
     }
-    if (!check_named_workspace(request, answer, workspace)) {
+    if (workspace != NULL && !check_named_workspace(request, answer, workspace)) {
         return false;
     }
     if (where != NULL && filter_parse(where, clock_wall(clock_system()), &request->arena, &filter, &error) != WEIR_OK) {

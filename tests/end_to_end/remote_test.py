@@ -301,6 +301,36 @@ def hints_of_a_server_name_its_machine_for_what_it_cannot_do(weir):
     node.stop()
 
 
+def an_operator_of_one_workspace_needs_no_further_right_for_its_commands(weir):
+    """The whole id of an execution is enough, as it is in the paths of the API, and a pause needs no administrator."""
+    weir.make_store()
+    node = Listener(weir).ready()
+    local = {'WEIR_STORE': 'sqlite:weir.db'}
+    secrets = {name: weir.good('token', 'create', name, '--role', 'operate', '-w', name, '-q', env=local).out.strip()
+               for name in ('acme', 'tiny')}
+    wait_for('the need of a token', lambda: weir.run('plan', 'list', '--store', f'http://127.0.0.1:{node.port}').code == 5)
+    weir.url = f'http://127.0.0.1:{node.port}'
+    weir.environment['WEIR_TOKEN'] = secrets['acme']
+    ended = weir.good('enqueue', '-w', 'acme', 'hello', '--wait', '--json')
+    id = ended.json()['id']
+    assert ended.json()['status'] == 'COMPLETED', ended
+    assert f'{id} COMPLETED' in weir.good('wait', id).out
+    weir.good('workspace', 'pause', 'acme', '--reason', 'a test')
+    waits = weir.good('enqueue', '-w', 'acme', 'hello', '-q').out.strip()
+    assert 'workspace is paused' in weir.good('why', waits).out
+    weir.good('cancel', waits)
+    again = weir.good('retry', waits, '-q').out.split()[-1]
+    weir.good('workspace', 'resume', 'acme')
+    weir.good('wait', again)
+    assert_error(weir.run('workspace', 'set', 'acme', '--max-concurrent', '3'), 5, 'not_permitted', 'operate')
+    assert_error(weir.run('list'), 2, 'invalid_argument', '-w NAME')
+    weir.environment['WEIR_TOKEN'] = secrets['tiny']
+    for words in (('wait', id), ('show', id), ('cancel', waits), ('retry', waits), ('list', '--where', f'id={id}')):
+        assert_error(weir.run(*words), 3, 'execution_not_found', 'there is no execution')
+    assert_error(weir.run('workspace', 'pause', 'acme'), 3, 'workspace_not_found', 'there is no workspace')
+    node.stop()
+
+
 def commands_of_a_hint_name_the_server(weir):
     weir.make_store()
     url = weir.server()

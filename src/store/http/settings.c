@@ -59,9 +59,21 @@ enum weir_status http_set_plan(struct store *store, const struct plan_change *ch
 }
 
 /* PUT makes the workspace when it is missing; PATCH changes one. null for the limit means that of the plan. */
+/* Operators may pause, and only administrators change anything else. */
+static bool is_pause_alone(const struct workspace_change *change)
+{
+    return change->paused >= 0 && !change->create && change->plan == NULL && change->max_concurrent == 0 &&
+           change->max_pending == 0;
+}
+
 enum weir_status http_set_workspace(struct store *store, const struct workspace_change *change, struct weir_error *error)
 {
     INVARIANT(store != NULL && change != NULL);
+    if (is_pause_alone(change)) {
+        remote_client_target(client_of(store), change->paused != 0 ? "/v1/workspaces/{}/pause" : "/v1/workspaces/{}/resume",
+                             (const char *const[]){change->name});
+        return change_setting(store, "POST", error);
+    }
     json_t *body = json_object();
     bool is_fine = body != NULL;
     remote_client_target(client_of(store), "/v1/workspaces/{}", (const char *const[]){change->name});
