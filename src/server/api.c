@@ -227,6 +227,18 @@ static bool check_scope(struct http_request *request, struct http_answer *answer
     return false;
 }
 
+/* Before the workspace: one that is missing may be misspelt. */
+static bool check_arguments(const struct http_request *request, struct http_answer *answer)
+{
+    struct weir_error error = {.status = WEIR_OK};
+    const char *name = NULL;
+    if (route_check_arguments(request, &name, &error) == WEIR_OK) {
+        return true;
+    }
+    respond_error(request, answer, &error, name);
+    return false;
+}
+
 /* The same for a workspace of another token and a missing one. */
 static bool check_named_workspace(const struct http_request *request, struct http_answer *answer, const char *workspace)
 {
@@ -360,7 +372,6 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
 {
     INVARIANT(api != NULL && request->route != NULL);
     struct weir_error error = {.status = WEIR_OK};
-    const char *name = NULL;
     if (request->route->explain != NULL) {
         request_target_drop_empty(&request->target); /* a form sends those of its fields that its user has left empty */
     }
@@ -374,7 +385,8 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
             (!find_new_token(api, store, request, answer) || !check_body_of_token(request, request->body.length, answer))) {
             return false;
         }
-        if (!check_scope(request, answer) || !check_workspace(store, request, answer)) {
+        if (!check_scope(request, answer) || !check_arguments(request, answer) ||
+            !check_workspace(store, request, answer)) {
             return false;
         }
         if (api_set_actor(store, request, &error) != WEIR_OK) {
@@ -383,9 +395,9 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
         }
     }
     /* After the actor: a refusal is answered to a caller that may know the route. */
-    if (route_check_conditions(request, &error) != WEIR_OK || route_check_arguments(request, &name, &error) != WEIR_OK) {
-        respond_error(request, answer, &error, name);
+    if (route_check_conditions(request, &error) != WEIR_OK) {
+        respond_error(request, answer, &error, NULL);
         return false;
     }
-    return true;
+    return request->route->scope != SCOPE_OPEN || check_arguments(request, answer);
 }

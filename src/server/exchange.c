@@ -77,7 +77,7 @@ void exchange_close(struct exchange *exchange)
 struct head_reader {
     struct request_head head;
     struct http_request *request;
-    bool has_double_field;
+    const char *double_field;  /* its name; NULL = there is none */
     char *joined[HTTP_FIELDS]; /* HTTP_HEAD_BYTES_MAX bytes each, of the fields with several lines */
 };
 
@@ -117,7 +117,7 @@ static enum MHD_Result add_head_field(void *context, enum MHD_ValueKind kind, co
             bool is_joined = !is_first && http_field_joint((enum http_field)i) != NULL;
             const char *copy = is_joined ? join_lines(reader, (enum http_field)i, value, value_length)
                                          : arena_copy(&reader->request->arena, value, value_length);
-            reader->has_double_field = reader->has_double_field || (!is_first && !is_joined);
+            reader->double_field = !is_first && !is_joined ? known : reader->double_field;
             reader->request->fields[i] = copy;
             reader->request->is_whole = reader->request->is_whole && copy != NULL;
         }
@@ -288,8 +288,11 @@ bool exchange_read_head(struct exchange *exchange, const char *method, const cha
     if (is_wrong_host && request->fields[FIELD_AUTHORIZATION] == NULL) {
         return refuse_host(exchange);
     }
-    reason = reader.has_double_field ? "a field of the head is there twice"
-                                     : request_target_read(exchange->target_text, &request->arena, &request->target);
+    if (reader.double_field != NULL) {
+        (void)snprintf(detail, sizeof detail, "the field %s of the head is there twice", reader.double_field);
+        return refuse(exchange, 400, "invalid_request", detail);
+    }
+    reason = request_target_read(exchange->target_text, &request->arena, &request->target);
     if (reason != NULL) {
         return refuse(exchange, 400, "invalid_request", reason);
     }

@@ -17,11 +17,18 @@ enum weir_status own_workspaces_check_id(struct store *store, const struct princ
     INVARIANT(store != NULL && id != NULL && !access_has_all_workspaces(principal));
     bool is_own = false;
     enum weir_status status = WEIR_OK;
-    if (uuid_is_valid(id)) {
+    bool is_whole = uuid_is_valid(id);
+    if (is_whole) {
         status = store_find_in_workspaces(store, id, principal->workspaces, principal->workspace_count, &is_own, error);
     }
-    return status != WEIR_OK || is_own ? status
-                                       : error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    if (status != WEIR_OK || is_own) {
+        return status;
+    }
+    error_set(error, WEIR_EXECUTION_NOT_FOUND, "there is no execution %s", id);
+    if (!is_whole) {
+        error_hint(error, "a token of some workspaces names executions by their whole ids");
+    }
+    return WEIR_EXECUTION_NOT_FOUND;
 }
 
 enum weir_status own_workspaces_check(const struct principal *principal, const char *workspace, struct weir_error *error)

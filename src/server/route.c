@@ -86,16 +86,22 @@ int route_find(struct http_request *request, const char *method, char *allow)
     return used == 0 ? 404 : 405;
 }
 
-/* Whether exactly one segment of the route is another one, and is near enough to be the meant one. */
-static bool route_is_near(const struct http_route *route, const struct http_request *request)
+struct near_path {
+    const char *segments[TARGET_SEGMENTS_MAX + 1];
+    size_t count;
+    bool is_changed; /* it is not the path of the request any more, so it may be that of a route */
+};
+
+/* Whether one segment of the route is another one, and is near enough to be the meant one. */
+static bool route_is_near(const struct http_route *route, const struct near_path *path)
 {
     char literal[SEGMENT_MAX_BYTES];
     const char *candidates[] = {literal};
     const char *at = route->path + 1;
     size_t misspelt = 0;
     size_t i = 0;
-    for (; *at != '\0' && i < request->target.segment_count; i++) {
-        const char *segment = request->target.segments[i];
+    for (; *at != '\0' && i < path->count; i++) {
+        const char *segment = path->segments[i];
         size_t length = strcspn(at, "/");
         INVARIANT(length < sizeof literal);
         memcpy(literal, at, length);
@@ -108,7 +114,22 @@ static bool route_is_near(const struct http_route *route, const struct http_requ
         }
         at += length + (at[length] == '/');
     }
-    return *at == '\0' && i == request->target.segment_count && misspelt == 1;
+    return *at == '\0' && i == path->count && (misspelt == 1 || path->is_changed);
+}
+
+/* Without the slash at its end, and with the version at its begin. */
+static void complete_path(struct near_path *path)
+{
+    while (path->count > 0 && path->segments[path->count - 1][0] == '\0') {
+        path->count--;
+        path->is_changed = true;
+    }
+    if (path->count > 0 && strcmp(path->segments[0], "v1") != 0) {
+        memmove(path->segments + 1, path->segments, path->count * sizeof path->segments[0]);
+        path->segments[0] = "v1";
+        path->count++;
+        path->is_changed = true;
+    }
 }
 
 /* Long segments are not compared: a client without a token gets the answer, too, and it must cost little. */
@@ -117,8 +138,12 @@ const char *route_nearest_path(const struct http_request *request)
     INVARIANT(request != NULL);
     size_t count = 0;
     const struct http_route *routes = route_table(&count);
+    struct near_path given = {.count = request->target.segment_count};
+    memcpy(given.segments, request->target.segments, given.count * sizeof given.segments[0]);
+    struct near_path whole = given;
+    complete_path(&whole);
     for (size_t i = 0; i < count; i++) {
-        if (route_is_near(&routes[i], request)) {
+        if (route_is_near(&routes[i], &given) || (whole.is_changed && route_is_near(&routes[i], &whole))) {
             return routes[i].path;
         }
     }

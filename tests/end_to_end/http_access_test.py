@@ -228,6 +228,10 @@ def a_token_of_a_workspace_sees_nothing_of_another(weir):
                                       'the token is of "acme"'), unnamed
     assert listener.ask(f'/v1/executions/{made.json()["id"]}', authorization=f'Bearer {secret}').status == 200
     assert listener.ask(f'/v1/executions/{theirs}', authorization=f'Bearer {secret}').status == 404
+    short = listener.ask(f'/v1/executions/{made.json()["id"][:13]}', authorization=f'Bearer {secret}')
+    assert short.status == 404 and 'whole ids' in short.json()['hint'], short
+    misspelt = listener.ask('/v1/executions?worspace=acme', authorization=f'Bearer {secret}')
+    assert misspelt.status == 400 and misspelt.json()['hint'] == 'did you mean "workspace"?', misspelt
     beside = listener.ask('/v1/workspaces/acme/executions', 'POST', body={'workflow': 'hello', 'workspace': 'tiny'},
                           authorization=f'Bearer {secret}')
     assert beside.status == 400, beside

@@ -328,7 +328,8 @@ def a_misspelt_request_gets_the_right_spelling(weir):
         assert problem(listener.ask(lost), 404, 'not_found')['hint'].startswith('GET /docs lists the paths'), lost
     for lost, near in (('/v1/execution', '/v1/executions'), ('/v1/executions/a/step', '/v1/executions/{id}/steps'),
                        ('/v1/workspace/acme/pause', '/v1/workspaces/{workspace}/pause'),
-                       ('/v1/excutions:batch?x', '/v1/executions:batch')):
+                       ('/v1/excutions:batch?x', '/v1/executions:batch'), ('/v1/executions/', '/v1/executions'),
+                       ('/executions', '/v1/executions'), ('/workspace/acme/pause/', '/v1/workspaces/{workspace}/pause')):
         assert problem(listener.ask(lost), 404, 'not_found')['hint'].startswith(f'did you mean {near}? GET /docs '), lost
     for argument, near in (('stauts=FAILED', 'status'), ('tenant=acme', 'workspace'), ('lmit=1', 'limit')):
         refused = problem(listener.ask(f'/v1/executions?{argument}'), 400, 'invalid_argument')
@@ -338,6 +339,14 @@ def a_misspelt_request_gets_the_right_spelling(weir):
         assert refused['detail'] == f'this path takes {methods} and no other method', refused
     refused = problem(listener.ask('/v1/pause', 'POST', body={'reason': 'x'}), 400, 'invalid_argument')
     assert 'Weir-Reason' in refused['hint'], refused
+    twice = b'GET /v1/plans HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n'
+    with listener.connect() as connection:
+        connection.sendall(twice)
+        refused = problem(read_answer(connection), 400, 'invalid_request')
+    assert refused['detail'] == 'the field Authorization of the head is there twice', refused
+    refused = problem(listener.ask('/v1/workspaces/acme/executions', 'POST', body=b'', content_type='application/json'),
+                      400, 'invalid_argument')
+    assert refused['detail'].startswith('the body is empty') and '"workflow"' in refused['hint'], refused
     listener.stop()
 
 

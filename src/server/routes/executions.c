@@ -25,8 +25,13 @@ static enum weir_status read_enqueue(struct http_request *request, int64_t now_u
     const char *workspace = request_value(request, "workspace");
     const char *key = NULL;
     *enqueue = (struct enqueue_request){.workspace = workspace};
-    enum weir_status status = json_line_read(request->body.data == NULL ? "" : request->body.data, request->body.length,
-                                             now_us, &request->arena, enqueue, ret_key, error);
+    if (request->body.length == 0) {
+        error_set(error, WEIR_INVALID_ARGUMENT, "the body is empty, it must be a JSON object with a workflow");
+        error_hint(error, "for example {\"workflow\": \"hello\", \"params\": {\"name\": \"Ada\"}}");
+        return WEIR_INVALID_ARGUMENT;
+    }
+    enum weir_status status =
+        json_line_read(request->body.data, request->body.length, now_us, &request->arena, enqueue, ret_key, error);
     if (status == WEIR_OK) {
         status = request_key(request, &key, error);
     }
