@@ -177,7 +177,12 @@ def a_delivery_is_sent_again_on_demand(weir):
     wait_for('its end', lambda: _settled(weir, 'crm'))
     assert _ids(server) == [id] * 2
     assert server.requests[0]['body'] == server.requests[1]['body']
-    assert weir.items('list', '-w', 'webhook-crm')[0]['status'] == 'COMPLETED'
+    delivered = weir.items('list', '-w', 'webhook-crm')[0]
+    assert delivered['status'] == 'COMPLETED'
+    assert weir.run('retry', delivered['id']).code == 4
+    weir.good('enqueue', '-w', 'webhook-crm', 'deliver', '-p', json.dumps(weir.show(delivered['id'])['params']), '-q')
+    wait_for('the third one', lambda: len(server.requests) == 3)
+    assert server.requests[2]['body'] == server.requests[0]['body']
 
 
 def an_address_that_is_not_allowed_gets_nothing(weir):
