@@ -116,7 +116,7 @@ def a_program_that_is_killed_has_renamed_it_or_not(weir):
 
 def a_token_follows_within_a_second(weir):
     weir.make_store()
-    secret = weir.good('token', 'create', 'ci', '--role', 'enqueue', '-w', 'acme', '-q').out.strip()
+    secret = weir.good('token', 'create', 'ci', '--role', 'operate', '-w', 'acme', '-q').out.strip()
     listener = Listener(weir).ready()
     headers = {'authorization': f'Bearer {secret}'}
     body = {'workflow': 'hello'}
@@ -124,12 +124,21 @@ def a_token_follows_within_a_second(weir):
     def status_of(name):
         return listener.ask(f'/v1/workspaces/{name}/executions', 'POST', body=body, **headers).status
     assert status_of('acme') == 202
+    order = {'action': 'release', 'filter': {'workspace': 'acme'}}
+    act = listener.ask('/v1/bulk', 'POST', body=order, **headers).head['location']
+    wait_for('its end', lambda: listener.ask(act, **headers).json()['state'] == 'done')
     weir.good('workspace', 'rename', 'acme', 'acme-eu', '-q')
     wait_for(lambda: 'the new name for the token', lambda: status_of('acme-eu') == 202, seconds=TOKEN_SECONDS)
     assert status_of('acme') == 404
     weir.good('workspace', 'set', 'acme', '-q')  # another one
     time.sleep(1.5)
     assert (status_of('acme'), status_of('acme-eu')) == (404, 202)
+    # The act of the workspace stays with it, and is none of the other workspace with the old name.
+    assert listener.ask(act, **headers).json()['workspace'] == 'acme'
+    stranger = weir.good('token', 'create', 'other', '--role', 'operate', '-w', 'acme', '-q').out.strip()
+    wait_for('the other token', lambda: listener.ask('/v1/session', authorization=f'Bearer {stranger}').status == 200)
+    assert listener.ask(act, authorization=f'Bearer {stranger}').status == 404
+    assert listener.ask('/v1/bulk', authorization=f'Bearer {stranger}').json()['items'] == []
     listener.stop()
 
 
