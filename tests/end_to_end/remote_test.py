@@ -322,6 +322,12 @@ def an_operator_of_one_workspace_needs_no_further_right_for_its_commands(weir):
     again = weir.good('retry', waits, '-q').out.split()[-1]
     weir.good('workspace', 'resume', 'acme')
     weir.good('wait', again)
+    for words in (('list', '--where', 'workflow=hello'), ('failures', '--where', 'workflow=hello'),
+                  ('cancel', '--where', 'workflow=hello', '-n'), ('workflow', 'list'), ('workflow', 'show', 'hello')):
+        weir.good(*words, '-w', 'acme')
+    weir.good('enqueue', '-w', 'acme', 'hello', '-n')
+    for words in (('enqueue', 'helo', '-n'), ('workflow', 'show', 'helo'), ('list', '--where', 'workflow=helo')):
+        assert_error(weir.run(*words, '-w', 'acme'), 3, 'workflow_not_found', 'did you mean "hello"?')
     assert_error(weir.run('workspace', 'set', 'acme', '--max-concurrent', '3'), 5, 'not_permitted', 'operate')
     assert_error(weir.run('list'), 2, 'invalid_argument', '-w NAME')
     weir.environment['WEIR_TOKEN'] = secrets['tiny']

@@ -47,33 +47,6 @@ static struct answer *answer_place(struct dry_run *dry_run, const struct enqueue
     return &dry_run->answers[hash % DRY_RUN_ANSWERS_MAX];
 }
 
-struct owned {
-    const char *workspace;
-    bool is_its_own;
-};
-
-/* Stops at the first version that the workspace may run. */
-static bool compare_owner(void *context, const json_t *workflow)
-{
-    struct owned *owned = context;
-    const char *owner = json_string_value(json_object_get(workflow, "workspace"));
-    owned->is_its_own = owner == NULL || strcmp(owner, owned->workspace) == 0;
-    return !owned->is_its_own;
-}
-
-/* Checks that the workspace may run the workflow: a version belongs to it, or to no workspace. */
-static enum weir_status require_owner(struct store *store, const struct enqueue_request *request, struct weir_error *error)
-{
-    struct list_options options = {.kind = LIST_WORKFLOWS, .name = request->workflow, .limit = LIST_LIMIT_MOST};
-    struct owned owned = {.workspace = request->workspace};
-    enum weir_status status = store_list_each(store, &options, compare_owner, &owned, error);
-    if (status == WEIR_OK && !owned.is_its_own) {
-        return error_set(error, WEIR_WORKFLOW_NOT_YOURS, "workflow \"%s\" belongs to another workspace than \"%s\"",
-                         request->workflow, request->workspace);
-    }
-    return status;
-}
-
 /* Refuses a group that the store does not have, with the nearest name. */
 static enum weir_status require_group(struct store *store, const char *group, struct weir_error *error)
 {
@@ -110,10 +83,7 @@ static enum weir_status check_names_of_request(struct store *store, const struct
     enum weir_status status =
         store_require_name(store, LIST_WORKSPACES, request->workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
-        status = store_require_name(store, LIST_WORKFLOWS, request->workflow, WEIR_WORKFLOW_NOT_FOUND, error);
-    }
-    if (status == WEIR_OK) {
-        status = require_owner(store, request, error);
+        status = page_require_workflow(store, request->workspace, request->workflow, error);
     }
     return status == WEIR_OK && request->group != NULL ? require_group(store, request->group, error) : status;
 }

@@ -27,6 +27,10 @@ bool row_node_is_gone(const json_t *node);
  * *ret_id may point into it. WEIR_EXECUTION_NOT_FOUND: there is none. */
 WEIR_MUST_CHECK enum weir_status execution_id_or_last(const struct invocation *invocation, struct store *store, char *to,
                                                       const char **ret_id, struct weir_error *error);
+/* Whether there is the workflow, and the workspace may run it; NULL = any workspace. WEIR_WORKFLOW_NOT_FOUND,
+ * WEIR_WORKFLOW_NOT_YOURS. */
+WEIR_MUST_CHECK enum weir_status page_require_workflow(struct store *store, const char *workspace, const char *name,
+                                                       struct weir_error *error);
 /* --where, --workspace and (when the command has it) --status of an invocation. Times count from the store's clock. Checks
  * that the workspace and the workflow exist, so that a misspelt name gets a suggestion and not an empty list. */
 WEIR_MUST_CHECK enum weir_status page_read_filter(const struct invocation *invocation, struct store *store,

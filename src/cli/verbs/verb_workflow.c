@@ -75,10 +75,12 @@ static enum weir_status read_workflows(const struct invocation *invocation, stru
         status = store_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     }
     if (status == WEIR_OK && name != NULL) {
-        status = store_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
+        status = page_require_workflow(store, workspace, name, error);
     }
     if (status == WEIR_OK) {
-        status = page_read(store, LIST_WORKFLOWS, name, ret_page, error);
+        const struct list_options options = {
+            .kind = LIST_WORKFLOWS, .name = name, .filter.workspace = workspace, .limit = LIST_LIMIT_MOST};
+        status = page_read_all(store, &options, ret_page, error);
     }
     if (status == WEIR_OK) {
         tidy_workflows(*ret_page, workspace, name != NULL);
