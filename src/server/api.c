@@ -280,7 +280,10 @@ static void refuse_unnamed_workspace(const struct http_request *request, struct 
     const struct principal *principal = request->principal;
     error_set(&error, WEIR_INVALID_ARGUMENT, "the token is of some workspaces: the argument workspace must name one");
     if (principal->workspace_count > 0) {
-        error_hint(&error, "add workspace=NAME to the query, on the command line -w NAME; the token is of \"%s\"%s",
+        error_hint(&error,
+                   "add workspace=NAME to the query, on the command line -w NAME, in a definition workspace: NAME; the "
+                   "token is of "
+                   "\"%s\"%s",
                    principal->workspaces[0], principal->workspace_count > 1 ? " and others" : "");
     }
     respond_error(request, answer, &error, "workspace");

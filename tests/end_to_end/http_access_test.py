@@ -224,8 +224,8 @@ def a_token_of_a_workspace_sees_nothing_of_another(weir):
     assert [row['id'] for row in rows['items']] == [made.json()['id']] and rows['count'] == 1, rows
     unnamed = listener.ask('/v1/executions', authorization=f'Bearer {secret}')
     assert unnamed.status == 400, unnamed
-    assert unnamed.json()['hint'] == ('add workspace=NAME to the query, on the command line -w NAME; '
-                                      'the token is of "acme"'), unnamed
+    assert unnamed.json()['hint'] == ('add workspace=NAME to the query, on the command line -w NAME, '
+                                      'in a definition workspace: NAME; the token is of "acme"'), unnamed
     assert listener.ask(f'/v1/executions/{made.json()["id"]}', authorization=f'Bearer {secret}').status == 200
     assert listener.ask(f'/v1/executions/{theirs}', authorization=f'Bearer {secret}').status == 404
     short = listener.ask(f'/v1/executions/{made.json()["id"][:13]}', authorization=f'Bearer {secret}')

@@ -334,6 +334,17 @@ def an_operator_of_one_workspace_needs_no_further_right_for_its_commands(weir):
     for words in (('wait', id), ('show', id), ('cancel', waits), ('retry', waits), ('list', '--where', f'id={id}')):
         assert_error(weir.run(*words), 3, 'execution_not_found', 'there is no execution')
     assert_error(weir.run('workspace', 'pause', 'acme'), 3, 'workspace_not_found', 'there is no workspace')
+    weir.environment['WEIR_TOKEN'] = weir.good('token', 'create', 'head', '--role', 'admin', '-w', 'acme', '-q',
+                                               env=local).out.strip()
+    wait_for('the token', lambda: weir.run('list', '-w', 'acme').code == 0)
+    own = {'name': 'own', 'steps': {'only': {'exec': ['true']}}}
+    weir.write('own.json', json.dumps(own))
+    assert_error(weir.run('workflow', 'apply', 'own.json'), 2, 'invalid_argument', 'in a definition workspace: NAME')
+    weir.write('own.json', json.dumps({**own, 'workspace': 'acme'}))
+    weir.good('workflow', 'apply', 'own.json')
+    assert_error(weir.run('workflow', 'delete', 'hello', '-w', 'acme', '-n'), 3, 'workflow_not_found', 'this workspace')
+    weir.good('workflow', 'delete', 'own', '-w', 'acme', '-n')
+    weir.good('workflow', 'delete', 'own', '-w', 'acme')
     node.stop()
 
 

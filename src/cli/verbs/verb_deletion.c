@@ -115,12 +115,16 @@ static enum weir_status require_owned_workflow(struct store *store, const char *
     size_t i;
     json_t *row;
     bool found = false;
-    enum weir_status status = store_require_name(store, LIST_WORKFLOWS, name, WEIR_WORKFLOW_NOT_FOUND, error);
-    if (status == WEIR_OK && workspace != NULL) {
-        status = store_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
-    }
+    const struct list_options options = {
+        .kind = LIST_WORKFLOWS, .name = name, .filter.workspace = workspace, .limit = LIST_LIMIT_MOST};
+    enum weir_status status = workspace == NULL
+                                  ? WEIR_OK
+                                  : store_require_name(store, LIST_WORKSPACES, workspace, WEIR_WORKSPACE_NOT_FOUND, error);
     if (status == WEIR_OK) {
-        status = page_read(store, LIST_WORKFLOWS, name, &page, error);
+        status = page_require_workflow(store, workspace, name, error);
+    }
+    if (status == WEIR_OK || status == WEIR_WORKFLOW_NOT_YOURS) {
+        status = page_read_all(store, &options, &page, error);
     }
     json_array_foreach(json_object_get(page, "items"), i, row)
     {
