@@ -195,7 +195,7 @@ struct pieces {
 };
 
 /* A number with fewer digits is a shorter text. Without memory the piece stays as it is, which is the same number. */
-static int take_piece(const char *bytes, size_t length, void *context)
+static int shorten_piece(const char *bytes, size_t length, void *context)
 {
     struct pieces *pieces = context;
     char number[JSON_NUMBER_TEXT_MAX];
@@ -222,7 +222,7 @@ int json_write_pieces(const json_t *value, size_t flags, json_dump_callback_t ta
 {
     INVARIANT(take != NULL);
     struct pieces pieces = {.take = take, .context = context};
-    return json_dump_callback(value, take_piece, &pieces, flags | JSON_ENCODE_ANY);
+    return json_dump_callback(value, shorten_piece, &pieces, flags | JSON_ENCODE_ANY);
 }
 
 char *json_make_text(const json_t *value, size_t flags)

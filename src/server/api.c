@@ -228,7 +228,7 @@ static bool check_scope(struct http_request *request, struct http_answer *answer
 }
 
 /* Before the workspace: one that is missing may be misspelt. */
-static bool check_arguments(const struct http_request *request, struct http_answer *answer)
+static bool check_route_arguments(const struct http_request *request, struct http_answer *answer)
 {
     struct weir_error error = {.status = WEIR_OK};
     const char *name = NULL;
@@ -388,7 +388,7 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
             (!find_new_token(api, store, request, answer) || !check_body_of_token(request, request->body.length, answer))) {
             return false;
         }
-        if (!check_scope(request, answer) || !check_arguments(request, answer) ||
+        if (!check_scope(request, answer) || !check_route_arguments(request, answer) ||
             !check_workspace(store, request, answer)) {
             return false;
         }
@@ -402,5 +402,5 @@ bool api_admit(struct api *api, struct store *store, struct http_request *reques
         respond_error(request, answer, &error, NULL);
         return false;
     }
-    return request->route->scope != SCOPE_OPEN || check_arguments(request, answer);
+    return request->route->scope != SCOPE_OPEN || check_route_arguments(request, answer);
 }
