@@ -364,7 +364,7 @@ def progress_is_never_hidden_by_a_304_and_makes_no_act_stale(weir):
 
     first = tag_with(0.35)
     for text in (weir.good('show', execution, '--json').out, node.ask(path).body.decode()):
-        assert '"fraction":0.35,' in text, text
+        assert '"fraction":0.35,' in text.replace('}', ','), text
     assert node.ask(path, if_none_match=first).status == 304
     second = tag_with(0.7)
     shown = node.ask(path, if_none_match=first)
