@@ -47,6 +47,20 @@ size_t capacity_free(struct node *node, int64_t now_us)
     return engine_health_allowance(node, smaller(free_capacity, node->tuning.batch_size), now_us);
 }
 
+bool capacity_exceeds_set(struct node *node, size_t set)
+{
+    INVARIANT(node != NULL);
+    size_t room = engine_free_capacity(node->engine);
+    return room > set && room / (CLAIM_PARTS + 1) < set;
+}
+
+bool capacity_renews_soon(struct node *node, size_t ended)
+{
+    INVARIANT(node != NULL);
+    size_t running = engine_running(node->engine);
+    return ended >= running && ended >= (running + engine_free_capacity(node->engine)) / CLAIM_PARTS;
+}
+
 size_t capacity_total(struct node *node)
 {
     INVARIANT(node != NULL);

@@ -10,6 +10,10 @@
 bool capacity_may_start(struct node *node);
 /* How many more items the node takes now: at most one set, and only what the breaker lets through. */
 size_t capacity_free(struct node *node, int64_t now_us);
+/* Whether the engine has more room than the next set of this size takes, and fills it within a few such sets. */
+bool capacity_exceeds_set(struct node *node, size_t set);
+/* Whether so many ends are at least all that the engine runs, and at least a set of its whole capacity. */
+bool capacity_renews_soon(struct node *node, size_t ended);
 /* How many items the node can hold at once, those that it holds included (node_beat.capacity). */
 size_t capacity_total(struct node *node);
 /* Arranges that the dispatcher runs again when there may be free capacity. Lowers *ret_next_us. */

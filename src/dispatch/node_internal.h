@@ -165,6 +165,13 @@ struct unstartable {
     enum unstartable_reason reason;
 };
 
+/* How many executions this node ends on record in a time: whether its own room is soon free (capacity_renews_soon()). */
+struct turnover {
+    int64_t since_boot_us;
+    size_t ended;
+    bool is_quick; /* of the last complete time */
+};
+
 /* The role of the scheduler, and its state between two rounds. */
 struct scheduling {
     struct scheduler *scheduler;
@@ -173,6 +180,7 @@ struct scheduling {
     bool has_news;                     /* the books are behind */
     struct early_ends early;           /* slots that records of this node gave back before their news */
     int64_t generation;                /* of these records, the last one; no other epoch uses it again */
+    struct turnover turnover;          /* of the own node */
     unsigned needs;                    /* enum schedule_need: the needs that the news named */
     int64_t due_us;                    /* store time at which the next waiting item becomes due; TIME_NEVER = none */
     int64_t renewed_boot_us;           /* the lease */

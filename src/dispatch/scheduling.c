@@ -4,7 +4,8 @@
  * were decided after the last round, and brings the news and the heads for the next decision.
  *
  *   1. Decide. The slots of ends that this node has recorded are free at once (queue/early_ends.h). scheduler_assign()
- *      (queue/scheduler.h) takes slots in memory and gives them to items. It is left out while the facts are not loaded,
+ *      (queue/scheduler.h) takes slots in memory and gives them to items. While this node ends its executions quickly, it
+ *      gets what it has room for within its next sets. The decision is left out while the facts are not loaded,
  *      while another holder has the lock of dispatch.exclusive, and while an operator's act is announced and not read.
  *      The act may have paused the queue or a node.
  *   2. Record. store_schedule() writes the assignments, conditional on the epoch. The same transaction reads the news, so
@@ -50,6 +51,9 @@ enum {
 #define SKIP_LOCKED_US (1 * MICROSECONDS_PER_SECOND)
 /* Nodes are read this often beside the news: a lease ends without any. */
 #define NODES_INTERVAL_US (1 * MICROSECONDS_PER_SECOND)
+/* Items that exceed a set of this node wait for its next one while it ends all that it runs within this time. So they wake
+ * no other node. */
+#define TURNOVER_US (MICROSECONDS_PER_SECOND / 10)
 
 enum weir_status scheduling_open(struct scheduling *scheduling, struct weir_error *error)
 {
@@ -97,6 +101,7 @@ static void forget_epoch(struct node *node)
     s->needs = 0;
     s->due_us = TIME_NEVER;
     s->has_news = false;
+    s->turnover = (struct turnover){.since_boot_us = 0};
     begin_ended_lanes(node, false);
     early_ends_clear(&s->early);
     inbox_make_due(node);
@@ -218,9 +223,22 @@ static enum weir_status learn_ended_lanes(struct node *node)
             status = scheduler_learn(s->scheduler, &fact);
         }
     }
+    s->turnover.ended += ended->count;
     ended->count = 0;
     pthread_mutex_unlock(&node->shared.lock);
     return status;
+}
+
+/* A pause of the rounds makes the time longer. Then it shows nothing of the present executions. */
+static void note_turnover(struct node *node, int64_t now_us)
+{
+    struct turnover *turnover = &node->dispatcher.scheduling.turnover;
+    int64_t age_us = now_us - turnover->since_boot_us;
+    if (age_us >= TURNOVER_US) {
+        bool is_recent = age_us < 2 * TURNOVER_US;
+        *turnover = (struct turnover){.since_boot_us = now_us,
+                                      .is_quick = is_recent && capacity_renews_soon(node, turnover->ended)};
+    }
 }
 
 /* A new generation: once a second if lanes are behind, and at once if the table is full. The first one follows the load:
@@ -363,6 +381,7 @@ static void plan_round(struct node *node, struct schedule_call *call, size_t own
     if (call->load) {
         return;
     }
+    scheduler_keep_for_own(s->scheduler, s->turnover.is_quick && capacity_exceeds_set(node, own_capacity));
     if (may_assign && (s->needs & NEED_STATE) == 0) {
         call->assignment_count =
             scheduler_assign(s->scheduler, now_us, call->node_id, own_capacity, s->assignments, SCHEDULE_SET_MOST);
@@ -436,6 +455,7 @@ static enum weir_status run_round(struct node *node, size_t own_capacity, bool m
     INVARIANT(s->epoch != 0);
     batch->began_us = now_us;
     enum weir_status memory = learn_ended_lanes(node);
+    note_turnover(node, now_us);
     plan_round(node, &call, own_capacity, may_assign, now_us);
     s->needs = 0;
     enum weir_status status = memory != WEIR_OK

@@ -127,7 +127,7 @@ void scheduler_clear(struct scheduler *scheduler)
 /* --- nodes --- */
 
 /* The own node while it has free capacity, because no other node has to be woken. Else the node with the most; a tie goes
- * to the smaller id. Linear in the nodes of the pool, which are few. */
+ * to the smaller id. None while the item waits for the own node. Linear in the nodes of the pool, which are few. */
 struct node *best_node(const struct scheduler *scheduler, const struct pool *pool, struct need need)
 {
     INVARIANT(scheduler != NULL && pool != NULL);
@@ -135,10 +135,14 @@ struct node *best_node(const struct scheduler *scheduler, const struct pool *poo
     for (struct node *node = next_node(scheduler, pool->nodes.first); node != NULL;
          node = next_node(scheduler, node->of_pool.after)) {
         int64_t free_capacity = node_free_capacity(node);
+        bool is_own = node->entry.key == scheduler->own_node_id;
+        if (is_own && free_capacity == 0 && scheduler->keeps_for_own && node_is_open(node) && node_fits(node, need)) {
+            return NULL;
+        }
         if (free_capacity == 0 || !node_fits(node, need)) {
             continue;
         }
-        if (node->entry.key == scheduler->own_node_id) {
+        if (is_own) {
             return node;
         }
         if (best == NULL || free_capacity > node_free_capacity(best) ||
@@ -147,6 +151,12 @@ struct node *best_node(const struct scheduler *scheduler, const struct pool *poo
         }
     }
     return best;
+}
+
+void scheduler_keep_for_own(struct scheduler *scheduler, bool keeps)
+{
+    INVARIANT(scheduler != NULL);
+    scheduler->keeps_for_own = keeps;
 }
 
 /* A node gets a chunk of items in a row. Each node that gets any item is woken, reads its inbox and records its ends in

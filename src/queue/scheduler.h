@@ -241,6 +241,10 @@ WEIR_MUST_CHECK enum weir_status scheduler_take_heads(struct scheduler *schedule
  * Settle all of them before the next call. */
 size_t scheduler_assign(struct scheduler *scheduler, int64_t now_us, int64_t own_node_id, size_t own_free_capacity,
                         struct assignment *assignments, size_t limit);
+/* For the following calls of scheduler_assign(): `keeps` = an item that the own node can run goes to no other node, also
+ * when the call has used up `own_free_capacity`. It stays the first of its lane. Without effect while the own node accepts
+ * nothing. */
+void scheduler_keep_for_own(struct scheduler *scheduler, bool keeps);
 /* The outcome of one assignment. For a set that was undone: in reverse order. */
 void scheduler_settle(struct scheduler *scheduler, int64_t now_us, const struct assignment *assignment);
 

@@ -248,7 +248,8 @@ struct scheduler {
     bool drop_round_is_vain; /* no window was dropped since it began a round */
     size_t bytes;
     int64_t own_node_id;
-    uint32_t call; /* of scheduler_assign() */
+    bool keeps_for_own; /* scheduler_keep_for_own() */
+    uint32_t call;      /* of scheduler_assign() */
     uint32_t node_list;
     bool queue_paused;
     bool passes_loaded; /* by FACT_PASS: lanes may be behind the pass of their share */
@@ -336,9 +337,15 @@ static inline bool node_works(const struct node *node)
     return node->accepts && node->capacity > 0;
 }
 
+/* It accepts items, and no trial of a suspect keeps others away. */
+static inline bool node_is_open(const struct node *node)
+{
+    return node->accepts && !node->is_closed;
+}
+
 static inline int64_t node_free_capacity(const struct node *node)
 {
-    return node->accepts && !node->is_closed && node->capacity > node->held ? node->capacity - node->held : 0;
+    return node_is_open(node) && node->capacity > node->held ? node->capacity - node->held : 0;
 }
 
 static inline bool node_has_handlers(const struct node *node, uint32_t handler_set)

@@ -1,5 +1,7 @@
-/* The scheduler of a node on a server learns of the ends of its own node by their records, a round before their news. */
+/* The scheduler of a node on a server learns of the ends of its own node by their records, a round before their news. While
+ * these come quickly, it gives no other node what its own has room for. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +11,8 @@
 #include "support/scripted_engine/scripted.h"
 #include "support/test.h"
 
-enum { URL_SIZE = 256, ROOM = 4, STEPS_MOST = 200 };
+/* A set takes a third of ROOM. Each of the workspaces has an item of a set, so that one round knows all heads. */
+enum { URL_SIZE = 256, ROOM = 192, SET = ROOM / 3, MORE = 30, WORKSPACES = 2 * SET, STEPS_MOST = 200 };
 #define START_US (60 * MICROSECONDS_PER_SECOND)
 
 static struct postgres_server server;
@@ -209,6 +212,140 @@ static void a_repeated_record_gives_nothing_back(void **state)
     assert_int_equal(number_of("SELECT count(*) FROM weir.workflow_execution_queue WHERE phase = 2"), 1);
 }
 
+/* --- the other node --- */
+
+/* It has capacity for all, and never reads its inbox. Returns its id. */
+static int64_t start_other_node(struct scene *scene)
+{
+    struct node_options other = {.name = "other",
+                                 .group = "default",
+                                 .host = "",
+                                 .boot_id = "",
+                                 .version = "",
+                                 .engine = "in_process",
+                                 .capacity = (size_t)10 * ROOM,
+                                 .lease_us = 3600 * MICROSECONDS_PER_SECOND};
+    int64_t id = 0;
+    assert_int_equal(store_node_start(scene->store, &other, &id, NULL), WEIR_OK);
+    return id;
+}
+
+static int64_t held_by(int64_t node_id)
+{
+    char sql[128];
+    (void)snprintf(sql, sizeof sql, "SELECT count(*) FROM weir.held_items q WHERE q.claim_node = %lld", (long long)node_id);
+    return number_of(sql);
+}
+
+static void make_workspaces(const struct scene *scene)
+{
+    for (int i = 0; i < WORKSPACES; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "w%d", i);
+        struct workspace_change change = {.name = name, .max_concurrent = 10, .paused = -1, .create = true};
+        assert_int_equal(store_set_workspace(scene->store, &change, NULL), WEIR_OK);
+    }
+}
+
+/* One item for each of so many workspaces. */
+static void enqueue_many(struct scene *scene, size_t count)
+{
+    static char names[WORKSPACES][16];
+    static struct enqueue_request requests[WORKSPACES];
+    static struct enqueue_result results[WORKSPACES];
+    assert_in_range(count, 1, WORKSPACES);
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(names[i], sizeof names[i], "w%zu", i);
+        requests[i] = (struct enqueue_request){.workspace = names[i], .workflow = "plain"};
+    }
+    assert_int_equal(store_enqueue(scene->store, requests, count, results, NULL), WEIR_OK);
+}
+
+/* Without time between the rounds. */
+static void assign_all(struct scene *scene)
+{
+    static const char pending[] = "SELECT count(*) FROM weir.workflow_execution_queue WHERE phase = 0";
+    for (int i = 0; i < STEPS_MOST && number_of(pending) > 0; i++) {
+        (void)node_dispatch_step(scene->node);
+    }
+    assert_int_equal(number_of(pending), 0);
+}
+
+/* For `us`, in steps of 10 ms: a set is enqueued in each, and the own node ends it. */
+static void end_sets(struct scene *scene, int64_t us)
+{
+    for (int64_t end_us = now_us + us; now_us < end_us; now_us += 10 * MICROSECONDS_PER_MS) {
+        enqueue_many(scene, SET);
+        assign_all(scene);
+        for (int i = 0; i < 3; i++) {
+            (void)scripted_world_pass_time(scene->world);
+            (void)engine_step(scene->engine);
+            (void)node_record_step(scene->node);
+        }
+        (void)node_heartbeat_step(scene->node);
+    }
+}
+
+static void what_exceeds_a_set_goes_to_another_node(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = start_other_node(scene);
+    make_workspaces(scene);
+    (void)node_step(scene->node);
+    enqueue_many(scene, SET + MORE);
+    assign_all(scene);
+    assert_int_equal(held_by(other), MORE);
+}
+
+static void what_exceeds_a_set_waits_for_a_node_that_ends_its_sets_quickly(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = start_other_node(scene);
+    make_workspaces(scene);
+    (void)node_step(scene->node);
+    end_sets(scene, 250 * MICROSECONDS_PER_MS);
+    assert_int_equal(held_by(other), 0);
+    enqueue_many(scene, SET + MORE);
+    assign_all(scene);
+    assert_int_equal(held_by(other), 0);
+    size_t room = engine_free_capacity(scene->engine);
+    assert_in_range(room, 1, WORKSPACES - 1);
+    enqueue_many(scene, WORKSPACES);
+    assign_all(scene);
+    assert_int_equal(held_by(other), WORKSPACES - room);
+}
+
+static void a_node_that_ended_quickly_before_a_pause_keeps_nothing_for_itself(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = start_other_node(scene);
+    make_workspaces(scene);
+    (void)node_step(scene->node);
+    end_sets(scene, 250 * MICROSECONDS_PER_MS);
+    now_us += MICROSECONDS_PER_SECOND;
+    (void)node_heartbeat_step(scene->node);
+    enqueue_many(scene, SET + MORE);
+    assign_all(scene);
+    assert_int_equal(held_by(other), MORE);
+}
+
+static void a_node_whose_executions_take_long_keeps_nothing_for_itself(void **state)
+{
+    struct scene *scene = *state;
+    int64_t other = start_other_node(scene);
+    make_workspaces(scene);
+    (void)node_step(scene->node);
+    end_sets(scene, 250 * MICROSECONDS_PER_MS);
+    for (int i = 0; i < 2; i++) { /* nothing ends any more */
+        enqueue_many(scene, 10);
+        assign_all(scene);
+        now_us += 110 * MICROSECONDS_PER_MS;
+    }
+    enqueue_many(scene, SET + MORE);
+    assign_all(scene);
+    assert_int_equal(held_by(other), MORE);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_scene, close_scene)
 
 int main(void)
@@ -217,6 +354,10 @@ int main(void)
         TEST(the_slot_of_an_own_end_is_given_out_in_the_next_round),
         TEST(an_own_end_gives_its_slot_back_once),
         TEST(a_repeated_record_gives_nothing_back),
+        TEST(what_exceeds_a_set_goes_to_another_node),
+        TEST(what_exceeds_a_set_waits_for_a_node_that_ends_its_sets_quickly),
+        TEST(a_node_that_ended_quickly_before_a_pause_keeps_nothing_for_itself),
+        TEST(a_node_whose_executions_take_long_keeps_nothing_for_itself),
     };
     return cmocka_run_group_tests(tests, open_server, close_server);
 }
