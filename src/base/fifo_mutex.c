@@ -9,9 +9,10 @@
  * take it in between, and a waiter waits at most for those before it. A waiter whose deadline passes leaves the queue under
  * the guard, so a release never signals a condition that is gone.
  *
- * While the lock is reserved, a release passes over patient waiters. If all are patient, it frees the lock and wakes them.
- * They sleep again until the reservation ends, and the first of them takes the lock then, if it is still free. After
- * PATIENCE_US of passes a waiter is patient no more, so that reservations in a row cannot keep it away.
+ * A release passes over patient waiters while another caller waits, and while the lock is reserved. If all waiters of a
+ * reserved lock are patient, it frees the lock and wakes them. They sleep again until the reservation ends, and the first
+ * of them takes the lock then, if it is still free. After PATIENCE_US of passes a waiter is patient no more, so that other
+ * callers in a row cannot keep it away.
  */
 #include "base/fifo_mutex.h"
 
@@ -53,11 +54,25 @@ static int64_t monotonic_us(void)
 
 /* The functions below run under the guard. */
 
+/* A caller that is not patient waits. */
+static bool others_wait(const struct fifo_mutex *lock)
+{
+    const struct turn_waiter *waiter = lock->first;
+    while (waiter != NULL && waiter->is_patient) {
+        waiter = waiter->next;
+    }
+    return waiter != NULL;
+}
+
 /* Whether the waiter has to let others pass. It counts from the first time. */
 static bool must_let_pass(const struct fifo_mutex *lock, struct turn_waiter *waiter)
 {
-    int64_t now_us = waiter->is_patient && lock->reserved_until_us != 0 ? monotonic_us() : lock->reserved_until_us;
-    if (now_us >= lock->reserved_until_us) {
+    bool has_others = waiter->is_patient && others_wait(lock);
+    if (!waiter->is_patient || (!has_others && lock->reserved_until_us == 0)) {
+        return false;
+    }
+    int64_t now_us = monotonic_us();
+    if (!has_others && now_us >= lock->reserved_until_us) {
         return false;
     }
     if (waiter->patient_until_us == 0) {
@@ -167,6 +182,14 @@ void fifo_mutex_release_reserved(struct fifo_mutex *lock, int64_t us)
     lock->reserved_until_us = monotonic_us() + us;
     fifo_mutex_hand_over(lock);
     (void)pthread_mutex_unlock(&lock->guard);
+}
+
+int64_t fifo_mutex_reserved_until_us(struct fifo_mutex *lock)
+{
+    (void)pthread_mutex_lock(&lock->guard);
+    int64_t until_us = lock->reserved_until_us;
+    (void)pthread_mutex_unlock(&lock->guard);
+    return until_us;
 }
 
 size_t fifo_mutex_waiting(struct fifo_mutex *lock)

@@ -4,7 +4,8 @@
  * would let a node's heartbeat wait behind its own recorder. Here the lock is handed to the thread that has waited
  * longest.
  *
- * The holder may reserve the lock for a caller that asks for it soon, so that a patient caller does not get it in between.
+ * A patient caller lets others that wait go first. The holder may also reserve the lock for a caller that asks for it soon,
+ * so that a patient caller does not get it in between.
  * Threads: any. Owner: the thread that initialised it; no thread may hold or await it when it is closed.
  */
 #ifndef WEIR_BASE_FIFO_MUTEX_H
@@ -29,12 +30,14 @@ void fifo_mutex_init(struct fifo_mutex *lock);
 void fifo_mutex_close(struct fifo_mutex *lock);
 /* False when it was not given within `deadline_us` from now. */
 bool fifo_mutex_take(struct fifo_mutex *lock, int64_t deadline_us);
-/* The same, but while the lock is reserved all other callers go first, for a millisecond at most. */
+/* The same, but all other callers that wait go first, and those that ask while the lock is reserved. It is patient for a
+ * millisecond from the first time at most. */
 bool fifo_mutex_take_patiently(struct fifo_mutex *lock, int64_t deadline_us);
 void fifo_mutex_release(struct fifo_mutex *lock);
 /* Releases it, and reserves it for so many microseconds. */
 void fifo_mutex_release_reserved(struct fifo_mutex *lock, int64_t us);
-/* For tests: the number of waiting threads. */
+/* For tests: when the last reservation ends or has ended, 0 = there was none; the number of waiting threads. */
+int64_t fifo_mutex_reserved_until_us(struct fifo_mutex *lock);
 size_t fifo_mutex_waiting(struct fifo_mutex *lock);
 
 #endif

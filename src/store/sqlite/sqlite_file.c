@@ -3,7 +3,8 @@
  * All handles of a process share one writer connection, behind a mutex that serves threads in their order. The order
  * of a transaction:
  *
- *   1. Take the mutex, at most until the deadline. A set of records lets an expected round of the scheduler go first.
+ *   1. Take the mutex, at most until the deadline. A set of records lets other calls that wait, and an expected round of
+ *      the scheduler, go first.
  *   2. BEGIN IMMEDIATE takes the write lock of the file at once. A transaction that reads first and writes later could
  *      fail in between.
  *   3. Check that the three files are still those that were opened (file_identity.c), under the lock: then no process
@@ -339,6 +340,12 @@ size_t write_waiting(struct sqlite_file *file)
 {
     INVARIANT(file != NULL);
     return fifo_mutex_waiting(&file->writer_lock);
+}
+
+int64_t write_reserved_until_us(struct sqlite_file *file)
+{
+    INVARIANT(file != NULL);
+    return fifo_mutex_reserved_until_us(&file->writer_lock);
 }
 
 bool write_is_awaited(struct sqlite_file *file)

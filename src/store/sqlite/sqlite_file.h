@@ -25,7 +25,8 @@ void sqlite_file_made(struct sqlite_file *file);
 enum weir_status sqlite_file_check(const struct sqlite_file *file, struct weir_error *error);
 
 /* Takes the writer and begins a transaction; on WEIR_OK it must be ended by write_commit() or write_cancel(). Reads the
- * store time of the transaction into *ret_now_us. A patient caller lets an expected round go first. */
+ * store time of the transaction into *ret_now_us. A patient caller lets other callers and an expected round go
+ * first. */
 enum weir_status write_begin(struct sqlite_file *file, int64_t deadline_us, bool is_patient,
                              struct connection **ret_connection, int64_t *ret_now_us, struct weir_error *error);
 /* A failed commit has changed nothing that a reader can see; the writer is free again in any case. WEIR_COMMIT_UNKNOWN: the
@@ -35,8 +36,10 @@ void write_cancel(struct sqlite_file *file);
 /* A short call begins (true) or ends to wait for the writer. A long transaction commits early while one waits. */
 void write_announce(struct sqlite_file *file, bool waits);
 bool write_is_awaited(struct sqlite_file *file);
-/* For tests: the number of threads that wait for the writer. */
+/* For tests: the number of threads that wait for the writer, and when its last reservation for a round ends or has ended.
+ */
 size_t write_waiting(struct sqlite_file *file);
+int64_t write_reserved_until_us(struct sqlite_file *file);
 /* Whether the rounds of the scheduler run in this process, in a thread of their own. */
 void write_set_scheduler(struct sqlite_file *file, bool has_scheduler);
 /* In a transaction: the scheduler runs a round soon after its commit, and patient callers let it go first. Ignored without

@@ -70,7 +70,7 @@ enum weir_status write_open(struct store *store, struct write *write, struct wei
 /* The same for a call of at most WRITE_SHORT_MOST items: a long set of records commits its first part before it goes on. */
 enum { WRITE_SHORT_MOST = 16 };
 enum weir_status write_open_short(struct store *store, struct write *write, struct weir_error *error);
-/* The same for a set of records: an expected round of the scheduler goes first. */
+/* The same for a set of records: other calls that wait, and an expected round of the scheduler, go first. */
 enum weir_status write_open_patiently(struct store *store, struct write *write, struct weir_error *error);
 /* Writes the news and the record of the act, and commits; on a failure everything is undone. */
 enum weir_status write_finish(struct write *write, struct weir_error *error);

@@ -5,7 +5,7 @@
 
 #include "support/test.h"
 
-enum { WAITERS = 8, ROUNDS = 2000, SECOND_US = 1000000 };
+enum { WAITERS = 8, ROUNDS = 2000, SECOND_US = 1000000, PATIENCE_US = 1000 };
 
 static struct fifo_mutex lock;
 static int order[WAITERS];
@@ -107,7 +107,7 @@ static void a_reserved_mutex_passes_over_patient_callers(void **state)
     fifo_mutex_close(&lock);
 }
 
-static void without_a_reservation_a_patient_caller_has_its_turn(void **state)
+static void a_patient_caller_lets_another_one_that_waits_go_first(void **state)
 {
     (void)state;
     begin_as_holder();
@@ -116,15 +116,62 @@ static void without_a_reservation_a_patient_caller_has_its_turn(void **state)
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
-    assert_int_equal(order[0], 1);
+    assert_int_equal(order[0], 2);
+    assert_int_equal(served, 2);
     fifo_mutex_close(&lock);
 }
 
-static int64_t seconds_now(void)
+static void patient_callers_keep_their_order(void **state)
+{
+    (void)state;
+    begin_as_holder();
+    pthread_t threads[] = {start_waiter(wait_patiently, 1), start_waiter(wait_patiently, 2)};
+    fifo_mutex_release(&lock);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(order[i], (int)i + 1);
+    }
+    fifo_mutex_close(&lock);
+}
+
+static int64_t now_us(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
+    return (int64_t)now.tv_sec * SECOND_US + now.tv_nsec / 1000;
+}
+
+/* Until two wait, and longer than a caller is patient. */
+static void *hold_for_long(void *context)
+{
+    assert_true(fifo_mutex_take(&lock, 30 * SECOND_US));
+    order[served++] = (int)(intptr_t)context;
+    int64_t end_us = now_us() + 10 * SECOND_US;
+    while (in_line() < 2 && now_us() < end_us) {
+        (void)sched_yield();
+    }
+    (void)nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    fifo_mutex_release(&lock);
+    return NULL;
+}
+
+static void a_caller_that_was_patient_has_its_turn_before_later_ones(void **state)
+{
+    (void)state;
+    begin_as_holder();
+    pthread_t threads[3] = {start_waiter(wait_patiently, 1), start_waiter(hold_for_long, 2)};
+    fifo_mutex_release(&lock);
+    while (in_line() > 1) {
+        (void)sched_yield();
+    }
+    threads[2] = start_waiter(wait_in_line, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(order[0], 2);
+    assert_int_equal(order[1], 1);
+    assert_int_equal(order[2], 3);
+    fifo_mutex_close(&lock);
 }
 
 /* Long before the reservation ends, and before its own deadline. */
@@ -132,12 +179,13 @@ static void a_caller_is_patient_for_a_short_time(void **state)
 {
     (void)state;
     begin_as_holder();
-    int64_t began = seconds_now();
     pthread_t thread = start_waiter(wait_patiently, 1);
+    int64_t began_us = now_us();
     fifo_mutex_release_reserved(&lock, 30 * SECOND_US);
     assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(now_us() - began_us, PATIENCE_US, 5 * SECOND_US);
     assert_true(fifo_mutex_take_patiently(&lock, 10 * SECOND_US)); /* of a free mutex, too */
-    assert_true(seconds_now() - began < 5);
+    assert_in_range(now_us() - began_us, 2 * PATIENCE_US, 5 * SECOND_US);
     fifo_mutex_release(&lock);
     fifo_mutex_close(&lock);
 }
@@ -217,7 +265,9 @@ int main(void)
         cmocka_unit_test(the_mutex_is_given_in_the_order_of_arrival),
         cmocka_unit_test(a_deadline_ends_the_wait_and_leaves_the_line_whole),
         cmocka_unit_test(a_reserved_mutex_passes_over_patient_callers),
-        cmocka_unit_test(without_a_reservation_a_patient_caller_has_its_turn),
+        cmocka_unit_test(a_patient_caller_lets_another_one_that_waits_go_first),
+        cmocka_unit_test(patient_callers_keep_their_order),
+        cmocka_unit_test(a_caller_that_was_patient_has_its_turn_before_later_ones),
         cmocka_unit_test(a_caller_is_patient_for_a_short_time),
         cmocka_unit_test(any_other_caller_takes_a_reserved_mutex_that_is_free),
         cmocka_unit_test(it_excludes),

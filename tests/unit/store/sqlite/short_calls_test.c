@@ -1,5 +1,5 @@
 /* A long set of records keeps the one writer of the file. While a short call waits for it, the set is written in parts, and
- * the call goes between two of them. The round that follows an enqueue goes before a set that waits for the writer. */
+ * the call goes between two of them. A set that waits lets other calls go first, also the round that follows an enqueue. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -106,15 +106,12 @@ static void a_short_enqueue_is_announced_while_it_waits(void **state)
     assert_false(is_announced(scene, WRITE_SHORT_MOST + 1));
 }
 
-/* --- the round after an enqueue --- */
+/* --- a set that waits --- */
 
 struct order_of_calls {
     struct scene *scene;
     struct claim_result claim; /* to be recorded */
-    struct seat seat;
-    struct assignment assignment;
-    int64_t held_at_round; /* when the expected round had the writer */
-    int64_t pending_at_round;
+    int64_t held_at_round;     /* when the round had the writer */
 };
 
 static void *record_set(void *argument)
@@ -134,31 +131,8 @@ static void *record_set(void *argument)
     return NULL;
 }
 
-static void *enqueue_one(void *argument)
-{
-    const struct order_of_calls *calls = argument;
-    struct enqueue_request request = {.workspace = "free-co", .workflow = "hello"};
-    struct enqueue_result result;
-    struct weir_error error;
-    struct store *store = NULL;
-    assert_int_equal(store_open_again(calls->scene->store, &store, &error), WEIR_OK);
-    assert_int_equal(store_enqueue(store, &request, 1, &result, &error), WEIR_OK);
-    assert_int_equal(result.status, WEIR_OK);
-    store_close(store);
-    return NULL;
-}
-
-/* It assigns an item, and reads the news of another one. */
-static void *run_round(void *argument)
-{
-    struct order_of_calls *calls = argument;
-    struct schedule_call call = {.assignments = &calls->assignment, .assignment_count = 1};
-    (void)seat_round(&calls->seat, call);
-    return NULL;
-}
-
 /* The transaction of a round, which notes what is committed before it. */
-static void *run_expected_round(void *argument)
+static void *run_empty_round(void *argument)
 {
     struct order_of_calls *calls = argument;
     struct write write;
@@ -167,7 +141,6 @@ static void *run_expected_round(void *argument)
     assert_int_equal(store_open_again(calls->scene->store, &store, &error), WEIR_OK);
     assert_int_equal(write_open_short(store, &write, &error), WEIR_OK);
     calls->held_at_round = scene_held(calls->scene, "big-co");
-    calls->pending_at_round = scene_number(calls->scene, "SELECT count(*) FROM workflow_execution_queue WHERE phase = 0");
     write_undo(&write);
     store_close(store);
     return NULL;
@@ -185,64 +158,66 @@ static pthread_t start_call(struct order_of_calls *calls, void *(*call)(void *))
     return thread;
 }
 
-/* A first call, a set of records and a round ask for the writer in this order. */
-static void run_in_order(struct order_of_calls *calls, void *(*first)(void *), bool has_scheduler)
+static void a_round_goes_before_a_set_that_waits_longer(void **state)
 {
-    struct scene *scene = calls->scene;
+    struct scene *scene = *state;
+    struct order_of_calls calls = {.scene = scene, .claim = claim_all(scene)};
     struct sqlite_file *file = sqlite_of(scene->store)->file;
     struct connection *writer = NULL;
-    write_set_scheduler(file, has_scheduler);
     scene_ok(scene, write_reserve(file, STORE_DEADLINE_US, &writer, &scene->error));
-    pthread_t threads[] = {start_call(calls, first), start_call(calls, record_set), start_call(calls, run_expected_round)};
+    pthread_t threads[] = {start_call(&calls, record_set), start_call(&calls, run_empty_round)};
     write_cancel(file);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
+    assert_int_equal(calls.held_at_round, ITEMS);
     assert_int_equal(scene_held(scene, "big-co"), 0);
 }
 
-static void the_round_after_an_enqueue_goes_before_a_set_that_waits(void **state)
+/* --- the writer is reserved for the round that follows --- */
+
+static bool enqueue_reserves(struct scene *scene, bool has_scheduler)
 {
-    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
-    run_in_order(&calls, enqueue_one, true);
-    assert_int_equal(calls.pending_at_round, 1);
-    assert_int_equal(calls.held_at_round, ITEMS);
+    struct sqlite_file *file = sqlite_of(scene->store)->file;
+    write_set_scheduler(file, has_scheduler);
+    int64_t before_us = write_reserved_until_us(file);
+    (void)scene_enqueue(scene, "free-co");
+    return write_reserved_until_us(file) != before_us;
 }
 
-static void without_a_scheduler_a_set_keeps_its_turn(void **state)
+static void an_enqueue_reserves_the_writer_for_the_scheduler_of_this_process(void **state)
 {
-    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
-    run_in_order(&calls, enqueue_one, false);
-    assert_int_equal(calls.pending_at_round, 1);
-    assert_int_equal(calls.held_at_round, ITEMS - PART); /* the round is a short call, and goes between two parts */
+    assert_false(enqueue_reserves(*state, false));
+    assert_true(enqueue_reserves(*state, true));
 }
 
-static void run_behind_a_round(struct order_of_calls *calls, bool has_news)
+/* Of a round that assigns an item, and may read the news of another one. */
+static bool round_reserves(struct scene *scene, bool has_news)
 {
-    struct scene *scene = calls->scene;
+    struct seat seat;
+    struct sqlite_file *file = sqlite_of(scene->store)->file;
     const char *id = scene_enqueue(scene, "free-co");
-    seat_take(&calls->seat, scene, scene->node);
-    calls->assignment = assignment_of(scene, id, scene->node);
+    seat_take(&seat, scene, scene->node);
+    struct assignment assignment = assignment_of(scene, id, scene->node);
     if (has_news) {
         (void)scene_enqueue(scene, "free-co");
     }
-    run_in_order(calls, run_round, true);
-    assert_int_equal(calls->pending_at_round, has_news ? 1 : 0);
+    write_set_scheduler(file, true);
+    int64_t before_us = write_reserved_until_us(file);
+    (void)seat_round(&seat, (struct schedule_call){.assignments = &assignment, .assignment_count = 1});
+    assert_int_equal(assignment.outcome, ASSIGNMENT_TAKEN);
+    return write_reserved_until_us(file) != before_us;
 }
 
 /* The next round assigns the item of the news. */
-static void the_round_after_a_round_with_news_goes_before_a_set_that_waits(void **state)
+static void a_round_with_news_reserves_the_writer(void **state)
 {
-    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
-    run_behind_a_round(&calls, true);
-    assert_int_equal(calls.held_at_round, ITEMS);
+    assert_true(round_reserves(*state, true));
 }
 
-static void after_a_round_without_news_a_set_keeps_its_turn(void **state)
+static void a_round_without_news_reserves_nothing(void **state)
 {
-    struct order_of_calls calls = {.scene = *state, .claim = claim_all(*state)};
-    run_behind_a_round(&calls, false);
-    assert_int_equal(calls.held_at_round, ITEMS - PART);
+    assert_false(round_reserves(*state, false));
 }
 
 /* --- heads that come with news --- */
@@ -308,10 +283,10 @@ int main(void)
         SCENE_TEST(a_long_set_ends_a_part_while_a_short_call_waits),
         SCENE_TEST(a_part_that_fails_leaves_the_rest_to_be_repeated),
         SCENE_TEST(a_short_enqueue_is_announced_while_it_waits),
-        SCENE_TEST(the_round_after_an_enqueue_goes_before_a_set_that_waits),
-        SCENE_TEST(without_a_scheduler_a_set_keeps_its_turn),
-        SCENE_TEST(the_round_after_a_round_with_news_goes_before_a_set_that_waits),
-        SCENE_TEST(after_a_round_without_news_a_set_keeps_its_turn),
+        SCENE_TEST(a_round_goes_before_a_set_that_waits_longer),
+        SCENE_TEST(an_enqueue_reserves_the_writer_for_the_scheduler_of_this_process),
+        SCENE_TEST(a_round_with_news_reserves_the_writer),
+        SCENE_TEST(a_round_without_news_reserves_nothing),
         SCENE_TEST(a_new_item_brings_the_heads_of_its_lane),
         SCENE_TEST(a_round_that_assigns_brings_the_heads_of_new_items),
         SCENE_TEST(many_new_items_bring_no_heads),
