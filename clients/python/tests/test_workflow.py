@@ -288,6 +288,28 @@ def test_options_of_wrong_types_are_refused_with_file_and_line(options, words):
         weir.workflow(name='wrong', register=own, **options)(lambda: None)
 
 
+@pytest.mark.parametrize(
+    ('make', 'words'),
+    [
+        (
+            lambda: weir.workflow(name='typo', retries=5),
+            r"@weir\.workflow has no option 'retries' \(did you mean 'retry'\? it has",
+        ),
+        (lambda: weir.workflow(retries=5), "no option 'retries'"),
+        (
+            lambda: weir.workflow(name='typo', cron='daily'),
+            r"no option 'cron' \(it has executor_group, name, .*, timeout\)",
+        ),
+        (lambda: weir.states('typo', signal='paid'), r"@weir\.states has no option 'signal' \(did you mean 'signals'\?"),
+        (lambda: weir.state(retries=5), r"@weir\.state has no option 'retries' \(did you mean 'retry'\?"),
+    ],
+)
+def test_an_unknown_option_of_a_decorator_is_refused_with_file_and_line(make, words):
+    line = make.__code__.co_firstlineno
+    with pytest.raises(weir.DefinitionError, match=rf'test_workflow\.py:{line}: .*{words}'):
+        make()
+
+
 class Point:
     pass
 

@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NoReturn
 
 from weir import _log
 from weir._time import Duration, microseconds, moment, text
-from weir._workflow import Context, Registry, Workflow, place_of, registry
+from weir._workflow import Context, Registry, Workflow, place_of, refuse_unknown, registry
 from weir.errors import DefinitionError
 from weir.outcome import Fail
 from weir.store import dump_params, encode
@@ -152,12 +152,14 @@ def state(
     timeout: Duration | None = None,
     on_failure: str | None = None,
     next: Sequence[str] | None = None,
+    **unknown: NoReturn,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Makes a method the handler of the state of its name.
 
     `retry`, `timeout`: as of @weir.workflow, of this state. `on_failure`: the state after a failure. `next`: the only
     states that may follow. `error`: the execution is FAILED when the method answers Done.
     """
+    refuse_unknown('@weir.state', unknown, state)
 
     def mark(method: Callable[..., Any]) -> Callable[..., Any]:
         options: dict[str, Any] = {'initial': initial}
@@ -290,6 +292,7 @@ def states(
     timeout: Duration | None = None,
     executor_group: str | None = None,
     register: Registry | None = None,
+    **unknown: NoReturn,
 ) -> Callable[[type], States]:
     """Makes a class a workflow with states.
 
@@ -297,6 +300,7 @@ def states(
     a definition: {'amount': 'number', 'owner': {'type': 'string', 'initial': 'none'}}. `signals`: names for which states
     may wait. `on_error`: the state after a failure without one of its own. `timeout`: of the execution.
     """
+    refuse_unknown('@weir.states', unknown, states)
 
     def decorate(cls: type) -> States:
         place = place_of(cls)

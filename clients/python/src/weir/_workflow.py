@@ -13,7 +13,7 @@ import traceback
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Callable, Generic, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Generic, NoReturn, TypeVar, Union
 
 from weir import _log
 from weir._signature import Parameters, is_coroutine_function, unwrap
@@ -493,6 +493,7 @@ def workflow(
     executor_group: str | None = None,
     secrets: Sequence[str] = (),
     register: Registry | None = None,
+    **unknown: NoReturn,
 ) -> Callable[[Callable[..., Result]], Workflow[Result]]:
     """Makes a function a workflow.
 
@@ -501,6 +502,7 @@ def workflow(
     hold.
     """
 
+    refuse_unknown('@weir.workflow', unknown, workflow)
     if callable(name):  # @workflow without arguments gives the function itself
         raise _nameless(place_of(name))
 
@@ -522,6 +524,20 @@ def workflow(
         return made
 
     return decorate
+
+
+def refuse_unknown(what: str, unknown: Mapping[str, object], decorator: Any) -> None:
+    """Raises DefinitionError when a decorator was called with options that it lacks. Type checkers refuse them as well."""
+    if not unknown:
+        return
+    import difflib
+
+    names = [*decorator.__annotations__.keys() - {'return', 'unknown'}]
+    near = difflib.get_close_matches(next(iter(unknown)), names, 1)
+    raise DefinitionError(
+        f'{place_of(None)}: {what} has no option {next(iter(unknown))!r}',
+        (f'did you mean {near[0]!r}? ' if near else '') + f'it has {", ".join(sorted(names))}',
+    )
 
 
 def _nameless(place: str) -> DefinitionError:
@@ -581,7 +597,7 @@ def _check_parameters(function: Callable[..., Any], place: str) -> None:
             )
 
 
-def place_of(function: Callable[..., Any]) -> str:
+def place_of(function: Any) -> str:
     """File and line; of what has none, for example a class, those of the decorator."""
     code = getattr(unwrap(function), '__code__', None)
     if code:
@@ -675,6 +691,7 @@ __all__ = [
     'configure',
     'default_store',
     'place_of',
+    'refuse_unknown',
     'registry',
     'workflow',
 ]
