@@ -181,6 +181,8 @@ def test_progress_is_a_number():
         assert runs[0].progress == [(0.5, 'half')]
         calls[0].progress(None)
         assert runs[0].progress[1:] == [(None, None)]
+        calls[0].progress(0.7, 42)
+        assert runs[0].progress[2:] == [(0.7, '42')]
         with pytest.raises(TypeError):
             calls[0].progress([])
 

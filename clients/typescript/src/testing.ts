@@ -66,8 +66,8 @@ class InlineContext implements Context {
     this.lines.push(...lineOf(values).split('\n'));
   }
 
-  progress(fraction: number | null, text?: string): void {
-    this.reports.push({ fraction, text });
+  progress(fraction: number | null, text?: string | null): void {
+    this.reports.push({ fraction, text: text ?? undefined });
   }
 
   heartbeat(): void {

@@ -113,10 +113,10 @@ class CallContext implements Context {
     native.log(this.#handle, `${clean(lineOf(values))}\n`, STREAM_LOG);
   }
 
-  progress(fraction: number | null, text?: string): void {
+  progress(fraction: number | null, text?: string | null): void {
     const within = Math.min(Math.max(fraction ?? Number.NaN, 0), 1);
     const millionths = Number.isNaN(within) ? -1 : Math.round(within * 1e6);
-    native.progress(this.#handle, millionths, clean(text));
+    native.progress(this.#handle, millionths, clean(text ?? undefined));
   }
 
   heartbeat(): void {

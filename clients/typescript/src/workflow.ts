@@ -72,7 +72,7 @@ export interface Context {
    * Shows how far the function is: a number from 0 to 1, null = unknown, and a text of at most 200 bytes. Each report replaces
    * the one before. It is shown while the attempt runs, and gone after it.
    */
-  progress(fraction: number | null, text?: string): void;
+  progress(fraction: number | null, text?: string | null): void;
   /** Throws Cancelled when the function must end, also while the event loop has not seen it yet. */
   heartbeat(): void;
 }

@@ -68,7 +68,7 @@ const naps = workflow({ name: 'naps' }, async (params: { number: number }) => {
   await gate;
   return params.number;
 });
-const advances = workflow({ name: 'advances' }, async (params: { fraction: number | null; text?: string }, ctx) => {
+const advances = workflow({ name: 'advances' }, async (params: { fraction: number | null; text?: string | null }, ctx) => {
   calls.push(ctx);
   ctx.progress(0.1, 'begins');
   ctx.progress(params.fraction ?? Number.NaN, params.text);
@@ -227,12 +227,13 @@ test('texts of every length about that of the short buffer are whole', async (t)
 test('the progress of a function is shown until its end', async (t) => {
   const store = await makeStore(t);
   await makeWorker(t, { store, workflows: [advances] });
-  const cases: [number | null, string | undefined, number | null, string | null][] = [
+  const cases: [number | null, string | null | undefined, number | null, string | null][] = [
     [0.4, '400 of 1000', 0.4, '400 of 1000'],
     [null, undefined, null, null],
     [null, 'a\0b\n', null, 'a b '],
     [7, 'é'.repeat(150), 1, 'é'.repeat(100)],
     [-1, '', 0, null],
+    [0.2, null, 0.2, null],
   ];
   for (const [fraction, text, shownFraction, shownText] of cases) {
     const params = { fraction, ...(text === undefined ? {} : { text }) };

@@ -64,7 +64,7 @@ class AttemptLog:
 
     def report(self, fraction: float, text: str | None) -> None:
         """Reports the progress of the call; NaN = unknown."""
-        safe = None if text is None else text.encode('utf-8', 'replace').decode().replace('\0', ' ')
+        safe = None if text is None else str(text).encode('utf-8', 'replace').decode().replace('\0', ' ')
         with self._lock:
             if self._forks == _forks and self._call is not None:
                 self._call.progress(fraction, safe)
