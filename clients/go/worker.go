@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 // The causes of a context of a handler that is done.
@@ -44,18 +45,34 @@ type Task struct {
 	progress *progress // nil: a task that no worker has claimed
 }
 
-// Progress shows how far the handler is, while it runs: a fraction from 0 to 1, NaN = unknown, and a text of at most 200
-// bytes, "" = none. Each report replaces the one before. The next heartbeat carries it, after a second at the latest.
+// progressTextMax is the length in bytes of the text of a report. A node cuts it likewise, but a heartbeat with a text
+// of megabytes would be refused, and the lease lost.
+const progressTextMax = 200
+
+// Progress shows how far the handler is, while it runs: a fraction from 0 to 1, NaN = unknown, and a text, "" = none,
+// which is cut after 200 bytes. Each report replaces the one before. The next heartbeat carries it, after a second at the latest.
 func (t *Task) Progress(fraction float64, text string) {
 	if t.progress == nil {
 		return
 	}
-	item := progressItem{Text: strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", " "), "?")}
+	item := progressItem{Text: strings.ToValidUTF8(strings.ReplaceAll(cutText(text), "\x00", " "), "?")}
 	if !math.IsNaN(fraction) {
 		within := min(max(fraction, 0), 1)
 		item.Fraction = &within
 	}
 	t.progress.set(item)
+}
+
+// cutText cuts before the first rune that does not end within the limit.
+func cutText(text string) string {
+	if len(text) <= progressTextMax {
+		return text
+	}
+	end := progressTextMax
+	for end > progressTextMax-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
 }
 
 type progressItem struct {

@@ -193,13 +193,14 @@ func reportProgress(task *weir.Task, value json.RawMessage) {
 	var report struct {
 		Fraction *float64
 		Text     string
+		Repeat   int
 	}
 	_ = json.Unmarshal(value, &report)
 	fraction := math.NaN()
 	if report.Fraction != nil {
 		fraction = *report.Fraction
 	}
-	task.Progress(fraction, report.Text)
+	task.Progress(fraction, strings.Repeat(report.Text, max(report.Repeat, 1)))
 }
 
 // awaitProgress waits until the execution shows the report, and no other one.

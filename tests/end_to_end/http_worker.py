@@ -24,6 +24,7 @@ CALL_SECONDS = 10
 CLAIM_WAIT_US = 5000000
 LEAVE_SECONDS = 2
 PAUSE_SECONDS = 0.05
+PROGRESS_TEXT_MAX = 200
 
 
 class Refused(Exception):
@@ -49,8 +50,10 @@ class Run:
         self.cancelled, self.stopped, self.refused = threading.Event(), threading.Event(), False
         self.progress = None  # the next heartbeat carries it
 
-    def report_progress(self, progress):
-        self.progress = progress
+    def report_progress(self, fraction, text):
+        """The node cuts the text as well, but refuses a heartbeat of megabytes."""
+        text = text and text.encode()[:PROGRESS_TEXT_MAX].decode(errors='ignore')
+        self.progress = {'fraction': fraction, 'text': text}
         self.news.set()
 
     def is_lost(self):

@@ -68,7 +68,7 @@ def _scripted(begun):
         if act == 'raise':
             raise RuntimeError(value)
         if act == 'report_progress':
-            run.report_progress(value)
+            run.report_progress(value['fraction'], value['text'] and value['text'] * value.get('repeat', 1))
         if act in ('await_cancel', 'report_progress'):
             assert run.cancelled.wait(60), 'the cancel does not arrive'
             return None

@@ -119,6 +119,21 @@ static void answer_failure(struct weir_call *call, const char *act, const json_t
 
 static void await_cancel(struct weir_call *call);
 
+static void report_progress(struct weir_call *call, const json_t *report)
+{
+    const json_t *fraction = json_object_get(report, "fraction");
+    const char *text = json_string_value(json_object_get(report, "text"));
+    size_t length = text == NULL ? 0 : strlen(text);
+    size_t count = length > 0 ? (size_t)json_integer_value(json_object_get(report, "repeat")) : 0;
+    char *repeated = count > 0 ? malloc(count * length + 1) : NULL;
+    for (size_t i = 0; repeated != NULL && i < count; i++) {
+        memcpy(repeated + i * length, text, length + 1);
+    }
+    weir_call_progress(call, json_is_number(fraction) ? json_number_value(fraction) : (double)NAN,
+                       repeated != NULL ? repeated : text);
+    free(repeated);
+}
+
 static void run_scripted(struct weir_call *call, void *context)
 {
     (void)context;
@@ -138,9 +153,7 @@ static void run_scripted(struct weir_call *call, void *context)
         } else if (strcmp(act, "raise") == 0) {
             weir_retry(call, NULL, json_string_value(value));
         } else if (strcmp(act, "report_progress") == 0) {
-            const json_t *fraction = json_object_get(value, "fraction");
-            weir_call_progress(call, json_is_number(fraction) ? json_number_value(fraction) : (double)NAN,
-                               json_string_value(json_object_get(value, "text")));
+            report_progress(call, value);
             await_cancel(call);
         } else if (strcmp(act, "await_cancel") == 0 || strcmp(act, "await_stop") == 0) {
             await_cancel(call);

@@ -111,11 +111,15 @@ def do(act, value):
     raise weir.Retry(value['code'], value['error'], after=None if after is None else after / 1e6)
 
 
+def report_progress(ctx, fraction, text, repeat=1):
+    ctx.progress(fraction, text and text * repeat)
+
+
 @weir.workflow(name='scripted')
 def scripted(acts: list, *, ctx):
     act, value = act_of(acts, ctx.attempt)
     if act == 'report_progress':
-        ctx.progress(**value)
+        report_progress(ctx, **value)
     if act in ('await_cancel', 'report_progress'):
         wait_until(lambda: ctx.cancelled, 'the cancel')
         return None
@@ -129,7 +133,7 @@ def scripted(acts: list, *, ctx):
 async def scripted_async(acts: list, *, ctx):
     act, value = act_of(acts, ctx.attempt)
     if act == 'report_progress':
-        ctx.progress(**value)
+        report_progress(ctx, **value)
     if act in ('await_cancel', 'await_stop', 'report_progress'):
         await asyncio.sleep(60)
     return do(act, value)

@@ -139,6 +139,7 @@ interface Value {
   after_us?: number;
   fraction: number | null;
   text: string | null;
+  repeat?: number;
 }
 
 const scripted = workflow({ name: 'scripted' }, async (params: { acts: Record<string, unknown>[] }, ctx) => {
@@ -151,7 +152,7 @@ const scripted = workflow({ name: 'scripted' }, async (params: { acts: Record<st
     case 'raise':
       throw new Error(String(value));
     case 'report_progress':
-      ctx.progress(value.fraction, value.text ?? undefined);
+      ctx.progress(value.fraction, value.text?.repeat(value.repeat ?? 1));
       await once(ctx.signal, 'abort');
       return null;
     case 'await_cancel':

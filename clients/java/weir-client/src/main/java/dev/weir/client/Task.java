@@ -136,7 +136,7 @@ public final class Task {
    *
    * @param fraction from 0 to 1; a number beyond counts as the nearer of the two, {@link
    *     Double#NaN} = unknown
-   * @param text for people, of at most 200 bytes; null = none
+   * @param text for people, cut after 200 bytes; null = none
    */
   public void progress(double fraction, String text) {
     progress.set(fraction, text);

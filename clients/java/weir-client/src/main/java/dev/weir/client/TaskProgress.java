@@ -7,6 +7,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
  * thread may call.
  */
 final class TaskProgress {
+  /** A node cuts likewise, but it refuses a heartbeat with megabytes, and the lease is lost. */
+  private static final int TEXT_BYTES_MAX = 200;
+
   private double fraction;
   private String text;
   private long number;
@@ -22,11 +25,25 @@ final class TaskProgress {
     Runnable send;
     synchronized (this) {
       fraction = newFraction;
-      text = newText == null ? null : Json.cleanText(newText);
+      text = newText == null ? null : Json.cleanText(cut(newText));
       number++;
       send = soon;
     }
     send.run();
+  }
+
+  /** The longest beginning of whole characters with so many bytes of UTF-8. */
+  private static String cut(String text) {
+    int bytes = 0;
+    for (int i = 0; i < text.length(); ) {
+      int point = text.codePointAt(i);
+      bytes += point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+      if (bytes > TEXT_BYTES_MAX) {
+        return text.substring(0, i);
+      }
+      i += Character.charCount(point);
+    }
+    return text;
   }
 
   /**

@@ -76,9 +76,10 @@ class CasesTest {
         }
         throw TaskFailure.retry(code, error);
       case "report_progress":
+        String text = value.path("text").textValue();
         task.progress(
             value.path("fraction").isNull() ? Double.NaN : value.path("fraction").asDouble(),
-            value.path("text").textValue());
+            text == null ? null : text.repeat(value.path("repeat").asInt(1)));
         STOPPED.add(task.awaitStop(Programs.MOST).orElseThrow());
         return null;
       case "await_cancel":
