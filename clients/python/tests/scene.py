@@ -76,11 +76,12 @@ class Scene:
             return self.store.enqueue(workspace, name, params)
 
     def journal(self, event=None, execution=None):
+        """The last line may be written at this moment."""
         try:
-            lines = (self.folder / 'journal').read_text().splitlines()
+            whole, _, _ = (self.folder / 'journal').read_text().rpartition('\n')
         except FileNotFoundError:
             return []
-        noted = [json.loads(line) for line in lines]
+        noted = [json.loads(line) for line in whole.splitlines()]
         return [one for one in noted if event in (None, one['event']) and execution in (None, one['execution'])]
 
     def wait_for_begins(self, count, execution=None):

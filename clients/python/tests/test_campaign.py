@@ -63,6 +63,11 @@ class Campaign:
             id = self.scene.enqueue(name, workspace=workspace, ms=self.random.randrange(200))
             self.ids[id] = workspace
 
+    def begins_with_work(self):
+        """What waited may have begun before it was counted, so each look enqueues more."""
+        self.enqueue()
+        return len(self.scene.journal('begin'))
+
     def kill(self, worker):
         at = time.monotonic_ns()
         worker.kill()
@@ -120,9 +125,8 @@ class Campaign:
         self.enqueue()
         self.scene.wait_for_begins(1)
         for number in range(FAULTS):
-            self.enqueue()
             begun = len(self.scene.journal('begin'))
-            wait_until(lambda so_far=begun: len(self.scene.journal('begin')) >= so_far + 5, 'work between two faults')
+            wait_until(lambda so_far=begun: self.begins_with_work() >= so_far + 5, 'work between two faults')
             if number % 5 == 4:
                 self.freeze(number // 5)
             else:
@@ -131,14 +135,20 @@ class Campaign:
 
     # --- the judgement ---
 
+    def end_of(self, begin, end, pid):
+        """The clock is read before a kill. A run that began between them, and has no end, was over at once."""
+        cuts = [at for at in self.faults[pid] if at >= begin]
+        if end is None and not cuts and self.faults[pid]:
+            return begin
+        return min([end or float('inf'), *cuts])
+
     def runs(self):
         """Of each execution: (begin, end or the fault that ended it, whether it ended, process), by begin."""
         found = collections.defaultdict(list)
         ends = {(line['execution'], line['fence'], line['pid']): line['at'] for line in self.scene.journal('end')}
         for line in self.scene.journal('begin'):
             end = ends.get((line['execution'], line['fence'], line['pid']))
-            cuts = [at for at in self.faults[line['pid']] if at >= line['at']]
-            until = min([end or float('inf'), *cuts])
+            until = self.end_of(line['at'], end, line['pid'])
             found[line['execution']].append((line['at'], until, end is not None and until == end, line['pid']))
         for runs in found.values():
             runs.sort()

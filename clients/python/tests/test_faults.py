@@ -17,6 +17,8 @@ from freezing import freeze  # noqa: E402
 
 #: Beyond the lease of a second; WEIR_AWAY_SECONDS=60 for a full campaign.
 AWAY_SECONDS = float(os.environ.get('WEIR_AWAY_SECONDS', '3'))
+#: Of an interpreter or an event loop, at least; WEIR_BLOCKED_SECONDS=30 for a full campaign.
+BLOCKED_SECONDS = float(os.environ.get('WEIR_BLOCKED_SECONDS', '2'))
 
 
 @pytest.fixture
@@ -147,15 +149,16 @@ def test_a_lease_outlives_a_blocked_interpreter_or_loop(on_both, name):
     blocked = on_both.worker(lease='1s')
     id = on_both.enqueue(name)
     on_both.wait_for_begins(1)
+    until = time.monotonic() + BLOCKED_SECONDS
     ids, heartbeats = set(), set()
 
     def note_heartbeat():
         (node,) = on_both.store.nodes()
         ids.add(node['id'])
         heartbeats.add(node['seen_at'])
-        return len(heartbeats) > 7
+        return len(heartbeats) > 7 and time.monotonic() > until
 
-    wait_until(note_heartbeat, 'the seventh heartbeat')
+    wait_until(note_heartbeat, 'the seventh heartbeat and the end of the time')
     os.close(os.open(on_both.folder / 'gate', os.O_WRONLY | os.O_NONBLOCK))  # fails when nobody is blocked any more
     assert on_both.store.result(id, 60) == 1
     assert [line['pid'] for line in on_both.journal()] == [blocked.pid] * 2

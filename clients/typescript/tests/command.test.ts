@@ -183,7 +183,7 @@ test('an exception outside of all functions stops the worker gracefully with 1',
 test('an event loop that is blocked beyond the lease keeps its executions', async (t) => {
   const { store, run } = await setUp(t);
   run('./tasks.js', '--lease', '1s');
-  assert.equal(await store.result(await enqueue(store, 'blocks'), { timeout: 60 }), 1);
+  assert.equal(await store.result(await enqueue(store, 'blocks'), { timeout: 120 }), 1);
 });
 
 test('the result of a worker that was stopped beyond its lease is refused', async (t) => {

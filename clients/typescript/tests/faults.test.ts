@@ -108,7 +108,8 @@ test('a result that cannot be recorded fails in words', async (t) => {
 
 for (const kind of STORES) {
   test(`a function that ends its process runs again in another one, on ${kind}`, async (t) => {
-    const { folder, store, run, enqueue } = await setUp(t, kind, { NODE_OPTIONS: '--max-old-space-size=48' });
+    const heap = process.env.WEIR_HEAP_MIB ?? '48'; // 1024 for a full campaign
+    const { folder, store, run, enqueue } = await setUp(t, kind, { NODE_OPTIONS: `--max-old-space-size=${heap}` });
     const worker = run('--processes', '2');
     for (const how of ['exit', 'abort', 'memory']) {
       assert.equal(await codeOf(store, await enqueue('ends', { how })), 'result "lived"', `${how}: ${worker.output}`);

@@ -38,7 +38,7 @@ workflow({ name: 'stray-exception' }, async () => {
 });
 
 workflow({ name: 'blocks' }, async (_params, ctx) => {
-  const until = Date.now() + 3000;
+  const until = Date.now() + 1000 * Number(process.env.WEIR_BLOCKED_SECONDS ?? 3); // 30 for a full campaign
   while (Date.now() < until);
   return ctx.attempt;
 });
