@@ -281,7 +281,8 @@ static enum weir_status drop_old_functions(struct link *link, struct weir_error 
 
 static enum weir_status execute_query_text(struct link *link, enum postgres_query query, struct weir_error *error)
 {
-    return link_execute(link, link->address->texts[query], error);
+    const struct address_query *filled = address_query(link->address, query);
+    return filled == NULL ? error_out_of_memory(error) : link_execute(link, filled->text, error);
 }
 
 /* Replaces a function in place, which keeps its rights and what depends on it. The server refuses this when the result, the
@@ -332,7 +333,7 @@ static enum weir_status apply_functions(struct link *link, struct weir_error *er
 static enum weir_status create_ledger(struct link *link, bool has_place, bool *ret_race, struct weir_error *error)
 {
     enum weir_status status =
-        link_execute(link, link->address->texts[has_place ? QUERY_CREATE_LEDGER_IN_SCHEMA : QUERY_CREATE_LEDGER], error);
+        execute_query_text(link, has_place ? QUERY_CREATE_LEDGER_IN_SCHEMA : QUERY_CREATE_LEDGER, error);
     *ret_race = status != WEIR_OK &&
                 (strcmp(link->sqlstate, DUPLICATE_SCHEMA) == 0 || strcmp(link->sqlstate, DUPLICATE_TABLE) == 0 ||
                  strcmp(link->sqlstate, UNIQUE_VIOLATION) == 0);
@@ -350,7 +351,7 @@ static enum weir_status read_and_lock_ledger(struct link *link, struct applied *
     if (ret_applied->count == 0) {
         return create_ledger(link, ret_applied->has_place, ret_race, error);
     }
-    status = link_execute(link, link->address->texts[QUERY_LOCK_LEDGER], error);
+    status = execute_query_text(link, QUERY_LOCK_LEDGER, error);
     return status == WEIR_OK ? read_to_migrate(link, ret_applied, error) : status;
 }
 

@@ -343,18 +343,42 @@ char *address_fill(const struct address *address, const char *sql)
 
 /* --- life --- */
 
-/* Each prepared statement has a name of its own per text, see address.h. */
-static enum weir_status fill_texts(struct address *address, struct weir_error *error)
+/* NULL when memory ran out. */
+static struct address_query *make_query(const struct address *address, enum postgres_query query)
 {
-    for (int i = 0; i < QUERY_COUNT; i++) {
-        address->texts[i] = address_fill(address, postgres_queries[i].sql);
-        if (address->texts[i] == NULL) {
-            return error_out_of_memory(error);
-        }
-        (void)snprintf(address->prepared_names[i], PREPARED_NAME_MAX, "%.46s_%016llx", postgres_queries[i].name,
-                       (unsigned long long)text_hash(address->texts[i]));
+    char *text = address_fill(address, postgres_queries[query].sql);
+    size_t length = text == NULL ? 0 : strlen(text) + 1;
+    struct address_query *made = text == NULL ? NULL : malloc(sizeof *made + length);
+    if (made != NULL) {
+        memcpy(made->text, text, length);
+        (void)snprintf(made->prepared_name, PREPARED_NAME_MAX, "%.46s_%016llx", postgres_queries[query].name,
+                       (unsigned long long)text_hash(text));
     }
-    return WEIR_OK;
+    free(text);
+    return made;
+}
+
+const struct address_query *address_query(struct address *address, enum postgres_query query)
+{
+    INVARIANT(address != NULL && query < QUERY_COUNT);
+    struct address_query *known = atomic_load_explicit(&address->queries[query], memory_order_acquire);
+    if (known != NULL) {
+        return known;
+    }
+    struct address_query *made = make_query(address, query);
+    /* Another thread may have made it meanwhile: the first one counts. */
+    if (made != NULL && !atomic_compare_exchange_strong(&address->queries[query], &known, made)) {
+        free(made);
+        made = known;
+    }
+    return made;
+}
+
+/* A transaction that began can always end. */
+static enum weir_status make_ends(struct address *address, struct weir_error *error)
+{
+    bool are_made = address_query(address, QUERY_COMMIT) != NULL && address_query(address, QUERY_ROLLBACK) != NULL;
+    return are_made ? WEIR_OK : error_out_of_memory(error);
 }
 
 /* A password with a / or @ that is not encoded tears the URL: its rest would count as a host or a database, and would be
@@ -393,7 +417,7 @@ static enum weir_status parse_url(struct address *address, const char *location,
     if (status == WEIR_OK && write_shown(address) == WEIR_OUT_OF_MEMORY) {
         status = error_out_of_memory(error);
     }
-    return status == WEIR_OK ? fill_texts(address, error) : status;
+    return status == WEIR_OK ? make_ends(address, error) : status;
 }
 
 enum weir_status address_parse(const char *location, struct address **ret_address, struct weir_error *error)
@@ -439,7 +463,7 @@ void address_release(struct address *address)
         return;
     }
     for (int i = 0; i < QUERY_COUNT; i++) {
-        free(address->texts[i]);
+        free(address->queries[i]);
     }
     PQconninfoFree(address->options);
     free(address);

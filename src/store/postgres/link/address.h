@@ -46,11 +46,17 @@ struct address {
     _Atomic int64_t reached_us; /* boot time at which a link connected last; 0 = none has */
     PQconninfoOption *options;  /* the URL in libpq's form */
     bool listen;
-    atomic_bool pooled;       /* a pooler in transaction mode is between */
-    char *texts[QUERY_COUNT]; /* postgres_queries[] with the schema in place */
-    /* Each contains a hash of the text. A pooler that was not detected may give us a server connection on which another
+    atomic_bool pooled; /* a pooler in transaction mode is between */
+    /* Of postgres_queries[], made at their first use: a program uses few of them. NULL = not yet. */
+    _Atomic(struct address_query *) queries[QUERY_COUNT];
+};
+
+/* A query with the schema in place. */
+struct address_query {
+    /* It contains a hash of the text. A pooler that was not detected may give us a server connection on which another
      * program has prepared the query of the same name for another schema or version. */
-    char prepared_names[QUERY_COUNT][PREPARED_NAME_MAX];
+    char prepared_name[PREPARED_NAME_MAX];
+    char text[];
 };
 
 /* `location` is the URL behind "postgres:". Errors: WEIR_INVALID_ARGUMENT, with a text that quotes no password. */
@@ -64,6 +70,8 @@ struct address *address_share(struct address *address);
 void address_release(struct address *address);
 /* A copy of `sql` with the schema's name in place; free() it. NULL when memory ran out. */
 char *address_fill(const struct address *address, const char *sql);
+/* Lives as long as the address. NULL when memory ran out, which QUERY_COMMIT and QUERY_ROLLBACK never are. Any thread. */
+const struct address_query *address_query(struct address *address, enum postgres_query query);
 /* The sslmode under which a connection to another machine may be without TLS although no user chose that: "prefer",
  * libpq's default, or "allow". NULL when TLS is demanded or turned off, and when all servers are on this machine. */
 const char *address_optional_tls(const struct address *address);

@@ -432,9 +432,13 @@ static enum weir_status run_query(struct link *link, struct weir_error *error, P
 {
     struct parameters parameters;
     INVARIANT(query < QUERY_COUNT && ret_result != NULL && link->address != NULL);
+    const struct address_query *filled = address_query(link->address, query);
+    if (filled == NULL) {
+        return error_out_of_memory(error);
+    }
     struct statement statement = {.name = postgres_queries[query].name,
-                                  .text = link->address->texts[query],
-                                  .prepared_name = link->address->prepared_names[query],
+                                  .text = filled->text,
+                                  .prepared_name = filled->prepared_name,
                                   .parameters = &parameters,
                                   .only_reads = only_reads};
     enum weir_status status = parameters_encode(&parameters, &link->scratch, types, values, error);
@@ -555,8 +559,11 @@ enum weir_status link_transaction_begin_with(struct link *link, enum postgres_qu
     PGresult *result = NULL;
     INVARIANT(!link->in_transaction && query < QUERY_COUNT);
     /* BEGIN changes nothing, so it may be sent again on a new connection. */
-    struct statement statement = {
-        .name = postgres_queries[query].name, .text = link->address->texts[query], .only_reads = true};
+    const struct address_query *filled = address_query(link->address, query);
+    if (filled == NULL) {
+        return error_out_of_memory(error);
+    }
+    struct statement statement = {.name = postgres_queries[query].name, .text = filled->text, .only_reads = true};
     enum weir_status status = run_statement(link, &statement, NULL, &result, error);
     if (status == WEIR_OK) {
         PQclear(result);
@@ -582,7 +589,7 @@ enum weir_status link_transaction_commit(struct link *link, struct weir_error *e
     }
     FAILPOINT("before_commit");
     /* From here on a lost answer leaves the outcome unknown, so nothing is sent again (step 3 of the file comment). */
-    struct statement statement = {.name = "commit", .text = link->address->texts[QUERY_COMMIT]};
+    struct statement statement = {.name = "commit", .text = address_query(link->address, QUERY_COMMIT)->text};
     PGresult *result = NULL;
     enum reply reply = run_once(link, &statement, &result);
     link->in_transaction = false;
@@ -608,7 +615,7 @@ void link_transaction_rollback(struct link *link)
     if (!link->in_transaction) {
         return;
     }
-    struct statement statement = {.name = "rollback", .text = link->address->texts[QUERY_ROLLBACK]};
+    struct statement statement = {.name = "rollback", .text = address_query(link->address, QUERY_ROLLBACK)->text};
     char sqlstate[sizeof link->sqlstate];
     memcpy(sqlstate, link->sqlstate, sizeof sqlstate); /* the caller reads the cause of the rollback afterwards */
     if (link->connection == NULL || is_of_this_connection(link) || run_once(link, &statement, &result) != REPLY_FINE) {

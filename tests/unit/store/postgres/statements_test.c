@@ -176,7 +176,8 @@ static void a_choice_by_state_reads_only_the_table_of_that_state(void **state)
 {
     char sql[16384];
     (void)state;
-    int length = snprintf(sql, sizeof sql, "PREPARE chosen (" TYPES_OF_CHOICE ") AS %s", address->texts[QUERY_BULK_IDS]);
+    int length = snprintf(sql, sizeof sql, "PREPARE chosen (" TYPES_OF_CHOICE ") AS %s",
+                          address_query(address, QUERY_BULK_IDS)->text);
     assert_true(length > 0 && (size_t)length < sizeof sql);
     run(sql);
     static const char *const plans[] = {"force_generic_plan", "force_custom_plan"};
@@ -241,18 +242,19 @@ static void parked_rows_are_passed_by_no_statement_that_is_repeated(void **state
         "true)");
     run("SELECT weir.enqueue('sleepers', 'hello'), weir.enqueue('other', 'hello')");
     (void)snprintf(sql, sizeof sql, "PREPARE status_of (bigint, bigint, bigint, bigint, bigint, bigint, bigint) AS %s",
-                   address->texts[QUERY_STATUS]);
+                   address_query(address, QUERY_STATUS)->text);
     run(sql);
-    (void)snprintf(sql, sizeof sql, "PREPARE chosen_by_state (" TYPES_OF_CHOICE ") AS %s", address->texts[QUERY_BULK_IDS]);
+    (void)snprintf(sql, sizeof sql, "PREPARE chosen_by_state (" TYPES_OF_CHOICE ") AS %s",
+                   address_query(address, QUERY_BULK_IDS)->text);
     run(sql);
     (void)snprintf(sql, sizeof sql, "PREPARE runnable_in_order (text, bigint, uuid, bigint) AS %s",
-                   address->texts[QUERY_QUEUE_ORDER_RUNNABLE]);
+                   address_query(address, QUERY_QUEUE_ORDER_RUNNABLE)->text);
     run(sql);
     (void)snprintf(sql, sizeof sql, "PREPARE held_of_timeline (text, bigint) AS %s",
-                   address->texts[QUERY_SLOT_TIMELINE_HELD]);
+                   address_query(address, QUERY_SLOT_TIMELINE_HELD)->text);
     run(sql);
     (void)snprintf(sql, sizeof sql, "PREPARE delayed_in_order (text, bigint, uuid, bigint) AS %s",
-                   address->texts[QUERY_QUEUE_ORDER_DELAYED]);
+                   address_query(address, QUERY_QUEUE_ORDER_DELAYED)->text);
     run(sql);
     run("SET enable_seqscan = off; SET jit = off; SET plan_cache_mode = force_generic_plan"); /* those of schedule() */
     for (size_t i = 0; i < 2 * (size_t)COUNT; i++) { /* the second time, with all of the catalogue in memory */
@@ -302,7 +304,8 @@ static void choices_read_few_blocks_of_a_long_history(void **state)
         "false, "
         "CASE WHEN n <= 3 THEN 'FAILED' ELSE 'COMPLETED' END FROM generate_series(1, 20000) n");
     run("ANALYZE weir.workflow_executions, weir.workflow_execution_queue");
-    (void)snprintf(sql, sizeof sql, "PREPARE chosen_one (" TYPES_OF_CHOICE ") AS %s", address->texts[QUERY_BULK_IDS]);
+    (void)snprintf(sql, sizeof sql, "PREPARE chosen_one (" TYPES_OF_CHOICE ") AS %s",
+                   address_query(address, QUERY_BULK_IDS)->text);
     run(sql);
     long most = 0;
     size_t worst = 0;
@@ -364,7 +367,7 @@ static void late_schedules_are_counted_by_an_index(void **state)
     bool searches = false;
     (void)state;
     (void)snprintf(sql, sizeof sql, "PREPARE late (bigint, bigint, bigint, bigint, bigint, bigint, bigint) AS %s",
-                   address->texts[QUERY_STATUS]);
+                   address_query(address, QUERY_STATUS)->text);
     run(sql);
     run("SET enable_seqscan = off; SET jit = off");
     PGresult *result = PQexec(connection, "EXPLAIN EXECUTE late (10, 10000, 100, 20, 20, 100, 0)");
@@ -477,6 +480,21 @@ static bool is_a_guess(const PGresult *result)
             (strcmp(sqlstate, "42883") == 0 && strncmp(words, "operator does not exist", 23) == 0));
 }
 
+static void a_query_is_made_at_its_first_use(void **state)
+{
+    struct address *fresh = NULL;
+    int made = 0;
+    (void)state;
+    assert_int_equal(address_parse("//host/base?schema=own", &fresh, NULL), WEIR_OK);
+    for (int i = 0; i < QUERY_COUNT; i++) {
+        made += fresh->queries[i] != NULL;
+    }
+    assert_int_equal(made, 2); /* the ends of a transaction */
+    assert_non_null(strstr(address_query(fresh, QUERY_STATUS)->text, "\"own\"."));
+    assert_ptr_equal(address_query(fresh, QUERY_STATUS), fresh->queries[QUERY_STATUS]);
+    address_release(fresh);
+}
+
 static void every_statement_is_one_of_the_server(void **state)
 {
     int failures = 0;
@@ -485,8 +503,8 @@ static void every_statement_is_one_of_the_server(void **state)
         if (is_a_batch((enum postgres_query)i)) {
             continue;
         }
-        assert_null(strstr(address->texts[i], ":schema"));
-        PGresult *result = PQprepare(connection, postgres_queries[i].name, address->texts[i], 0, NULL);
+        assert_null(strstr(address_query(address, i)->text, ":schema"));
+        PGresult *result = PQprepare(connection, postgres_queries[i].name, address_query(address, i)->text, 0, NULL);
         if (PQresultStatus(result) != PGRES_COMMAND_OK && !is_a_guess(result)) {
             print_error("%s: %s", postgres_queries[i].name, PQresultErrorMessage(result));
             failures++;
@@ -521,7 +539,7 @@ static void the_holder_of_a_lock_is_the_session_that_migrates(void **state)
     PGconn *elsewhere = begin("elsewhere", "LOCK TABLE public.schema_migrations");
     PGconn *reads = begin("reads", "LOCK TABLE weir.workspaces IN ACCESS SHARE MODE");
     PGconn *migrates = begin("migrates", "LOCK TABLE weir.schema_migrations IN SHARE ROW EXCLUSIVE MODE");
-    PGresult *holder = PQexec(connection, address->texts[QUERY_FIND_LOCK_HOLDER]);
+    PGresult *holder = PQexec(connection, address_query(address, QUERY_FIND_LOCK_HOLDER)->text);
     assert_int_equal(PQresultStatus(holder), PGRES_TUPLES_OK);
     assert_int_equal(PQntuples(holder), 1);
     assert_non_null(strstr(PQgetvalue(holder, 0, 0), "(migrates)"));
@@ -665,7 +683,7 @@ static const char *window_end(enum postgres_query query, const char *from, const
 {
     static char end[UUID_TEXT_MAX];
     const char *const values[] = {from, "2", states};
-    PGresult *result = PQexecParams(connection, address->texts[query], 3, NULL, values, NULL, NULL, 0);
+    PGresult *result = PQexecParams(connection, address_query(address, query)->text, 3, NULL, values, NULL, NULL, 0);
     if (PQresultStatus(result) != PGRES_TUPLES_OK) {
         fail_msg("%s", PQerrorMessage(connection));
     }
@@ -735,7 +753,7 @@ static void an_id_of_another_workspace_reads_the_blocks_of_a_missing_one(void **
         " 'CANCELLED', NULL, NULL, weir.store_time())");
     run("VACUUM ANALYZE weir.workflow_execution_queue, weir.workflow_executions, weir.workspaces");
     (void)snprintf(sql, sizeof sql, "PREPARE of_workspaces (uuid, text[]) AS %s",
-                   address->texts[QUERY_EXECUTION_IN_WORKSPACES]);
+                   address_query(address, QUERY_EXECUTION_IN_WORKSPACES)->text);
     run(sql);
     read_one_id("weir.workflow_execution_queue", ids[QUEUED]);
     read_one_id("weir.workflow_executions", ids[ENDED]);
@@ -759,6 +777,7 @@ static void an_id_of_another_workspace_reads_the_blocks_of_a_missing_one(void **
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_query_is_made_at_its_first_use),
         cmocka_unit_test(every_statement_is_one_of_the_server),
         cmocka_unit_test(a_record_reads_its_set_and_no_backlog),
         cmocka_unit_test(a_choice_by_state_reads_only_the_table_of_that_state),
