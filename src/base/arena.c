@@ -1,9 +1,10 @@
 /* Memory in blocks that is freed as a whole. One thread at a time.
  *
- *   first -> [block 16 KiB | used ....] -> [block] -> ...      a larger request gets a block of its own size
+ *   first -> [block 64 KiB | used ....] -> ... -> [block 16 KiB]      a larger request gets a block of its own size
  *
- * Blocks of about 64 KiB and more are pages of the system (base/pool.h), and return to it when they are freed, or when the
- * work ends. malloc() would keep them in the heap of the thread. An arena that has so much in use gets such blocks only.
+ * The first block comes from malloc(). Further blocks, and larger ones, are pages of the system (base/pool.h), and return
+ * to it when they are freed, or when the work ends. malloc() would keep them in the heap of the thread. Pages that are not
+ * touched cost no memory.
  *
  * Every allocation is zeroed and aligned for any type. The ceiling counts requested bytes, so input cannot make an arena
  * grow without limit: NULL then, as when memory is short. arena_reset() keeps one block of ordinary size for the next use.
@@ -36,10 +37,10 @@ void arena_init(struct arena *arena, size_t max_bytes)
 
 static struct arena_block *arena_add_block(struct arena *arena, size_t bytes)
 {
-    size_t least = arena->used_bytes < ARENA_MAPPED_BYTES ? ARENA_BLOCK_BYTES : ARENA_MAPPED_BYTES;
+    size_t least = arena->first == NULL ? ARENA_BLOCK_BYTES : ARENA_MAPPED_BYTES;
     size_t size = bytes > least ? bytes : least;
     size_t whole = sizeof(struct arena_block) + size;
-    bool is_mapped = size >= ARENA_MAPPED_BYTES;
+    bool is_mapped = size > ARENA_BLOCK_BYTES;
     bool is_zero = false;
     struct arena_block *block = is_mapped ? pages_allocate(whole, &is_zero) : malloc(whole);
     if (block != NULL) {

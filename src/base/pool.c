@@ -10,7 +10,8 @@
  * in bursts of several chunks therefore maps nothing: to map a chunk and touch its pages costs as much as many objects.
  *   5. Pages that were allocated as such become spares likewise, of their size. To unmap them would stop each thread of the
  * process for a moment: its processor has to forget the addresses.
- *   6. With the last object all spares are unmapped, so that an idle process keeps one chunk of each size at most.
+ *   6. With the last object all spares are unmapped, so that an idle process keeps one chunk of each size at most. Of these
+ * it gives back all pages that a burst has used, but the first one.
  *
  * One lock protects all chunks, and fork() holds it, so that the child finds it free. With a sanitizer every object comes
  * from malloc(), where the sanitizer sees a use after the end. Nothing here may call back into weir.
@@ -37,7 +38,11 @@
 #define POOL_IS_PLAIN false
 #endif
 
-enum { CLASSES = POOL_OBJECT_BYTES_MAX / POOL_STEP_BYTES, SPARE_BYTES_MAX = POOL_SPARES_MAX * POOL_CHUNK_BYTES };
+enum {
+    CLASSES = POOL_OBJECT_BYTES_MAX / POOL_STEP_BYTES,
+    SPARE_BYTES_MAX = POOL_SPARES_MAX * POOL_CHUNK_BYTES,
+    PAGE_BYTES = 4096 /* where pages are larger, no chunk gives any back */
+};
 
 struct free_object {
     struct free_object *next;
@@ -196,6 +201,29 @@ static struct chunk *pool_new_chunk(void)
 
 /* --- objects --- */
 
+/* Of an empty chunk. A process that has one object at a time never gets here. */
+static void forget_use(size_t class, struct chunk *chunk)
+{
+    INVARIANT(chunk->live == 0);
+    if (HEAD_BYTES + chunk->used * class * POOL_STEP_BYTES > PAGE_BYTES &&
+        madvise((char *)chunk + PAGE_BYTES, POOL_CHUNK_BYTES - PAGE_BYTES, MADV_DONTNEED) == 0) {
+        chunk->freed = NULL;
+        chunk->used = 0;
+        chunk->was_a_spare = true; /* its first page is not zero */
+    }
+}
+
+/* No object is left. */
+static void forget_burst(void)
+{
+    unmap_spares();
+    for (size_t class = 1; class <= CLASSES; class ++) {
+        for (struct chunk *chunk = with_room[class]; chunk != NULL; chunk = chunk->next) {
+            forget_use(class, chunk);
+        }
+    }
+}
+
 static size_t pool_class_of(size_t bytes)
 {
     return (bytes + POOL_STEP_BYTES - 1) / POOL_STEP_BYTES;
@@ -292,7 +320,7 @@ void pool_free(void *object, size_t bytes)
         give_pages(chunk, POOL_CHUNK_BYTES);
     }
     if (live_objects == 0) {
-        unmap_spares();
+        forget_burst();
     }
     (void)pthread_mutex_unlock(&lock);
 }

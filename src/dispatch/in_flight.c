@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/pool.h"
 #include "base/table_hash.h"
 
 static size_t in_flight_bucket(const char *id)
@@ -71,10 +72,12 @@ struct in_flight *in_flight_add(struct in_flight_table *table, const struct clai
     size_t traceparent = item->traceparent == NULL ? 0 : strlen(item->traceparent) + 1;
     const struct step_record *ended = find_ended_step(item);
     size_t ended_step = ended == NULL ? 0 : strlen(ended->step) + 1;
-    struct in_flight *entry = calloc(1, sizeof *entry + workspace + workflow + traceparent + ended_step);
+    size_t bytes = sizeof(struct in_flight) + workspace + workflow + traceparent + ended_step;
+    struct in_flight *entry = pool_allocate(bytes);
     if (entry == NULL) {
         return NULL;
     }
+    entry->bytes = bytes;
     entry->workspace = (char *)(entry + 1);
     entry->workflow = entry->workspace + workspace;
     memcpy(entry->workspace, item->workspace, workspace);
@@ -186,7 +189,7 @@ void in_flight_remove(struct in_flight_table *table, const char *id, int64_t fen
         in_flight_answered(table, entry);
         (void)in_flight_start_recorded(entry, &ended);
         table->count--;
-        free(entry);
+        pool_free(entry, entry->bytes);
     }
 }
 

@@ -64,6 +64,7 @@ struct in_flight {
     char *workspace;  /* these four are in the same allocation */
     char *workflow;
     char *traceparent; /* NULL = none */
+    size_t bytes;      /* of the allocation */
 };
 
 enum {

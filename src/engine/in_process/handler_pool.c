@@ -24,6 +24,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/pool.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "engine/in_process/call_states.h"
@@ -352,7 +353,7 @@ void engine_call_unserved(struct weir_call *call)
 
 struct weir_call *weir_call_new(void)
 {
-    struct weir_call *call = calloc(1, sizeof *call);
+    struct weir_call *call = pool_allocate(sizeof *call);
     if (call != NULL) {
         atomic_init(&call->open_ends, 1);
         call->retry_delay_us = -1;
@@ -373,7 +374,7 @@ void weir_call_free(struct weir_call *call)
         free(call->output);
         free(call->error);
         json_decref(call->value);
-        free(call);
+        pool_free(call, sizeof *call);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,41 @@ static void repeat_burst(void **objects, size_t count, size_t bytes)
     for (size_t i = 0; i < count; i++) {
         pool_free(objects[i], bytes);
     }
+}
+
+/* Pages of the object's chunk that are in memory. */
+static int pages_in_memory(const void *object)
+{
+    unsigned char is_in_memory[POOL_CHUNK_BYTES / 4096];
+    int count = 0;
+    uintptr_t chunk = (uintptr_t)object / POOL_CHUNK_BYTES * POOL_CHUNK_BYTES;
+    assert_int_equal(mincore((void *)chunk, POOL_CHUNK_BYTES, is_in_memory), 0);
+    for (size_t i = 0; i < sizeof is_in_memory; i++) {
+        count += is_in_memory[i] & 1;
+    }
+    return count;
+}
+
+static void a_chunk_without_objects_keeps_one_page(void **state)
+{
+    (void)state;
+    static void *objects[BURST];
+    if (!has_chunks() || sysconf(_SC_PAGESIZE) != 4096) {
+        skip();
+    }
+    for (int round = 0; round < 2; round++) {
+        void *first = objects[0] = pool_allocate(OBJECT);
+        for (int i = 1; i < 100; i++) {
+            objects[i] = pool_allocate(OBJECT);
+            memset(objects[i], 0xff, OBJECT);
+        }
+        assert_true(pages_in_memory(first) > 10);
+        for (int i = 0; i < 100; i++) {
+            pool_free(objects[i], OBJECT);
+        }
+        assert_int_equal(pages_in_memory(first), 1);
+    }
+    repeat_burst(objects, 100, OBJECT); /* and its objects are zero again */
 }
 
 /* A burst of all chunks that may be spares, again and again, also of another size, beside an object that stays. */
@@ -269,6 +305,7 @@ int main(void)
         cmocka_unit_test(objects_are_zeroed_aligned_and_apart),
         cmocka_unit_test(the_memory_of_a_burst_goes_back_to_the_system),
         cmocka_unit_test(a_repeated_burst_maps_nothing_and_the_last_object_ends_the_spares),
+        cmocka_unit_test(a_chunk_without_objects_keeps_one_page),
         cmocka_unit_test(a_single_object_maps_nothing_each_time),
         cmocka_unit_test(threads_free_the_objects_of_each_other),
         cmocka_unit_test(a_child_of_fork_has_a_pool_of_its_own),

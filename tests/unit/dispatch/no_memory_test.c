@@ -6,23 +6,30 @@
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
+void *__real_pool_allocate(size_t bytes);
+void *__wrap_pool_allocate(size_t bytes);
 
 /* How many of the items that are claimed next find room; -1 = all of them. */
 static int room_for = -1;
-static int left = -1;
+static int items_left = -1; /* the same from the claim on */
+static int left = -1;       /* so many other allocations succeed before the next one fails */
 
-/* The measure of a batch, which comes before its items, is no item. */
+static bool runs_out(int *allocations)
+{
+    bool is_last = *allocations == 0;
+    *allocations -= *allocations >= 0;
+    return is_last;
+}
+
 void *__wrap_calloc(size_t count, size_t size)
 {
-    if (size == sizeof(struct batch_starts)) {
-        return __real_calloc(count, size);
-    }
-    if (left == 0) {
-        left = -1;
-        return NULL;
-    }
-    left -= left > 0;
-    return __real_calloc(count, size);
+    return runs_out(&left) ? NULL : __real_calloc(count, size);
+}
+
+/* Of the dispatcher the items in flight alone come from the pool. */
+void *__wrap_pool_allocate(size_t bytes)
+{
+    return runs_out(&items_left) ? NULL : __real_pool_allocate(bytes);
 }
 
 /* Somebody else's transaction, which keeps every writer away. */
@@ -44,11 +51,10 @@ static void let_go_of_store(void)
 
 static bool holds_then;
 
-/* Between a claim and its end the node asks for memory for its items alone. */
 static void run_short(void *context, const struct event *event)
 {
     if (event->type == EVENT_BATCH_CLAIMED && room_for >= 0) {
-        left = room_for;
+        items_left = room_for;
         room_for = -1;
         if (holds_then) {
             hold_store(context);
