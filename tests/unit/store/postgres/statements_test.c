@@ -500,11 +500,13 @@ static void every_statement_is_one_of_the_server(void **state)
     int failures = 0;
     (void)state;
     for (int i = 0; i < QUERY_COUNT; i++) {
-        if (is_a_batch((enum postgres_query)i)) {
+        enum postgres_query query = (enum postgres_query)i;
+        if (is_a_batch(query)) {
             continue;
         }
-        assert_null(strstr(address_query(address, i)->text, ":schema"));
-        PGresult *result = PQprepare(connection, postgres_queries[i].name, address_query(address, i)->text, 0, NULL);
+        const char *text = address_query(address, query)->text;
+        assert_null(strstr(text, ":schema"));
+        PGresult *result = PQprepare(connection, postgres_queries[i].name, text, 0, NULL);
         if (PQresultStatus(result) != PGRES_COMMAND_OK && !is_a_guess(result)) {
             print_error("%s: %s", postgres_queries[i].name, PQresultErrorMessage(result));
             failures++;
