@@ -1,6 +1,7 @@
 /* Many executions that are parked for years, and a thousand each second that become due: how late these start, and how much
  * memory and time to start a node has beside the parked ones, compared with the same load without them.
  */
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -90,6 +91,7 @@ static struct parked measure_beside(struct waits *waits, const char *name, size_
     BENCH_CHECK(delays != NULL && due <= (size_t)FIRST_RESTART && due % SET == 0);
     waits_begin_store(waits, name);
     park_long(waits, parked);
+    (void)malloc_trim(0); /* a node begins as a copy of this process, with all that the former store has left in its heap */
     waits_start_node(waits);
     for (size_t i = 0; i < RESTARTS; i++) {
         double ms = restart_ms(waits, FIRST_RESTART + i);
