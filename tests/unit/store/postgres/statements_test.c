@@ -499,16 +499,14 @@ static void every_statement_is_one_of_the_server(void **state)
 {
     int failures = 0;
     (void)state;
-    for (int i = 0; i < QUERY_COUNT; i++) {
-        enum postgres_query query = (enum postgres_query)i;
-        if (is_a_batch(query)) {
+    for (enum postgres_query each = 0; each < QUERY_COUNT; each++) {
+        if (is_a_batch(each)) {
             continue;
         }
-        const char *text = address_query(address, query)->text;
-        assert_null(strstr(text, ":schema"));
-        PGresult *result = PQprepare(connection, postgres_queries[i].name, text, 0, NULL);
+        assert_null(strstr(address_query(address, each)->text, ":schema"));
+        PGresult *result = PQprepare(connection, postgres_queries[each].name, address_query(address, each)->text, 0, NULL);
         if (PQresultStatus(result) != PGRES_COMMAND_OK && !is_a_guess(result)) {
-            print_error("%s: %s", postgres_queries[i].name, PQresultErrorMessage(result));
+            print_error("%s: %s", postgres_queries[each].name, PQresultErrorMessage(result));
             failures++;
         }
         PQclear(result);
