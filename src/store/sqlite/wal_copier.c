@@ -6,9 +6,9 @@
  *   COPY_ENDED     the next COPY_PAGES start another thread. When the copy began at LOG_PAGES or behind, commits copy the
  *                  rest themselves until the log begins anew, which a reader can delay.
  *
- * The copy syncs the log before it writes the database, and the database before it notes how far the log is copied.
- * SQLite does so in each checkpoint, whichever connection runs it. A failed copy leaves all to the commits. The thread
- * uses nothing of the writer, so a holder of the writer can wait for it.
+ * SQLite syncs the log before a copy, and the database with the copy of the last frame of the log. The writer adds frames
+ * meanwhile, so mostly the commit that copies the rest syncs the pages of all copies, and only then the log begins anew. A
+ * failed copy leaves all to the commits. The thread uses nothing of the writer, so a holder of the writer can wait for it.
  */
 #include "store/sqlite/wal_copier.h"
 
