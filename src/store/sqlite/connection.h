@@ -23,7 +23,8 @@ enum {
     /* Pages of the log before a commit copies them to the database: 40 MB. The same pages are written again and again,
      * so a longer log is copied less often per page. A longer one than this would take too long to read after a
      * crash. */
-    LOG_PAGES = 10000
+    LOG_PAGES = 10000,
+    FRAME_HEADER_BYTES = 24 /* before each page in the log */
 };
 #define CLOCK_MARK_US MICROSECONDS_PER_SECOND /* writes after the last mark are not older than this */
 

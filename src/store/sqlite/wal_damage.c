@@ -28,7 +28,6 @@
 
 enum {
     HEADER_BYTES = 32,
-    FRAME_HEADER_BYTES = 24,
     SALTS_AT = 8,     /* in a frame; in the header at HEADER_SALTS_AT */
     CHECKSUM_AT = 16, /* in a frame; in the header at HEADER_CHECKSUM_AT */
     SUMMED_BYTES = 8, /* of a frame's header, before its page */

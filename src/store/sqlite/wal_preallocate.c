@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "store/sqlite/wal_copier.h"
 
-enum { LOG_HEADER_BYTES = 32, FRAME_HEADER_BYTES = 24, ZEROS_BYTES = 64 * 1024 };
+enum { LOG_HEADER_BYTES = 32, ZEROS_BYTES = 64 * 1024 };
 
 /* SQLite's own hook does the same and no more, and ignores the answer, too. A reader that is in the way is no failure
  * of the commit, and the next commit tries again. */

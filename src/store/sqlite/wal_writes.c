@@ -4,9 +4,11 @@
  *      the two runs one statement COMMIT.
  *   2. A write that continues the one before it is added to the bytes of that. Another one, or one without room, first
  *      writes these.
- *   3. Each other call that depends on the file first writes the gathered bytes. The sync does, too. SQLite shows a commit
- *      to readers after its sync, so no reader looks for bytes that are not written.
- *   4. A failed write is the failure of the call that needed it, and the commit fails as with a write of its own.
+ *   3. Each other call that depends on the file first writes the gathered bytes. The sync does, too.
+ *   4. The last page of a commit is written with all before it at once. Its header has the size of the database, which is 0
+ *      in the headers of the other frames. SQLite shows a commit to readers after that page, and with synchronous=OFF
+ *      without a sync in between. A copy of the log would take bytes that are not there yet.
+ *   5. A failed write is the failure of the call that needed it, and the commit fails as with a write of its own.
  *
  * It never changes an order: what is written before a sync is on the disk with it, and nothing behind it is.
  */
@@ -23,6 +25,7 @@ struct wal_writes {
     sqlite3_file *log; /* NULL: no commit runs */
     sqlite3_int64 at;  /* of the gathered bytes in the log */
     int gathered;
+    bool is_last_page; /* the next write is that of the last page of a commit */
     char bytes[LOG_WRITE_BYTES];
 };
 
@@ -36,6 +39,13 @@ static int write_gathered(struct wal_writes *writes)
     int length = writes->gathered;
     writes->gathered = 0;
     return length == 0 ? SQLITE_OK : writes->real->xWrite(writes->log, writes->bytes, length, writes->at);
+}
+
+static bool ends_commit(const char *bytes, int length)
+{
+    enum { SIZE_AT = 4 }; /* of the database, in the header of a frame: four bytes */
+    static const char none[4];
+    return length == FRAME_HEADER_BYTES && memcmp(bytes + SIZE_AT, none, sizeof none) != 0;
 }
 
 static int gather_write(sqlite3_file *log, const void *bytes, int length, sqlite3_int64 at)
@@ -54,7 +64,9 @@ static int gather_write(sqlite3_file *log, const void *bytes, int length, sqlite
     }
     memcpy(writes->bytes + writes->gathered, bytes, (size_t)length);
     writes->gathered += length;
-    return SQLITE_OK;
+    bool is_last_page = writes->is_last_page;
+    writes->is_last_page = ends_commit(bytes, length);
+    return is_last_page ? write_gathered(writes) : SQLITE_OK;
 }
 
 static int read_behind_writes(sqlite3_file *log, void *bytes, int length, sqlite3_int64 at)
@@ -105,6 +117,7 @@ void wal_writes_begin(struct wal_writes *writes, sqlite3_file *log)
     writes->log = log;
     writes->real = log->pMethods;
     writes->gathered = 0;
+    writes->is_last_page = false;
     writes->methods = *log->pMethods;
     writes->methods.xWrite = gather_write;
     writes->methods.xRead = read_behind_writes;
@@ -119,7 +132,7 @@ void wal_writes_end(struct wal_writes *writes, bool is_committed)
     if (writes == NULL || writes->log == NULL) {
         return;
     }
-    if (is_committed) { /* only a commit without a sync leaves any, and that promises nothing */
+    if (is_committed) { /* only checksums that a commit without a sync has written anew, and no copy reads these */
         (void)write_gathered(writes);
     }
     writes->log->pMethods = writes->real;

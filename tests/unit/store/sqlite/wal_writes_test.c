@@ -1,13 +1,10 @@
 /* The writes of a commit to the log are gathered, and on their file before any call that depends on them. */
 #include "store/sqlite/wal_writes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "conformance/scene.h"
+#include "store/sqlite/wal_preallocate.h"
 
 enum { PAGE = 4096, HEADER = 24, FRAME = HEADER + PAGE, CALLS_MOST = 32 };
 
@@ -83,7 +80,7 @@ static void end(struct commit *commit, bool is_committed)
 
 static int write_bytes(struct commit *commit, int length, sqlite3_int64 at)
 {
-    static const char bytes[LOG_WRITE_BYTES + 1];
+    static const char bytes[LOG_WRITE_BYTES + 1]; /* zeros: the header of no last frame */
     return commit->file.base.pMethods->xWrite(&commit->file.base, bytes, length, at);
 }
 
@@ -184,7 +181,23 @@ static void the_rest_of_a_failed_commit_is_dropped(void **state)
     assert_int_equal(commit.file.count, 0);
 }
 
-static void a_commit_without_a_sync_is_written_at_its_end(void **state)
+static void the_last_page_of_a_commit_is_written_with_all_before_it(void **state)
+{
+    static const char last[HEADER] = {[7] = 9}; /* the database has nine pages */
+    struct commit commit;
+    (void)state;
+    begin(&commit);
+    write_frames(&commit, 2, 32);
+    assert_int_equal(commit.file.base.pMethods->xWrite(&commit.file.base, last, HEADER, 32 + 2 * FRAME), SQLITE_OK);
+    assert_int_equal(commit.file.count, 0);
+    assert_int_equal(write_bytes(&commit, PAGE, 32 + 2 * FRAME + HEADER), SQLITE_OK);
+    assert_calls(&commit, 1, (const char *const[]){"write 32 12360"});
+    write_frames(&commit, 1, 32 + 3 * FRAME);
+    assert_int_equal(commit.file.count, 1);
+    end(&commit, true);
+}
+
+static void what_no_last_page_and_no_sync_has_written_is_at_the_end(void **state)
 {
     struct commit commit;
     (void)state;
@@ -192,6 +205,47 @@ static void a_commit_without_a_sync_is_written_at_its_end(void **state)
     write_frames(&commit, 1, 32);
     end(&commit, true);
     assert_calls(&commit, 1, (const char *const[]){"write 32 4120"});
+}
+
+/* At the end of a commit SQLite calls this, still within the statement: others see the commit already. */
+static int copy_log(void *context, sqlite3 *database, const char *name, int frames)
+{
+    sqlite3 *other = context;
+    (void)database;
+    (void)frames;
+    return sqlite3_wal_checkpoint_v2(other, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+}
+
+/* Benches fill their stores so. The copy would bring pages of zeros to the database. */
+static void a_copy_beside_a_commit_without_a_sync_finds_all_pages(void **state)
+{
+    char path[300];
+    struct connection writer = {.database = NULL};
+    sqlite3 *other = NULL;
+    sqlite3_stmt *statement = NULL;
+    const struct scene *scene = *state;
+    struct wal_writes *writes = wal_writes_new();
+    (void)snprintf(path, sizeof path, "%s/unsynced.db", scene->driver.place);
+    assert_int_equal(sqlite3_open(path, &writer.database), SQLITE_OK);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(writer.database,
+                                  "PRAGMA journal_mode=wal; PRAGMA synchronous=OFF; CREATE TABLE t (a);"
+                                  "BEGIN; INSERT INTO t VALUES (randomblob(20000))",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "PRAGMA schema_version", NULL, NULL, NULL), SQLITE_OK); /* opens the log */
+    (void)sqlite3_wal_hook(writer.database, copy_log, other);
+    wal_writes_begin(writes, wal_log_of(&writer));
+    assert_int_equal(sqlite3_exec(writer.database, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    wal_writes_end(writes, true);
+    assert_int_equal(sqlite3_prepare_v2(other, "SELECT integrity_check FROM pragma_integrity_check", -1, &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_string_equal(sqlite3_column_text(statement, 0), "ok");
+    (void)sqlite3_finalize(statement);
+    (void)sqlite3_close(other);
+    (void)sqlite3_close(writer.database);
+    wal_writes_free(writes);
 }
 
 int main(void)
@@ -203,7 +257,9 @@ int main(void)
         cmocka_unit_test(calls_that_depend_on_the_file_find_it_written),
         cmocka_unit_test(a_failed_write_fails_the_sync),
         cmocka_unit_test(the_rest_of_a_failed_commit_is_dropped),
-        cmocka_unit_test(a_commit_without_a_sync_is_written_at_its_end),
+        cmocka_unit_test(the_last_page_of_a_commit_is_written_with_all_before_it),
+        cmocka_unit_test(what_no_last_page_and_no_sync_has_written_is_at_the_end),
+        SCENE_TEST(a_copy_beside_a_commit_without_a_sync_finds_all_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
