@@ -6,22 +6,38 @@
  *   COPY_ENDED     the next COPY_PAGES start another thread. When the copy began at LOG_PAGES or behind, commits copy the
  *                  rest themselves until the log begins anew, which a reader can delay.
  *
- * SQLite syncs the log before a copy, and the database with the copy of the last frame of the log. The writer adds frames
- * meanwhile, so mostly the commit that copies the rest syncs the pages of all copies, and only then the log begins anew. A
- * failed copy leaves all to the commits. The thread uses nothing of the writer, so a holder of the writer can wait for it.
+ * SQLite syncs the log before a copy. It syncs the database only when the whole log is copied, and the writer prevents that
+ * by its next commit. Then the commit that copies the rest of the log would wait for the pages of all copies. So the thread
+ * syncs the database itself:
+ *
+ *   1. After each SYNC_PAGES pages, by a method of its own for writes to the database. A sync of many pages fills the queue
+ *      of the disk, and each commit beside it waits for them.
+ *   2. After the last page of a copy. A failed sync here is found by the commit that copies the rest: the system reports
+ *      it to each open file.
+ *   3. A full log is copied again while the writer has added more than REST_PAGES, at most PASSES_MOST times. So little is
+ *      left to the commit.
+ *
+ * A failed copy leaves all to the commits. The thread uses nothing of the writer, so a holder of the writer can wait for
+ * it.
  */
 #include "store/sqlite/wal_copier.h"
 
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/thread.h"
 
+enum { SYNC_PAGES = 64, REST_PAGES = 64, PASSES_MOST = 4 };
+
 enum copy_state { COPY_NONE, COPY_RUNS, COPY_ENDED };
 
 struct wal_copier {
+    sqlite3_io_methods methods;     /* first: the file names them during a copy, and so leads here */
+    const sqlite3_io_methods *real; /* of the file of the database */
+    int unsynced;                   /* pages that were written and not synced */
     pthread_mutex_t lock;
     pthread_cond_t ended;
     enum copy_state state;
@@ -45,10 +61,51 @@ struct wal_copier *wal_copier_new(const char *path)
     return copier;
 }
 
+static int sync_pages(struct wal_copier *copier, sqlite3_file *file)
+{
+    copier->unsynced = 0;
+    return copier->real->xSync(file, SQLITE_SYNC_NORMAL);
+}
+
+static int write_page(sqlite3_file *file, const void *bytes, int length, sqlite3_int64 at)
+{
+    struct wal_copier *copier = (struct wal_copier *)(uintptr_t)(const void *)file->pMethods;
+    int code = copier->real->xWrite(file, bytes, length, at);
+    copier->unsynced++;
+    return code == SQLITE_OK && copier->unsynced >= SYNC_PAGES ? sync_pages(copier, file) : code;
+}
+
+/* Returns the number of frames that are copied, of all that the log has. */
+static int copy_frames(struct wal_copier *copier)
+{
+    sqlite3_file *file = NULL;
+    int copied = 0;
+    (void)sqlite3_file_control(copier->database, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (file == NULL || file->pMethods == NULL) {
+        return 0;
+    }
+    copier->real = file->pMethods;
+    copier->methods = *copier->real;
+    copier->methods.xWrite = write_page;
+    file->pMethods = &copier->methods;
+    (void)sqlite3_wal_checkpoint_v2(copier->database, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
+    file->pMethods = copier->real;
+    if (copier->unsynced > 0) {
+        (void)sync_pages(copier, file);
+    }
+    return copied;
+}
+
 static void *run_copy(void *context)
 {
     struct wal_copier *copier = context;
-    (void)sqlite3_wal_checkpoint_v2(copier->database, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    int passes = copier->began_at >= LOG_PAGES ? PASSES_MOST : 1;
+    int before = 0;
+    int copied = copy_frames(copier);
+    for (int i = 1; i < passes && copied - before > REST_PAGES; i++) {
+        before = copied;
+        copied = copy_frames(copier);
+    }
     (void)pthread_mutex_lock(&copier->lock);
     copier->state = COPY_ENDED;
     (void)pthread_cond_signal(&copier->ended);
