@@ -31,6 +31,7 @@
 #include "base/error.h"
 #include "base/shell_quote.h"
 #include "store/sqlite/lane_counters.h"
+#include "store/sqlite/wal_guard.h"
 
 static sqlite3_stmt *connection_statement(struct connection *connection, enum sqlite_query query, struct weir_error *error);
 
@@ -341,6 +342,8 @@ enum weir_status connection_open(const struct connection_options *options, struc
 
 void connection_close(struct connection *connection)
 {
+    wal_guard_close(connection->guard);
+    connection->guard = NULL;
     for (int i = 0; i < QUERY_COUNT; i++) {
         (void)sqlite3_finalize(connection->statements[i]);
         connection->statements[i] = NULL;

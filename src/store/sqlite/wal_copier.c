@@ -44,17 +44,19 @@ struct wal_copier {
     int began_at;    /* frames of the log when the last copy of it began; 0 = none of this log */
     bool has_thread; /* to be joined */
     pthread_t thread;
-    sqlite3 *database; /* NULL = not opened yet; the thread has it while it runs */
+    sqlite3 *database; /* NULL = not opened yet; the thread has it while it runs, and the guard, too */
+    struct wal_guard *guard;
     char path[];
 };
 
-struct wal_copier *wal_copier_new(const char *path)
+struct wal_copier *wal_copier_new(const char *path, struct wal_guard *guard)
 {
-    INVARIANT(path != NULL);
+    INVARIANT(path != NULL && guard != NULL);
     size_t length = strlen(path) + 1;
     struct wal_copier *copier = calloc(1, sizeof *copier + length);
     if (copier != NULL) {
         memcpy(copier->path, path, length);
+        copier->guard = guard;
         (void)pthread_mutex_init(&copier->lock, NULL);
         (void)pthread_cond_init(&copier->ended, NULL);
     }
@@ -79,7 +81,6 @@ static int write_page(sqlite3_file *file, const void *bytes, int length, sqlite3
 static int copy_frames(struct wal_copier *copier)
 {
     sqlite3_file *file = NULL;
-    int copied = 0;
     (void)sqlite3_file_control(copier->database, "main", SQLITE_FCNTL_FILE_POINTER, &file);
     if (file == NULL || file->pMethods == NULL) {
         return 0;
@@ -88,7 +89,7 @@ static int copy_frames(struct wal_copier *copier)
     copier->methods = *copier->real;
     copier->methods.xWrite = write_page;
     file->pMethods = &copier->methods;
-    (void)sqlite3_wal_checkpoint_v2(copier->database, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, &copied);
+    int copied = wal_guard_copy(copier->guard, copier->database);
     file->pMethods = copier->real;
     if (copier->unsynced > 0) {
         (void)sync_pages(copier, file);
@@ -145,7 +146,8 @@ static void start_copy(struct wal_copier *copier, int frames)
     join_copy(copier);
     copier->state = COPY_RUNS;
     copier->began_at = frames;
-    copier->has_thread = open_copy_connection(copier) && thread_start(&copier->thread, run_copy, copier) == 0;
+    copier->has_thread = open_copy_connection(copier) && wal_guard_open(copier->guard) &&
+                         thread_start(&copier->thread, run_copy, copier) == 0;
     if (!copier->has_thread) {
         copier->state = COPY_ENDED;
     }

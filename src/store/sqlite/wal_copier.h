@@ -10,14 +10,16 @@
 #define WEIR_STORE_SQLITE_WAL_COPIER_H
 
 #include "store/sqlite/connection.h"
+#include "store/sqlite/wal_guard.h"
 
 enum {
     COPY_PAGES = LOG_PAGES / 4, /* new in the log: then a copy begins. A long copy would fill the queue of the disk */
     LOG_PAGES_MOST = LOG_PAGES / 2 * 3 /* of the log: then a commit waits for the copy, so that a log has a bound */
 };
 
-/* The copier of a store whose writer has this path. NULL = no memory; then the commits copy. */
-struct wal_copier *wal_copier_new(const char *path);
+/* The copier of a store whose writer has this path and guard. NULL = no memory; then the commits copy. Commits use the
+ * guard only when they copy themselves. */
+struct wal_copier *wal_copier_new(const char *path, struct wal_guard *guard);
 /* After a commit that leaves so many frames in the log. True: the commit has to copy itself. The first copy opens the
  * connection, under the lock of the writer: it has found its files to be those that it opened. */
 bool wal_copier_note(struct wal_copier *copier, int frames);

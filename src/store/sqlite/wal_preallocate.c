@@ -16,18 +16,20 @@
 
 #include "base/error.h"
 #include "store/sqlite/wal_copier.h"
+#include "store/sqlite/wal_guard.h"
 
 enum { LOG_HEADER_BYTES = 32, ZEROS_BYTES = 64 * 1024 };
 
-/* SQLite's own hook does the same and no more, and ignores the answer, too. A reader that is in the way is no failure
- * of the commit, and the next commit tries again. */
+/* SQLite's own hook does the same, but for the guard, and ignores the answer, too. A reader that is in the way is no
+ * failure of the commit, and the next commit tries again. */
 static int note_commit(void *context, sqlite3 *database, const char *name, int frames)
 {
+    (void)name; /* the writer has one database */
     struct connection *writer = context;
     writer->log_bytes = LOG_HEADER_BYTES + (int64_t)frames * writer->frame_bytes;
     bool copies = writer->copier == NULL ? frames >= LOG_PAGES : wal_copier_note(writer->copier, frames);
-    if (copies) {
-        (void)sqlite3_wal_checkpoint_v2(database, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    if (copies && wal_guard_open(writer->guard)) {
+        (void)wal_guard_copy(writer->guard, database);
     }
     return SQLITE_OK;
 }
@@ -37,6 +39,10 @@ enum weir_status wal_preallocate_init(struct connection *writer, struct weir_err
     INVARIANT(writer->database != NULL);
     int64_t page_bytes = 0;
     enum weir_status status = connection_read_integer(writer, error, &page_bytes, QUERY_PAGE_SIZE, "");
+    if (status == WEIR_OK) {
+        writer->guard = wal_guard_new(sqlite3_db_filename(writer->database, "main"));
+        status = writer->guard == NULL ? error_out_of_memory(error) : WEIR_OK;
+    }
     if (status == WEIR_OK) {
         writer->frame_bytes = FRAME_HEADER_BYTES + page_bytes;
         (void)sqlite3_wal_hook(writer->database, note_commit, writer);

@@ -20,7 +20,8 @@ enum {
     PREALLOCATE_FROM = 16 * 4096 /* bytes of the log before the first zeros */
 };
 
-/* Instead of SQLite's own automatic checkpoint: has the log copied back after LOG_PAGES, and notes where it ends.
+/* Instead of SQLite's own automatic checkpoint: has the log copied back after LOG_PAGES, and notes where it ends. Makes the
+ * guard of the copies.
  * `writer` must stay where it is until it is closed. */
 enum weir_status wal_preallocate_init(struct connection *writer, struct weir_error *error);
 /* The file of the log, or NULL when SQLite has not opened it. */

@@ -11,6 +11,7 @@ enum { ROWS = 200, PAGE_ROWS = 300, LATE_ROWS = 150, UNSYNCED_MOST = 64 };
 struct logged {
     char path[300];
     sqlite3 *database;
+    struct wal_guard *guard;
     struct wal_copier *copier;
 };
 
@@ -25,7 +26,9 @@ static void make_log(struct logged *logged, const struct scene *scene)
     (void)snprintf(logged->path, sizeof logged->path, "%s/logged.db", scene->driver.place);
     assert_int_equal(sqlite3_open(logged->path, &logged->database), SQLITE_OK);
     run(logged->database, "PRAGMA journal_mode=wal; PRAGMA wal_autocheckpoint=0; CREATE TABLE t (a)");
-    logged->copier = wal_copier_new(logged->path);
+    logged->guard = wal_guard_new(logged->path);
+    assert_non_null(logged->guard);
+    logged->copier = wal_copier_new(logged->path, logged->guard);
     assert_non_null(logged->copier);
 }
 
@@ -39,6 +42,7 @@ static void add_rows(const struct logged *logged)
 static void close_log(struct logged *logged)
 {
     wal_copier_close(logged->copier);
+    wal_guard_close(logged->guard);
     assert_int_equal(sqlite3_close(logged->database), SQLITE_OK);
 }
 
@@ -112,7 +116,7 @@ static void without_a_connection_the_commits_copy(void **state)
     make_log(&logged, scene);
     wal_copier_close(logged.copier);
     (void)snprintf(logged.path, sizeof logged.path, "%s/no/such.db", scene->driver.place);
-    logged.copier = wal_copier_new(logged.path);
+    logged.copier = wal_copier_new(logged.path, logged.guard);
     assert_non_null(logged.copier);
     assert_false(wal_copier_note(logged.copier, COPY_PAGES));
     assert_true(wal_copier_note(logged.copier, LOG_PAGES));
@@ -203,6 +207,7 @@ static void copy_beside_commits(struct logged *logged, const struct scene *scene
     assert_false(wal_copier_note(logged->copier, frames));
     wal_copier_close(logged->copier);
     assert_null(watched.writer);
+    wal_guard_close(logged->guard);
 }
 
 static void end_copy(struct logged *logged)

@@ -1,0 +1,27 @@
+/* Copies of the write-ahead log that are safe beside writers of other processes, with each version of SQLite.
+ *
+ * Before 3.51.3 SQLite has a defect. A copy reads how long the log is. If all of it is copied already, a writer may begin
+ * the log anew at that moment. The copy then notes as many frames of the new log as copied, and nobody copies them: rows
+ * are lost, and the database is malformed (https://sqlite.org/wal.html#walresetbug). Nodes copy the log often, so they hold
+ * a read transaction meanwhile.
+ *
+ * Threads: one at a time.
+ */
+#ifndef WEIR_STORE_SQLITE_WAL_GUARD_H
+#define WEIR_STORE_SQLITE_WAL_GUARD_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+
+/* The guard of the database with this path. NULL = no memory. */
+struct wal_guard *wal_guard_new(const char *path);
+/* Opens its connection, unless it is open. The holder of the writer calls it: it has found its files to be those that it
+ * opened. False: no copy is made now. */
+bool wal_guard_open(struct wal_guard *guard);
+/* Copies what it can of the log through `database`, beside readers and writers, and returns how many frames of the log are
+ * copied in all. 0 = none, or the read was not possible. */
+int wal_guard_copy(struct wal_guard *guard, sqlite3 *database);
+/* NULL is ignored. */
+void wal_guard_close(struct wal_guard *guard);
+
+#endif
