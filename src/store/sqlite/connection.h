@@ -37,7 +37,7 @@ struct connection {
     int64_t clock_marking_us;             /* noted by the transaction that is open; 0 = not */
     int64_t log_bytes;                    /* of the writer: where the log ended at its last commit (wal_preallocate.h) */
     int64_t frame_bytes;                  /* of the writer: a page in the log */
-    struct wal_guard *guard;              /* of the writer: for each copy of the log (wal_guard.h); else NULL */
+    struct wal_guard *guard;              /* of the writer: copies and new beginnings of the log; else NULL */
     struct wal_copier *copier;            /* of the writer: copies the log; NULL = the commits do (wal_copier.h) */
     struct parameter_rows parameter_rows; /* the rows of the table `parameter_rows`, while a statement needs them */
     struct lane_counters lane_counters;   /* the sums that a verb keeps while its snapshot is open */

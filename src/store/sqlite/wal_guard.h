@@ -1,11 +1,12 @@
-/* Copies of the write-ahead log that are safe beside writers of other processes, with each version of SQLite.
+/* Copies of the write-ahead log, and commits that begin it anew, that are safe beside other programs with each version of
+ * SQLite.
  *
  * Before 3.51.3 SQLite has a defect. A copy reads how long the log is. If all of it is copied already, a writer may begin
  * the log anew at that moment. The copy then notes as many frames of the new log as copied, and nobody copies them: rows
- * are lost, and the database is malformed (https://sqlite.org/wal.html#walresetbug). Nodes copy the log often, so they hold
- * a read transaction meanwhile.
+ * are lost, and the database is malformed (https://sqlite.org/wal.html#walresetbug). Two programs that copy beside one that
+ * commits can meet it within seconds.
  *
- * Threads: one at a time.
+ * Threads: that of the copy, or the holder of the writer; wal_guard_commits() and wal_guard_close() while no other runs.
  */
 #ifndef WEIR_STORE_SQLITE_WAL_GUARD_H
 #define WEIR_STORE_SQLITE_WAL_GUARD_H
@@ -15,8 +16,11 @@
 
 /* The guard of the database with this path. NULL = no memory. */
 struct wal_guard *wal_guard_new(const char *path);
-/* Opens its connection, unless it is open. The holder of the writer calls it: it has found its files to be those that it
- * opened. False: no copy is made now. */
+/* From now on commits of this connection begin the log anew only while no program copies it. Once. The connection is closed
+ * after the guard. */
+void wal_guard_commits(struct wal_guard *guard, sqlite3 *writer);
+/* Opens the connection for copies, unless it is open. The holder of the writer calls it: it has found its files to be those
+ * that it opened. False: no copy is made now. */
 bool wal_guard_open(struct wal_guard *guard);
 /* Copies what it can of the log through `database`, beside readers and writers, and returns how many frames of the log are
  * copied in all. 0 = none, or the read was not possible. */

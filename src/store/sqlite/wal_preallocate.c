@@ -44,6 +44,7 @@ enum weir_status wal_preallocate_init(struct connection *writer, struct weir_err
         status = writer->guard == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
     if (status == WEIR_OK) {
+        wal_guard_commits(writer->guard, writer->database);
         writer->frame_bytes = FRAME_HEADER_BYTES + page_bytes;
         (void)sqlite3_wal_hook(writer->database, note_commit, writer);
     }

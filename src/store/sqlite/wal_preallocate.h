@@ -21,7 +21,7 @@ enum {
 };
 
 /* Instead of SQLite's own automatic checkpoint: has the log copied back after LOG_PAGES, and notes where it ends. Makes the
- * guard of the copies.
+ * guard of the log.
  * `writer` must stay where it is until it is closed. */
 enum weir_status wal_preallocate_init(struct connection *writer, struct weir_error *error);
 /* The file of the log, or NULL when SQLite has not opened it. */

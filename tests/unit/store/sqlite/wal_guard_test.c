@@ -1,4 +1,4 @@
-/* A copy of the log loses nothing when a writer begins the log anew at its start. */
+/* A copy of the log loses nothing beside a writer that would begin the log anew at its start. */
 #include "store/sqlite/wal_guard.h"
 
 #include "conformance/scene.h"
@@ -127,12 +127,61 @@ static void a_log_that_begins_anew_at_the_start_of_a_copy_loses_nothing(void **s
     close_guarded(&guarded);
 }
 
+/* The copy is that of a program of others. */
+static void a_guarded_commit_does_not_begin_the_log_anew_beside_a_copy(void **state)
+{
+    int frames = 0;
+    struct guarded guarded;
+    open_guarded(&guarded, *state);
+    wal_guard_commits(guarded.guard, guarded.writer);
+    add_rows(guarded.writer, COPIED_ROWS);
+    run(guarded.writer, "PRAGMA wal_checkpoint(PASSIVE)");
+    sqlite3_file *file = watch_copies(guarded.copier);
+    late_writer = guarded.writer;
+    assert_int_equal(sqlite3_wal_checkpoint_v2(guarded.copier, "main", SQLITE_CHECKPOINT_PASSIVE, NULL, NULL), SQLITE_OK);
+    assert_null(late_writer);
+    file->pMethods = real_methods;
+    run(guarded.writer, "PRAGMA wal_checkpoint(PASSIVE)");
+    add_rows(guarded.writer, LATER_ROWS); /* nobody copies: the log begins anew */
+    assert_int_equal(sqlite3_wal_checkpoint_v2(guarded.copier, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, NULL),
+                     SQLITE_OK);
+    assert_in_range(frames, LATER_ROWS, COPIED_ROWS);
+    assert_int_equal(sqlite3_wal_checkpoint_v2(guarded.writer, "main", SQLITE_CHECKPOINT_TRUNCATE, &frames, NULL),
+                     SQLITE_OK);
+    assert_int_equal(frames, 0);
+    assert_whole(&guarded, COPIED_ROWS + 1 + LATER_ROWS);
+    close_guarded(&guarded);
+}
+
+/* A reader in the way leaves no lock behind. */
+static void a_guarded_commit_goes_on_behind_a_reader(void **state)
+{
+    int frames = 0;
+    struct guarded guarded;
+    sqlite3 *reader = NULL;
+    open_guarded(&guarded, *state);
+    wal_guard_commits(guarded.guard, guarded.writer);
+    assert_int_equal(sqlite3_open(guarded.path, &reader), SQLITE_OK);
+    add_rows(guarded.writer, LATER_ROWS);
+    run(reader, "BEGIN; SELECT count(*) FROM t");
+    run(guarded.copier, "PRAGMA wal_checkpoint(PASSIVE)");
+    add_rows(guarded.writer, 1);
+    assert_int_equal(sqlite3_wal_checkpoint_v2(guarded.copier, "main", SQLITE_CHECKPOINT_PASSIVE, &frames, NULL),
+                     SQLITE_OK);
+    assert_true(frames > LATER_ROWS);
+    assert_int_equal(sqlite3_close(reader), SQLITE_OK);
+    assert_whole(&guarded, LATER_ROWS + 1);
+    close_guarded(&guarded);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCENE_TEST(copies_count_the_frames_of_the_log),
         SCENE_TEST(without_a_connection_there_is_no_copy),
         SCENE_TEST(a_log_that_begins_anew_at_the_start_of_a_copy_loses_nothing),
+        SCENE_TEST(a_guarded_commit_does_not_begin_the_log_anew_beside_a_copy),
+        SCENE_TEST(a_guarded_commit_goes_on_behind_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
