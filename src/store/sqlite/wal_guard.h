@@ -1,9 +1,9 @@
 /* Copies of the write-ahead log, and commits that begin it anew, that are safe beside other programs with each version of
  * SQLite.
  *
- * Before 3.51.3 SQLite has a defect. A copy reads how long the log is. If all of it is copied already, a writer may begin
- * the log anew at that moment. The copy then notes as many frames of the new log as copied, and nobody copies them: rows
- * are lost, and the database is malformed (https://sqlite.org/wal.html#walresetbug). Two programs that copy beside one that
+ * Before 3.51.3 SQLite has a defect (https://sqlite.org/wal.html#walresetbug). A copy reads how long the log is. If all of
+ * it is copied already, a writer may begin the log anew at that moment. The copy then notes as many frames of the new log
+ * as copied, and nobody copies these. Rows are lost, and the database is malformed. Two programs that copy beside one that
  * commits can meet it within seconds.
  *
  * Threads: that of the copy, or the holder of the writer; wal_guard_commits() and wal_guard_close() while no other runs.
