@@ -575,8 +575,9 @@ enum weir_status connection_store_time(struct connection *connection, int64_t *r
     if (!same_boot && high_us > 0) {
         high_us += CLOCK_MARK_US; /* the last mark may be that old */
     }
+    connection->timed_boot_us = clock_boot(connection->clock);
     int64_t now_us =
-        same_boot ? clock_boot(connection->clock) + sqlite3_column_int64(statement, 1) : clock_wall(connection->clock);
+        same_boot ? connection->timed_boot_us + sqlite3_column_int64(statement, 1) : clock_wall(connection->clock);
     *ret_now_us = now_us > high_us ? now_us : high_us;
     (void)sqlite3_reset(statement);
     return WEIR_OK;

@@ -33,6 +33,7 @@ struct connection {
     sqlite3_stmt *statements[QUERY_COUNT];
     const struct clock *clock;
     int64_t deadline_boot_us;             /* of the call that runs now; the busy handler obeys it */
+    int64_t timed_boot_us;                /* the boot clock at the last read of the store time */
     int64_t clock_marked_us;              /* the last store time that this connection has noted in the file */
     int64_t clock_marking_us;             /* noted by the transaction that is open; 0 = not */
     int64_t log_bytes;                    /* of the writer: where the log ended at its last commit (wal_preallocate.h) */

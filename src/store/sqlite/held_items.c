@@ -110,7 +110,7 @@ static struct parameter_row row_of_step(const struct write *write, const struct 
                                   .step_started_us = began_us,
                                   .step_finished_us = is_final ? ended_us : 0,
                                   .step_due_us =
-                                      is_due ? time_add(now_us, step->due_in_us - record->step_reported_ago_us) : 0};
+                                      is_due ? time_add(write->asked_us, step->due_in_us - record->step_reported_ago_us) : 0};
 }
 
 /* The rows that a step brings with it beside its own. */

@@ -31,7 +31,7 @@ static void reckon(const struct write *write, struct held_item *item)
     if (item->has_dispatch_event) {
         item->started_us = 0;
     }
-    item->due_us = time_add(write->now_us, record->delay_us);
+    item->due_us = time_add(write->asked_us, record->delay_us);
     time_format(item->due_us, item->until);
 }
 

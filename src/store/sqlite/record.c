@@ -53,6 +53,7 @@ struct collected {
 /* A set while it is recorded. */
 struct recording {
     struct write write;
+    int64_t asked_boot_us; /* the beginning of the call */
     int64_t node_id;
     struct record *records;
     size_t record_count;
@@ -139,7 +140,7 @@ static enum weir_status write_step_row(struct write *write, int64_t node_id, con
     sqlite3_stmt *statement =
         connection_bind(write->connection, error, QUERY_WRITE_STEP, "tttdddiidiibbttiti", record->id, step->step,
                         step_state_name(step->state), step->attempt, step->failures, step->exit_code,
-                        time_add(write->now_us, step->due_in_us - record->step_reported_ago_us), write->now_us,
+                        time_add(write->asked_us, step->due_in_us - record->step_reported_ago_us), write->now_us,
                         final ? 1 : 0, node_id, record->fence, step->output, step->output_length, step->variables,
                         step->variables == NULL ? (size_t)0 : strlen(step->variables),
                         step->error_code[0] == '\0' ? NULL : step->error_code, step->error, record->step_began_ago_us,
@@ -614,6 +615,8 @@ static enum weir_status record_part(struct store *store, struct recording *recor
     if (status != WEIR_OK) {
         return status;
     }
+    int64_t waited_us = recording->write.connection->timed_boot_us - recording->asked_boot_us;
+    recording->write.asked_us = recording->write.now_us - waited_us;
     recording->write.repeated = 0;
     recording->poisoned = 0;
     status = record_first(recording, ret_done, error);
@@ -637,7 +640,7 @@ enum weir_status sqlite_record(struct store *store, int64_t node_id, struct reco
                                struct record_summary *ret_summary, struct weir_error *error)
 {
     INVARIANT(count > 0 && count <= RECORD_BATCH_MOST && records != NULL && ret_summary != NULL);
-    struct recording recording = {.node_id = node_id};
+    struct recording recording = {.node_id = node_id, .asked_boot_us = clock_boot(store->clock)};
     struct record_summary summary = {0};
     enum weir_status status = WEIR_OK;
     size_t done = 0;

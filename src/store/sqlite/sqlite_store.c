@@ -221,6 +221,7 @@ static enum weir_status open_write(struct store *store, struct write *write, boo
     enum weir_status status = write->connection->borrowed ? borrowed_store_begin(write->connection, &write->now_us, error)
                                                           : write_begin(write->store->file, store->deadline_us, is_patient,
                                                                         &write->connection, &write->now_us, error);
+    write->asked_us = write->now_us;
     news_init(&write->news, write->now_us);
     write->act.name = NULL;
     return status;

@@ -62,6 +62,7 @@ struct write {
     struct sqlite_store *store;
     struct connection *connection;
     int64_t now_us;
+    int64_t asked_us; /* of a set of records: the beginning of the call, before it waited for the writer; else now_us */
     struct news news;
     struct act act;
     size_t repeated; /* record: records that were there already and changed nothing */

@@ -1,5 +1,6 @@
 /* A long set of records keeps the one writer of the file. While a short call waits for it, the set is written in parts, and
- * the call goes between two of them. A set that waits lets other calls go first, also the round that follows an enqueue. */
+ * the call goes between two of them. A set that waits lets other calls go first, also the round that follows an enqueue. The
+ * times in its records are those of the call. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -174,6 +175,57 @@ static void a_round_goes_before_a_set_that_waits_longer(void **state)
     assert_int_equal(scene_held(scene, "big-co"), 0);
 }
 
+/* --- a wait that begins before its record has the writer --- */
+
+#define NAP SECONDS(10)
+
+/* Parks all of the claim for NAP. All but the first report the beginning of their sleep with the park. */
+static void *park_set(void *argument)
+{
+    const struct order_of_calls *calls = argument;
+    static const struct step_record nap = {
+        .step = "nap", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = NAP};
+    struct record records[ITEMS];
+    struct record_summary summary = {0};
+    struct weir_error error;
+    struct store *store = NULL;
+    for (size_t i = 0; i < calls->claim.count; i++) {
+        records[i] = scene_record_of(i == 0 ? RECORD_STEP : RECORD_PARKED, &calls->claim.items[i]);
+        records[i].dispatched_first = true;
+        records[i].delay_us = i == 0 ? 0 : NAP;
+        records[i].waiting_for = WAIT_SLEEP;
+        records[i].step = &nap;
+    }
+    assert_int_equal(store_open_again(calls->scene->store, &store, &error), WEIR_OK);
+    assert_int_equal(store_record(store, calls->scene->node, records, calls->claim.count, &summary, &error), WEIR_OK);
+    assert_int_equal(summary.changed, calls->claim.count);
+    store_close(store);
+    return NULL;
+}
+
+/* The delay of a park begins with its report. A writer that is busy for long makes no wait longer. */
+static void a_sleep_ends_in_time_though_its_record_waits(void **state)
+{
+    struct scene *scene = *state;
+    struct order_of_calls calls = {.scene = scene, .claim = claim_all(scene)};
+    struct sqlite_file *file = sqlite_of(scene->store)->file;
+    struct connection *writer = NULL;
+    int64_t asked_us = scene_now(scene);
+    scene_ok(scene, write_reserve(file, STORE_DEADLINE_US, &writer, &scene->error));
+    pthread_t thread = start_call(&calls, park_set);
+    scene_pass(scene, SECONDS(3));
+    write_cancel(file);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_queue WHERE status = 'WAITING'"), ITEMS - 1);
+    assert_int_equal(
+        scene_number(scene, "SELECT min(due_at) FROM workflow_execution_queue WHERE status = 'WAITING'") - asked_us, NAP);
+    assert_int_equal(
+        scene_number(scene, "SELECT max(due_at) FROM workflow_execution_queue WHERE status = 'WAITING'") - asked_us, NAP);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_node_executions WHERE due_at IS NOT NULL"), ITEMS);
+    assert_int_equal(scene_number(scene, "SELECT min(due_at) FROM workflow_node_executions") - asked_us, NAP);
+    assert_int_equal(scene_number(scene, "SELECT max(due_at) FROM workflow_node_executions") - asked_us, NAP);
+}
+
 /* --- the writer is reserved for the round that follows --- */
 
 static bool enqueue_reserves(struct scene *scene, bool has_scheduler)
@@ -284,6 +336,7 @@ int main(void)
         SCENE_TEST(a_part_that_fails_leaves_the_rest_to_be_repeated),
         SCENE_TEST(a_short_enqueue_is_announced_while_it_waits),
         SCENE_TEST(a_round_goes_before_a_set_that_waits_longer),
+        SCENE_TEST(a_sleep_ends_in_time_though_its_record_waits),
         SCENE_TEST(an_enqueue_reserves_the_writer_for_the_scheduler_of_this_process),
         SCENE_TEST(a_round_with_news_reserves_the_writer),
         SCENE_TEST(a_round_without_news_reserves_nothing),
