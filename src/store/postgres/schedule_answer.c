@@ -143,6 +143,20 @@ static void read_assigned_row(struct round *round, int row)
     }
 }
 
+/* What an item has that was parked before, behind its creation time. It has no signal, as far as this list shows. */
+static void read_parks(struct claimed_item *item, const char **numbers)
+{
+    item->run_at_us = integer_beside(numbers);
+    int64_t dispatched_us = integer_beside(numbers);
+    item->interruptions = (int)integer_beside(numbers);
+    item->interruptions_at_park = (int)integer_beside(numbers);
+    item->woken_at_us = integer_beside(numbers);
+    item->signals_seen = integer_beside(numbers);
+    item->running_for_us = dispatched_us == 0 ? 0 : item->claimed_at_us - dispatched_us;
+    item->assigned_before = true;
+    item->keeps_no_signal = true;
+}
+
 /* Items of this node that have been parked, and differ in nothing else from a new item. This row lists the numbers of each
  * in the order that assign_items() writes. */
 static void read_woken_row(struct round *round, int row)
@@ -155,16 +169,8 @@ static void read_woken_row(struct round *round, int row)
         item->definition_id = integer_beside(&numbers);
         item->priority = (int)integer_beside(&numbers);
         item->created_at_us = integer_beside(&numbers);
-        item->run_at_us = integer_beside(&numbers);
-        int64_t dispatched_us = integer_beside(&numbers);
-        item->interruptions = (int)integer_beside(&numbers);
-        item->interruptions_at_park = (int)integer_beside(&numbers);
-        item->woken_at_us = integer_beside(&numbers);
-        item->signals_seen = integer_beside(&numbers);
         item->claimed_at_us = time_later(round->claimed_us, item->created_at_us);
-        item->running_for_us = dispatched_us == 0 ? 0 : item->claimed_at_us - dispatched_us;
-        item->assigned_before = true;
-        item->keeps_no_signal = true;
+        read_parks(item, &numbers);
         round->call->assignments[place - 1].since_us = claimed_item_first_wait_us(item);
     }
     while (next_integer(&signalled, &place)) {
@@ -497,8 +503,8 @@ static const struct lane_read *read_lone_heads(struct round *round, int row)
     return read;
 }
 
-/* The whole round in one row, but for its snapshot: the only news was one enqueue, and the offer was used for its item. It
- * becomes the only assignment of the call. */
+/* The whole round in one row, but for its snapshot: the only news was one enqueue or the end of one wait, and the offer was
+ * used for its item. It becomes the only assignment of the call. */
 static void read_lone_row(struct round *round, int row)
 {
     struct schedule_call *call = round->call;
@@ -514,7 +520,8 @@ static void read_lone_row(struct round *round, int row)
     round->answer->now_us = row_integer(round, row, ROW_N1);
     round->answer->requests = result_bool(round->result, row, ROW_FLAG);
     round->fence = row_integer(round, row, ROW_N6);
-    assignment->since_us = row_integer(round, row, ROW_N9);
+    bool is_woken = !result_null(round->result, row, ROW_LIST2);
+    assignment->since_us = is_woken ? 0 : row_integer(round, row, ROW_N9);
     if (assignment->node_id != call->node_id) {
         (void)mark_recorded(round, 1);
         return;
@@ -525,6 +532,11 @@ static void read_lone_row(struct round *round, int row)
     item->created_at_us = row_integer(round, row, ROW_N9);
     item->run_at_us = item->created_at_us;
     item->claimed_at_us = time_later(round->answer->now_us, item->created_at_us);
+    if (is_woken) {
+        const char *numbers = row_list(round, row, ROW_LIST2);
+        read_parks(item, &numbers);
+        item->keeps_no_signal = result_null(round->result, row, ROW_PLACES);
+    }
     item->traceparent = result_copy(round->result, row, ROW_NAME, round->arena, &round->failed);
     claimed_set_params(item, round->result, row, ROW_DATA, round->arena, &round->failed);
 }

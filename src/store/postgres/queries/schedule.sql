@@ -20,7 +20,7 @@ FROM :schema.schedule($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $1
 -- name: schedule_lone
 SELECT r.tag, r.place, r.n1, r.n2, r.n3, r.n4, r.n5, r.n6, r.n7, r.n8, r.n9, r.flag, r.id, r.name, r.data,
        r.places, r.plain, r.list1, r.list2, r.list3, r.id_list
-FROM :schema.schedule_lone($1, $2, $3, $4, $5, $6, $7, $8, $9) r;
+FROM :schema.schedule_lone($1, $2, $3, $4, $5, $6, $7, $8, $9, true) r;
 
 -- $1 node, $2 epoch, $3 from snapshot, $4 to snapshot, $5 from transaction, $6 and entry, $7 limit, $8 lanes, $9 their passes
 -- name: publish_books

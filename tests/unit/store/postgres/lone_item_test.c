@@ -140,6 +140,126 @@ static void the_change_is_in_the_stream(void **state)
                         "enqueue claim");
 }
 
+/* --- an item that was parked --- */
+
+static void *run_offer(void *context)
+{
+    struct seat *seat = context;
+    (void)offer(seat);
+    return NULL;
+}
+
+static const struct step_record asks = {.step = "ask",
+                                        .signal = "go",
+                                        .state = STEP_WAITING,
+                                        .attempt = 1,
+                                        .exit_code = -1,
+                                        .due_in_us = TIME_NEVER};
+
+/* An execution whose step waits for a signal, parked. `id` gets its id. */
+static void park_lone_item(struct seat *seat, char id[UUID_TEXT_MAX])
+{
+    struct scene *scene = seat->scene;
+    struct record_summary summary;
+    text_copy(id, UUID_TEXT_MAX, run(scene->a, "SELECT weir.enqueue('acme', 'hello', '{\"a\": 1}', priority => 3)"));
+    assert_true(offer(seat));
+    struct record parked = record_of(RECORD_PARKED, &seat->answer.claimed.items[0]);
+    parked.dispatched_first = true;
+    parked.step = &asks;
+    parked.waiting_for = WAIT_SIGNAL;
+    parked.delay_us = TIME_NEVER;
+    ok(store_record(scene->store, scene->node, &parked, 1, &summary, &scene->error));
+    assert_int_equal(parked.status, WEIR_OK);
+    (void)offer(seat); /* the news of the park */
+    assert_int_equal(seat->answer.claimed.count, 0);
+}
+
+static void a_signal_starts_a_lone_item_in_the_call_that_reads_its_news(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    char id[UUID_TEXT_MAX];
+    take_seat(&seat, scene);
+    park_lone_item(&seat, id);
+    (void)run(scene->a, "SELECT weir.signal('%s', 'go', '{\"b\": 2}')", id);
+    assert_true(offer(&seat));
+    assert_int_equal(seat.assignments[0].outcome, ASSIGNMENT_TAKEN);
+    assert_int_equal(seat.assignments[0].since_us, 0); /* not its first assignment */
+    assert_int_equal(seat.answer.claimed.count, 1);
+    const struct claimed_item *item = &seat.answer.claimed.items[0];
+    assert_string_equal(item->id, id);
+    assert_string_equal(item->workflow, "hello");
+    assert_string_equal(item->params, "{\"a\": 1}");
+    assert_int_equal(item->priority, 3);
+    assert_int_equal(item->interruptions, 1);
+    assert_int_equal(item->interruptions_at_park, 1);
+    assert_int_equal(item->signals_seen, 1);
+    assert_true(item->assigned_before && !item->lost_a_node && !item->is_suspect);
+    assert_true(item->created_at_us > 0 && item->run_at_us == item->created_at_us && item->woken_at_us > item->run_at_us);
+    assert_true(item->claimed_at_us >= item->woken_at_us && item->running_for_us > 0);
+    assert_int_equal(item->step_count, 1);
+    assert_int_equal(item->steps[0].state, STEP_COMPLETED); /* the signal has ended the wait */
+    assert_true(item->keeps_no_signal);
+    assert_int_equal(item->signal_count, 0);
+    assert_string_equal(state_of(scene, id), "2 CLAIMED");
+    assert_int_equal(number(run(scene->a, "SELECT held FROM weir.claims WHERE fence = %lld", (long long)item->fence)), 1);
+}
+
+/* The second signal has no step that waits for it. It comes with the claim. */
+static void a_lone_item_brings_the_signals_that_it_keeps(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    char id[UUID_TEXT_MAX];
+    take_seat(&seat, scene);
+    park_lone_item(&seat, id);
+    (void)run(scene->a, "SELECT weir.signal('%s', 'go', '1')", id);
+    (void)run(scene->a, "SELECT weir.signal('%s', 'go', '2')", id);
+    assert_true(offer(&seat));
+    const struct claimed_item *item = &seat.answer.claimed.items[0];
+    assert_false(item->keeps_no_signal);
+    assert_int_equal(item->signals_seen, 2);
+    assert_int_equal(item->signal_count, 1);
+    assert_int_equal(item->signals[0].seq, 2);
+}
+
+/* Another transaction sends a signal while the round waits for the row. The round has read the signals before. */
+static void a_lone_item_brings_a_signal_of_the_transaction_that_held_its_row(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    pthread_t thread;
+    char id[UUID_TEXT_MAX];
+    int64_t end_us = clock_boot(clock_system()) + WAIT_US;
+    (void)run(scene->a, "ALTER FUNCTION weir.schedule_lone SET lock_timeout = '60s'");
+    take_seat(&seat, scene);
+    park_lone_item(&seat, id);
+    (void)run(scene->a, "SELECT weir.signal('%s', 'go', '1')", id);
+    (void)run(scene->a, "BEGIN; SELECT weir.signal('%s', 'go', '2')", id);
+    assert_int_equal(pthread_create(&thread, NULL, run_offer, &seat), 0);
+    while (number(run(scene->b, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")) == 0) {
+        assert_true(clock_boot(clock_system()) < end_us);
+    }
+    (void)run(scene->a, "COMMIT");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(seat.answer.claimed.count, 1);
+    assert_int_equal(seat.answer.claimed.items[0].signals_seen, 2);
+    assert_int_equal(seat.answer.claimed.items[0].signal_count, 1);
+}
+
+static void a_parked_item_that_lost_a_node_goes_its_way(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    char id[UUID_TEXT_MAX];
+    take_seat(&seat, scene);
+    park_lone_item(&seat, id);
+    (void)run(scene->a, "UPDATE weir.workflow_execution_queue SET handovers = 1, interruptions = 2, interruptions_at_park = 2");
+    (void)run(scene->a, "SELECT weir.signal('%s', 'go', '1')", id);
+    assert_false(offer(&seat));
+    assert_left(&seat, id);
+}
+
 /* --- the offer is not used --- */
 
 static void a_workspace_without_a_free_slot_gets_nothing(void **state)
@@ -234,13 +354,6 @@ static void an_item_that_a_caller_holds_is_left(void **state)
     (void)run(scene->a, "COMMIT");
 }
 
-static void *run_offer(void *context)
-{
-    struct seat *seat = context;
-    (void)offer(seat);
-    return NULL;
-}
-
 /* The round has read the news and waits for the row of the item; the pause is committed then. */
 static void a_pause_that_is_committed_during_the_round_undoes_it(void **state)
 {
@@ -272,6 +385,10 @@ int main(void)
         TEST(a_lone_item_is_assigned_by_the_call_that_reads_its_news),
         TEST(a_lone_item_of_another_node_is_found_in_its_inbox),
         TEST(the_change_is_in_the_stream),
+        TEST(a_signal_starts_a_lone_item_in_the_call_that_reads_its_news),
+        TEST(a_lone_item_brings_the_signals_that_it_keeps),
+        TEST(a_lone_item_brings_a_signal_of_the_transaction_that_held_its_row),
+        TEST(a_parked_item_that_lost_a_node_goes_its_way),
         TEST(a_workspace_without_a_free_slot_gets_nothing),
         TEST(a_workspace_that_is_paused_gets_nothing),
         TEST(news_of_anything_else_goes_its_way),
