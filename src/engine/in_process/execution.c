@@ -325,7 +325,8 @@ static bool is_refused(struct execution *execution)
     size_t timers = runner->timers_reserved + execution->step_count + 1;
     execution->tenant = tenant_acquire(&runner->tenants, execution->workspace);
     if (execution->tenant == NULL ||
-        loop_reserve_timers(&runner->loop, timers + EVALUATORS_MAX + PROCESS_TABLE_TIMERS) != WEIR_OK) {
+        loop_reserve_timers(&runner->loop, timers + runner->spawn_places.places + EVALUATORS_MAX + PROCESS_TABLE_TIMERS) !=
+            WEIR_OK) {
         refuse_start(execution, false, IN_PROCESS_REFUSAL_DELAY_US, "out_of_memory", NULL);
         return true;
     }

@@ -115,7 +115,8 @@ struct step_run {
     weir_recorded_function *on_recorded; /* of the last call, until its end is on record or dropped */
     void *recorded_context;
     bool is_starting;       /* it counts among the starts under way of its workspace */
-    bool is_spawning;       /* it holds a place among the processes that do not run their program yet */
+    bool is_spawning;       /* it holds a place among the starts of processes */
+    struct timer spawn_end; /* returns that place */
     struct fair_entry turn; /* AWAITING_PLACE, QUEUED */
 };
 

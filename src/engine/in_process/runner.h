@@ -59,7 +59,7 @@ struct runner {
     atomic_bool has_new_lease;
     struct fair_queue
         process_places;             /* exec steps in AWAITING_PLACE; a step holds a place from RECORDING_START to RUNNING */
-    struct fair_queue spawn_places; /* exec steps in QUEUED; a step holds a place until its program begins */
+    struct fair_queue spawn_places; /* exec steps in QUEUED; a step holds a place while its process starts */
     size_t reserved;                /* places of exec steps whose process is about to start */
     size_t timers_reserved;         /* for the admitted executions */
     pthread_t thread;

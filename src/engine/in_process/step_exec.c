@@ -3,7 +3,8 @@
  *
  * Two queues, both fair between workspaces: process_places holds the steps without a place, spawn_places those whose start
  * is durable. A place is counted from the report of the start, so the sum of running and reserved processes never passes
- * the limit. A spawn place is counted from the request to the keeper until the child is about to exec.
+ * the limit. A spawn place is counted from the request to the keeper until the process has ended, or until its program has
+ * run for STEP_SPAWN_HOLD_US.
  *
  * The end of a process has one of four meanings: it exited, it could not start, the lease of the node was over, or its
  * keeper died. Only an exit, and a start that failed for the program's own reason, count as an attempt of the step. A
@@ -66,10 +67,20 @@ void step_exec_leave_queue(struct step_run *run)
 
 static void step_process_ended(struct process *process);
 
+static void spawn_end_fired(struct timer *timer)
+{
+    step_run_end_spawn(timer->owner);
+}
+
 /* The child is about to exec. */
 static void step_process_begins(struct process *process)
 {
-    step_run_note_started(process->owner);
+    struct step_run *run = process->owner;
+    struct loop *loop = &run->execution->runner->loop;
+    step_run_note_started(run);
+    if (run->is_spawning) {
+        loop_set_timer(loop, &run->spawn_end, time_add(loop_now(loop), STEP_SPAWN_HOLD_US));
+    }
 }
 
 /* Passes output of the attempt on; bytes NULL: it writes no more. */
@@ -177,6 +188,7 @@ static void start_step_process(struct step_run *run)
     step_run_drop_inputs(run);
     run->process->begins = step_process_begins;
     run->is_spawning = true;
+    run->spawn_end = (struct timer){.fire = spawn_end_fired, .owner = run};
     fair_queue_hold(&runner->spawn_places, &run->execution->tenant->spawns);
     if (step->timeout_us > 0) {
         step_run_set_timer(run, time_add(loop_now(&runner->loop), step->timeout_us));

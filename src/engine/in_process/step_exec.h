@@ -18,13 +18,18 @@
 enum { STEP_STARTS_MOST = 32 };
 
 /* The keeper forks in the order of its requests, and the processes that it has forked share the processors. So only one for
- * each processor, and at least this many, are at a time on the way from the request to the exec. On a busy machine each
- * takes longer, so fewer start in a second. */
+ * each processor, and at least this many, are at a time between the request and the end of STEP_SPAWN_HOLD_US. On a busy
+ * machine each takes longer, so fewer start in a second. */
 enum { STEP_SPAWNS_LEAST = 2 };
+
+/* A program loads its libraries first, and many end soon after. Until it has ended, or has run for so long, it counts as a
+ * start: programs that follow each other quickly do not crowd the processors. A longer program delays the next start by
+ * this time, so two places give it a thousand starts a second. */
+#define STEP_SPAWN_HOLD_US (2 * MICROSECONDS_PER_MS)
 
 /* Its command is prepared: reports the attempt if there is a place for it, else waits for one. */
 void step_exec_begin(struct step_run *run);
-/* How many processes may be on the way to their exec at a time. */
+/* How many processes may start at a time. */
 size_t step_exec_spawns_most(void);
 /* Its attempt is on record: its process starts when it is its turn. */
 void step_exec_queue(struct step_run *run);

@@ -48,9 +48,16 @@ void step_run_note_started(struct step_run *run)
         run->is_starting = false;
         tenant->processes.starting--;
     }
+}
+
+void step_run_end_spawn(struct step_run *run)
+{
+    struct runner *runner = run->execution->runner;
+    INVARIANT(!run->is_spawning || runner->spawn_places.held > 0);
     if (run->is_spawning) {
         run->is_spawning = false;
-        fair_queue_release(&run->execution->runner->spawn_places, &tenant->spawns);
+        loop_clear_timer(&runner->loop, &run->spawn_end);
+        fair_queue_release(&runner->spawn_places, &run->execution->tenant->spawns);
     }
 }
 
@@ -95,6 +102,7 @@ void step_run_set_phase(struct step_run *run, enum step_phase phase)
         execution->tenant->processes.starting++;
     } else if (had_place && !step_run_has_place(run)) {
         step_run_note_started(run);
+        step_run_end_spawn(run);
         fair_queue_release(&runner->process_places, &execution->tenant->processes);
     }
     if (phase == PHASE_SLEEPING || phase == PHASE_DONE || phase == PHASE_IDLE) {

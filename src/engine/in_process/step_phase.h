@@ -15,6 +15,8 @@ void step_run_set_phase(struct step_run *run, enum step_phase phase);
 bool step_run_has_place(const struct step_run *run);
 /* Its process runs: its workspace may start another one. */
 void step_run_note_started(struct step_run *run);
+/* Returns its place among the starts of processes, if it holds one. */
+void step_run_end_spawn(struct step_run *run);
 /* Calls the function of weir_call_on_recorded(), once: the end of the step's last call is on record, or will not be. The
  * phases SLEEPING, DONE and IDLE do so by themselves. */
 void step_run_note_recorded(struct step_run *run, bool is_recorded);

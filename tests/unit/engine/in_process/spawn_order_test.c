@@ -15,10 +15,29 @@ enum { NOISY = 1, QUIET = 2, STEPS = 40, ORDER_MOST = 2 * STEPS };
 
 static struct engine_fixture fixture;
 
+/* The clock stands still, or is that of the machine. */
+static bool is_still;
+static int64_t still_us;
+
+static int64_t boot_now(void *context)
+{
+    (void)context;
+    return is_still ? still_us : clock_boot(clock_system());
+}
+
+static int64_t wall_now(void *context)
+{
+    (void)context;
+    return clock_wall(clock_system());
+}
+
+static const struct clock test_clock = {.boot_us = boot_now, .wall_us = wall_now};
+
 static int open_fixture(void **state)
 {
-    struct in_process_options options = {.allow_exec = true, .max_parallel_steps = 200};
+    struct in_process_options options = {.allow_exec = true, .max_parallel_steps = 200, .clock = &test_clock};
     (void)state;
+    is_still = false;
     engine_fixture_open_stepped(&fixture, &options);
     fixture.recorder.is_manual = true;
     return 0;
@@ -31,12 +50,12 @@ static int close_fixture(void **state)
     return 0;
 }
 
-static void start(int number, const char *workspace, int weight, int steps)
+static void start_program(int number, const char *workspace, int weight, int steps, const char *program)
 {
     struct text text = {.max = 1000000};
     assert_int_equal(text_add_string(&text, "{\"name\":\"t\",\"steps\":{"), WEIR_OK);
     for (int i = 0; i < steps; i++) {
-        assert_int_equal(text_format(&text, "%s\"s%d\":{\"exec\":[\"true\"]}", i > 0 ? "," : "", i), WEIR_OK);
+        assert_int_equal(text_format(&text, "%s\"s%d\":{\"exec\":[%s]}", i > 0 ? "," : "", i, program), WEIR_OK);
     }
     assert_int_equal(text_add_string(&text, "}}"), WEIR_OK);
     struct engine_start started = engine_fixture_start_of(number, text.data, "{}");
@@ -44,6 +63,11 @@ static void start(int number, const char *workspace, int weight, int steps)
     started.weight = weight;
     engine_fixture_start_with(&fixture, &started);
     text_close(&text);
+}
+
+static void start(int number, const char *workspace, int weight, int steps)
+{
+    start_program(number, workspace, weight, steps, "\"true\"");
 }
 
 static void take_steps(int count)
@@ -167,12 +191,65 @@ static void recorded_starts_follow_the_weights(void **state)
     let_all_end();
 }
 
+/* Steps of the engine until so many programs have begun, and some more. */
+static void await_begun(const struct tenant *tenant, size_t running, size_t wanted)
+{
+    for (int i = 0; i < 1000 && !(tenant->processes.held == running && tenant->processes.starting == running - wanted);
+         i++) {
+        struct pollfd polled = {.fd = engine_fd(fixture.engine), .events = POLLIN};
+        (void)poll(&polled, 1, 10);
+        (void)engine_step(fixture.engine);
+    }
+    for (int i = 0; i < 10; i++) {
+        struct pollfd polled = {.fd = engine_fd(fixture.engine), .events = POLLIN};
+        (void)poll(&polled, 1, 5);
+        (void)engine_step(fixture.engine);
+    }
+    assert_int_equal(tenant->processes.held, running);
+    assert_int_equal(tenant->processes.starting, running - wanted);
+}
+
+static void a_program_that_has_just_begun_counts_as_a_start(void **state)
+{
+    (void)state;
+    size_t most = step_exec_spawns_most();
+    start_program(NOISY, "noisy", 1, STEP_STARTS_MOST, "\"sleep\",\"300\"");
+    take_steps(5);
+    still_us = clock_boot(clock_system());
+    is_still = true;
+    answer_starts(NOISY);
+    const struct tenant *tenant = execution_of(NOISY)->tenant;
+    await_begun(tenant, STEP_STARTS_MOST, most);
+    still_us += STEP_SPAWN_HOLD_US - 1;
+    await_begun(tenant, STEP_STARTS_MOST, most);
+    assert_int_equal(tenant->spawns.held, most);
+    still_us += 1;
+    await_begun(tenant, STEP_STARTS_MOST, 2 * most);
+    assert_int_equal(tenant->spawns.held, most);
+}
+
+static void a_program_that_has_ended_frees_its_place_at_once(void **state)
+{
+    (void)state;
+    start(NOISY, "noisy", 1, STEP_STARTS_MOST);
+    start(QUIET, "quiet", 1, 1);
+    take_steps(5);
+    still_us = clock_boot(clock_system());
+    is_still = true;
+    answer_starts(NOISY);
+    answer_starts(QUIET);
+    fixture.recorder.is_manual = false;
+    let_all_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_start_behind_many_recorded_ones_of_another_workspace_goes_next, open_fixture,
                                         close_fixture),
         cmocka_unit_test_setup_teardown(recorded_starts_follow_the_weights, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_program_that_has_just_begun_counts_as_a_start, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(a_program_that_has_ended_frees_its_place_at_once, open_fixture, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
