@@ -5,7 +5,8 @@
  *   3. Read the command file. argv, environment and directory point into its private mapping; nothing is copied.
  *   4. File descriptors 0, 1, 2. The rest closes at exec, so that the socket for a failure lives until then.
  *   5. Report that the program is about to begin.
- *   6. Directory, then the guard. The guard is last, because its filter also applies to this child.
+ *   6. Directory and the file of WEIR_OUTPUT, then the guard. The guard is last, because its filter also applies to this
+ * child.
  *   7. execvp() with the step's own PATH. If it returns, the child reports the errno and exits.
  *
  * The child runs between fork and exec of a process whose parent may have had threads: no malloc, no stdio, no locks.
@@ -28,6 +29,7 @@
 #include "engine/in_process/evaluator_process.h"
 #include "engine/in_process/keeper_mark.h"
 #include "engine/in_process/keeper_protocol.h"
+#include "engine/in_process/result_file.h"
 
 /* Sends a report to the node itself. Waits while the socket is full; without a node it is lost. */
 static void send_child_report(int socket, const struct keeper_report *report)
@@ -84,6 +86,7 @@ static bool place_fds(const int fds[3])
 struct plan {
     char *argv[KEEPER_STRINGS_MAX + 1];
     char *envp[KEEPER_STRINGS_MAX + 2];
+    uint32_t result; /* the place of WEIR_OUTPUT in envp; 0: there is none */
     const char *cwd; /* "" = stay in the keeper's, which is the node's */
     char mark[KEEPER_MARK_BYTES_MAX];
 };
@@ -139,7 +142,19 @@ static bool read_command(int fd)
             return false;
         }
     }
+    plan.result = command.result_variable <= command.envc ? command.result_variable : 0;
     return true;
+}
+
+/* Makes the file of WEIR_OUTPUT. Without it the variable is not set. */
+static void make_result_file(void)
+{
+    const char *path = plan.result > 0 ? strchr(plan.envp[plan.result], '=') : NULL;
+    if (path != NULL && !result_file_make(path + 1)) {
+        for (uint32_t i = plan.result; plan.envp[i] != NULL; i++) {
+            plan.envp[i] = plan.envp[i + 1];
+        }
+    }
 }
 
 _Noreturn void keeper_child_run_step(pid_t keeper_pid, const struct keeper_guarded *guarded, uint64_t mark, int socket,
@@ -168,6 +183,7 @@ _Noreturn void keeper_child_run_step(pid_t keeper_pid, const struct keeper_guard
     if (*plan.cwd != '\0' && chdir(plan.cwd) != 0) {
         report_failed_start(report, ticket, KEEPER_STAGE_CWD, errno);
     }
+    make_result_file();
     if (guarded != NULL && guarded->node > 1) {
         (void)keeper_guard_install(guarded); /* a kernel without filters runs the step without a guard */
     }

@@ -2,8 +2,8 @@
  *
  * Messages have one fixed layout per direction. File descriptors travel beside a request (SCM_RIGHTS), and the keeper
  * closes its copies. No request but KEEPER_LEASE has an answer; reports come when something has happened. A child sends
- * BEGINS itself, when all but its directory and its exec is done. If it cannot exec, it sends its own EXEC_FAILED, before
- * the keeper's ENDED.
+ * BEGINS itself, when all but its directory, its result file and its exec is done. If it cannot exec, it sends its own
+ * EXEC_FAILED, before the keeper's ENDED.
  */
 #ifndef WEIR_ENGINE_IN_PROCESS_KEEPER_PROTOCOL_H
 #define WEIR_ENGINE_IN_PROCESS_KEEPER_PROTOCOL_H
@@ -66,6 +66,8 @@ struct keeper_report {
 struct keeper_command {
     uint32_t argc;
     uint32_t envc;
+    uint32_t result_variable; /* the place of WEIR_OUTPUT in env, from 1; 0: there is none */
+    uint32_t padding;
     uint64_t bytes; /* of the strings */
 };
 

@@ -87,7 +87,10 @@ bool process_files_open(struct process_files *files, const struct process_comman
                         int empty_fd)
 {
     INVARIANT(command != NULL && empty_fd >= 0);
-    struct keeper_command header = {.argc = command->argc, .envc = command->envc, .bytes = command->strings.length};
+    struct keeper_command header = {.argc = command->argc,
+                                    .envc = command->envc,
+                                    .result_variable = command->result_variable,
+                                    .bytes = command->strings.length};
     int out[2] = {-1, -1};
     int err[2] = {-1, -1};
     bool has_pipes = pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0;

@@ -16,6 +16,7 @@ struct process_command {
     struct text strings;
     uint32_t argc;
     uint32_t envc;
+    uint32_t result_variable; /* the place of WEIR_OUTPUT in the environment, from 1; 0: there is none */
 };
 void process_command_init(struct process_command *command);
 /* Adds a NUL-terminated string. WEIR_INVALID_ARGUMENT: it holds a NUL; WEIR_FAILED: the command is too large. */

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,24 +16,28 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/random.h"
 
 enum { PATH_BYTES_MAX = 512, READ_BYTES = 64 * 1024 };
 
-char *result_file_make(const char *directory)
+char *result_file_name(const char *directory)
 {
     INVARIANT(directory != NULL);
     char path[PATH_BYTES_MAX];
-    int length = snprintf(path, sizeof path, "%s/weir-output-XXXXXX", directory);
-    int fd = length < (int)sizeof path ? mkostemp(path, O_CLOEXEC) : -1;
-    if (fd < 0) {
-        return NULL;
+    struct random random;
+    random_seed_from_system(&random);
+    int length = snprintf(path, sizeof path, "%s/weir-output-%016" PRIx64, directory, random_next(&random));
+    return length < (int)sizeof path ? strdup(path) : NULL;
+}
+
+bool result_file_make(const char *path)
+{
+    INVARIANT(path != NULL);
+    int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, S_IRUSR | S_IWUSR);
+    if (fd >= 0) {
+        (void)close(fd);
     }
-    (void)close(fd);
-    char *copy = strdup(path);
-    if (copy == NULL) {
-        (void)unlink(path);
-    }
-    return copy;
+    return fd >= 0;
 }
 
 static enum weir_status read_open_file(int fd, struct text *to, struct weir_error *error)

@@ -166,7 +166,7 @@ void step_inputs_free(struct step_inputs *inputs)
     json_decref(inputs->items);
     text_close(&inputs->items_program);
     json_decref(inputs->context);
-    result_file_remove(&inputs->result_path);
+    free(inputs->result_path);
     process_command_close(&inputs->command);
     text_close(&inputs->input);
     text_close(&inputs->url);
@@ -391,12 +391,12 @@ static enum weir_status add_own_variables(struct step_inputs *inputs)
     (void)snprintf(text, sizeof text, "WEIR_FENCE=%lld", (long long)execution->fence);
     status = status == WEIR_OK ? add_variable(inputs, text) : status;
     status = status == WEIR_OK ? add_traceparent(inputs) : status;
-    result_file_remove(&inputs->result_path);
-    inputs->result_path = status == WEIR_OK ? result_file_make(execution->runner->options.temporary_directory) : NULL;
+    free(inputs->result_path);
+    inputs->result_path = status == WEIR_OK ? result_file_name(execution->runner->options.temporary_directory) : NULL;
     if (inputs->result_path == NULL) {
         return status;
     }
-    inputs->command.envc++;
+    inputs->command.result_variable = ++inputs->command.envc;
     status = text_add_string(&inputs->command.strings, "WEIR_OUTPUT=");
     return status == WEIR_OK ? process_command_add(&inputs->command, inputs->result_path, strlen(inputs->result_path))
                              : status;
@@ -475,6 +475,7 @@ static enum weir_status prepare_exec(struct step_inputs *inputs, const struct st
     text_clear(&inputs->input);
     command->argc = 0;
     command->envc = 0;
+    command->result_variable = 0;
     for (size_t i = 0; i < step->exec.argc && status == WEIR_OK; i++) {
         status = add_command_string(inputs, NULL, step->exec.argv[i]);
         command->argc++;

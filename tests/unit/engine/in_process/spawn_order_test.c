@@ -1,7 +1,10 @@
 /* The order in which processes of recorded attempts start: workspaces take turns by weight, and few are on the way at once.
  * The test drives the engine by steps and reads its memory in between, so no timing decides. */
+#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "engine/in_process/execution.h"
@@ -14,6 +17,7 @@
 enum { NOISY = 1, QUIET = 2, STEPS = 40, ORDER_MOST = 2 * STEPS };
 
 static struct engine_fixture fixture;
+static struct engine_fixture folder; /* of the result files */
 
 /* The clock stands still, or is that of the machine. */
 static bool is_still;
@@ -38,6 +42,8 @@ static int open_fixture(void **state)
     struct in_process_options options = {.allow_exec = true, .max_parallel_steps = 200, .clock = &test_clock};
     (void)state;
     is_still = false;
+    engine_fixture_make_directory(&folder);
+    assert_int_equal(setenv("TMPDIR", folder.directory, 1), 0);
     engine_fixture_open_stepped(&fixture, &options);
     fixture.recorder.is_manual = true;
     return 0;
@@ -47,6 +53,7 @@ static int close_fixture(void **state)
 {
     (void)state;
     engine_fixture_close(&fixture);
+    engine_fixture_close(&folder);
     return 0;
 }
 
@@ -228,6 +235,34 @@ static void a_program_that_has_just_begun_counts_as_a_start(void **state)
     assert_int_equal(tenant->spawns.held, most);
 }
 
+static size_t count_result_files(void)
+{
+    size_t count = 0;
+    DIR *directory = opendir(folder.directory);
+    assert_non_null(directory);
+    for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        count += strncmp(entry->d_name, "weir-output-", strlen("weir-output-")) == 0;
+    }
+    assert_int_equal(closedir(directory), 0);
+    return count;
+}
+
+/* The loop is no place for a file system: 200 files would delay all other steps of the node. */
+static void the_process_makes_its_result_file_and_the_loop_makes_none(void **state)
+{
+    (void)state;
+    start_program(NOISY, "noisy", 1, 5, "\"sleep\",\"300\"");
+    take_steps(5);
+    assert_int_equal(recorder_count(&fixture.recorder, REPORT_STEP, engine_fixture_id(NOISY), NULL, STEP_RUNNING), 5);
+    assert_int_equal(count_result_files(), 0);
+    answer_starts(NOISY);
+    await_begun(execution_of(NOISY)->tenant, 5, 5);
+    for (int i = 0; i < 1000 && count_result_files() < 5; i++) {
+        (void)poll(NULL, 0, 10);
+    }
+    assert_int_equal(count_result_files(), 5);
+}
+
 static void a_program_that_has_ended_frees_its_place_at_once(void **state)
 {
     (void)state;
@@ -240,6 +275,7 @@ static void a_program_that_has_ended_frees_its_place_at_once(void **state)
     answer_starts(QUIET);
     fixture.recorder.is_manual = false;
     let_all_end();
+    assert_int_equal(count_result_files(), 0);
 }
 
 int main(void)
@@ -249,6 +285,8 @@ int main(void)
                                         close_fixture),
         cmocka_unit_test_setup_teardown(recorded_starts_follow_the_weights, open_fixture, close_fixture),
         cmocka_unit_test_setup_teardown(a_program_that_has_just_begun_counts_as_a_start, open_fixture, close_fixture),
+        cmocka_unit_test_setup_teardown(the_process_makes_its_result_file_and_the_loop_makes_none, open_fixture,
+                                        close_fixture),
         cmocka_unit_test_setup_teardown(a_program_that_has_ended_frees_its_place_at_once, open_fixture, close_fixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

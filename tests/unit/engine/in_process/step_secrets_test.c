@@ -246,6 +246,28 @@ static void the_result_file_is_in_the_temporary_directory_of_the_start(void **st
     assert_non_null(strstr(output, folder.directory));
 }
 
+static void a_result_file_that_cannot_be_made_leaves_its_variable_unset(void **state)
+{
+    char blocked[256];
+    (void)state;
+    (void)snprintf(blocked, sizeof blocked, "%s.moved", folder.directory);
+    assert_int_equal(rename(folder.directory, blocked), 0);
+    engine_fixture_start(
+        &fixture, 1, definition_of("\"a\":{\"exec\":[\"sh\",\"-c\",\"echo ${WEIR_OUTPUT-unset} $WEIR_STEP $WEIR_FENCE\"]}"),
+        "{}");
+    const char *output = engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output;
+    assert_int_equal(rename(blocked, folder.directory), 0);
+    assert_string_equal(output, "\"unset a 1\"");
+}
+
+static void the_result_file_is_empty_and_private(void **state)
+{
+    (void)state;
+    engine_fixture_start(&fixture, 1, definition_of("\"a\":{\"exec\":[\"sh\",\"-c\",\"stat -c '%s %a %F' $WEIR_OUTPUT\"]}"),
+                         "{}");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "\"0 600 regular empty file\"");
+}
+
 #define CLAIM(name) cmocka_unit_test_setup_teardown(name, open_engine, close_engine)
 
 int main(void)
@@ -259,6 +281,8 @@ int main(void)
         CLAIM(a_step_waits_while_its_secret_is_missing_and_spends_no_attempt),
         CLAIM(a_handler_has_its_secrets_and_its_answers_are_hidden),
         CLAIM(the_result_file_is_in_the_temporary_directory_of_the_start),
+        CLAIM(a_result_file_that_cannot_be_made_leaves_its_variable_unset),
+        CLAIM(the_result_file_is_empty_and_private),
         CLAIM(env_from_passes_the_variables_that_the_node_allows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
