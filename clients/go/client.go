@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,21 +34,63 @@ const callTimeout = 10 * time.Second
 
 // Client calls the nodes at some addresses. Its methods may be called from several goroutines.
 type Client struct {
-	// Token is sent as a bearer token, if it is not empty. Set it before the first call.
+	// Token is sent as a bearer token, if it is not empty. It leaves this machine by https alone. Set it before the first call.
 	Token string
 	// HTTP makes the requests. Set it before the first call.
-	HTTP *http.Client
-	urls []string
+	HTTP    *http.Client
+	urls    []string
+	invalid error // of the first address that is none
 }
 
 // New returns a client for the nodes at the addresses, like "http://127.0.0.1:7717". The nodes share one store. A call
-// goes to the first one that answers.
+// goes to the first one that answers. An address that is none is the error of each call, and of Worker.Run.
 func New(urls ...string) *Client {
 	client := &Client{HTTP: &http.Client{}}
-	for _, address := range urls {
+	for number, address := range urls {
+		if err := checkAddress(address); err != nil && client.invalid == nil {
+			client.invalid = fmt.Errorf("weir: address %d: %w", number+1, err)
+		}
 		client.urls = append(client.urls, strings.TrimRight(address, "/"))
 	}
 	return client
+}
+
+// checkAddress never repeats the text: there may be a password in it.
+func checkAddress(address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Hostname() == "" {
+		return errors.New("the address of a node is like http://127.0.0.1:7717")
+	}
+	if parsed.User != nil || parsed.RawQuery != "" {
+		return errors.New("the address of a node has no user and no query: use Token instead")
+	}
+	return nil
+}
+
+// isOpenToOthers reports whether a token that is sent there may be read on the way.
+func isOpenToOthers(address string) bool {
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(parsed.Hostname())
+	return parsed.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
+// check returns why no call can succeed.
+func (c *Client) check() error {
+	if len(c.urls) == 0 {
+		return errors.New("weir: the client has no address of a node")
+	}
+	if c.invalid != nil {
+		return c.invalid
+	}
+	for _, address := range c.urls {
+		if c.Token != "" && isOpenToOthers(address) {
+			return errors.New("weir: the token would leave this machine unencrypted: use an address with https")
+		}
+	}
+	return nil
 }
 
 // Error is a refusal by a node: a problem of RFC 9457.
@@ -122,7 +165,10 @@ func (c *Client) call(ctx context.Context, method, address string, body, answer 
 
 // callAny makes the request to one node after the other, until one answers.
 func (c *Client) callAny(ctx context.Context, method, path string, body, answer any, header http.Header) (int, error) {
-	err := errors.New("weir: the client has no address of a node")
+	if err := c.check(); err != nil {
+		return 0, err
+	}
+	var err error
 	for _, base := range c.urls {
 		var status int
 		within, cancel := context.WithTimeout(ctx, callTimeout)
@@ -195,6 +241,9 @@ const (
 
 // Wait returns the execution when it has ended. It outlasts nodes that are down: the context ends it.
 func (c *Client) Wait(ctx context.Context, id string) (*Execution, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	for pause := waitFirst; ; pause = min(pause*2, waitMost) {
 		execution, err := c.Show(ctx, id)
 		if err == nil && execution.HasEnded() {

@@ -10,6 +10,8 @@ import (
 	"math/rand"
 	"net/http"
 	"os"
+	"runtime/debug"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,6 +45,18 @@ type Task struct {
 	Input          json.RawMessage `json:"input"`
 
 	progress *progress // nil: a task that no worker has claimed
+	log      *taskLog
+	worker   *Worker
+}
+
+// Log adds a line to the log of this attempt, for `weir logs`. It does not block. 64 KiB may wait for a node; of more the rest is
+// left out, and the log has a line with its size.
+func (t *Task) Log(line string) {
+	if t.log != nil && t.log.add(line+"\n") {
+		wake(t.worker.urgent)
+	} else if t.log != nil {
+		wake(t.worker.reports)
+	}
 }
 
 // progressTextMax is the length in bytes of the text of a report. A node cuts it likewise, but a heartbeat with a text
@@ -94,8 +108,13 @@ func (p *progress) set(item progressItem) {
 	p.item = item
 	p.number++
 	p.lock.Unlock()
+	wake(p.reported)
+}
+
+// wake fills a channel of one place.
+func wake(channel chan struct{}) {
 	select {
-	case p.reported <- struct{}{}:
+	case channel <- struct{}{}:
 	default:
 	}
 }
@@ -147,11 +166,12 @@ func RetryAfter(delay time.Duration, code, text string) error {
 type WorkerOptions struct {
 	Name  string // no other running worker has it; default: host, process and a random number
 	Group string // executor group; default: that of the first node of the process
-	Slots int    // tasks at once; default 10
+	Slots int    // tasks at once, 1 to 1000; 0 = 10
 	// Grace is the time that handlers have after the end of the context of Run, until theirs are done, too. Default: no
 	// limit.
 	Grace time.Duration
-	Log   *slog.Logger
+	// Log gets the start of the worker, outages of nodes and failures of handlers. Default: slog.Default().
+	Log *slog.Logger
 }
 
 // Worker claims tasks and runs their handlers.
@@ -167,8 +187,10 @@ type Worker struct {
 	running map[string]*run
 	lease   time.Duration
 	begun   chan struct{} // full: a task has begun, so that its lease is renewed in time
-	reports chan struct{} // full: a handler has reported progress
+	reports chan struct{} // full: a handler has reported progress, or has written a line
+	urgent  chan struct{} // full: half of the room for lines of a task is taken
 	tasks   sync.WaitGroup
+	silent  map[int]bool // nodes that have not answered their last heartbeat; each outage is logged once
 }
 
 // run is a task that the worker has.
@@ -197,15 +219,15 @@ func NewWorker(client *Client, options WorkerOptions) *Worker {
 		host, _ := os.Hostname()
 		options.Name = fmt.Sprintf("%.60s-%d-%08x", host, os.Getpid(), rand.Uint32())
 	}
-	if options.Slots <= 0 {
-		options.Slots = 10
+	if options.Slots == 0 {
+		options.Slots = slotsDefault
 	}
 	if options.Log == nil {
 		options.Log = slog.Default()
 	}
 	worker := &Worker{client: client, options: options, handlers: map[string]Handler{},
-		free: make(chan struct{}, options.Slots), running: map[string]*run{}, known: map[int]bool{},
-		lease: 10 * time.Second, begun: make(chan struct{}, 1), reports: make(chan struct{}, 1)}
+		free: make(chan struct{}, max(options.Slots, 0)), silent: map[int]bool{}, running: map[string]*run{}, known: map[int]bool{},
+		lease: 10 * time.Second, begun: make(chan struct{}, 1), reports: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
 	if len(client.urls) > 0 {
 		worker.home = rand.Intn(len(client.urls))
 	}
@@ -215,15 +237,30 @@ func NewWorker(client *Client, options WorkerOptions) *Worker {
 	return worker
 }
 
-// Handle adds the handler of a name, as in `handler: NAME` of a step. Before Run.
-func (w *Worker) Handle(name string, handler Handler) { w.handlers[name] = handler }
+// Handle adds the handler of a name, as in `handler: NAME` of a step. Before Run. It panics when the name is empty or has a
+// handler already, and when the handler is nil, as http.Handle does.
+func (w *Worker) Handle(name string, handler Handler) {
+	if name == "" {
+		panic("weir: a handler has no name")
+	}
+	if handler == nil {
+		panic(fmt.Sprintf("weir: the handler %q is nil", name))
+	}
+	if w.handlers[name] != nil {
+		panic(fmt.Sprintf("weir: there are two handlers %q", name))
+	}
+	w.handlers[name] = handler
+}
 
 const (
+	slotsDefault = 10
+	slotsMax     = 1000
+
 	claimWait  = 30 * time.Second
 	pauseFirst = 50 * time.Millisecond
 	pauseMost  = time.Second
 	leaveTime  = 2 * time.Second
-	// From a report of progress to the heartbeat that carries it, with those that come meanwhile.
+	// From a report of progress, or a line, to the heartbeat that carries it, with those that come meanwhile.
 	progressDelay = time.Second
 )
 
@@ -246,8 +283,14 @@ type claimAnswer struct {
 // and their results have been taken. When WorkerOptions.Grace is over, it asks the handlers to end. An error is a refusal
 // that no repetition can mend.
 func (w *Worker) Run(ctx context.Context) error {
-	if len(w.handlers) == 0 || len(w.client.urls) == 0 {
-		return errors.New("weir: a worker needs a handler and the address of a node")
+	if err := w.client.check(); err != nil {
+		return err
+	}
+	if len(w.handlers) == 0 {
+		return errors.New("weir: a worker needs a handler: call Handle before Run")
+	}
+	if w.options.Slots < 1 || w.options.Slots > slotsMax {
+		return fmt.Errorf("weir: a worker has 1 to %d Slots, not %d", slotsMax, w.options.Slots)
 	}
 	beats, stop := context.WithCancel(context.Background())
 	var beating sync.WaitGroup
@@ -288,7 +331,7 @@ func (w *Worker) leave() {
 			defer leaving.Done()
 			body := map[string]any{"worker": w.options.Name}
 			if _, err := w.client.call(within, http.MethodPost, url+"/v1/tasks:leave", body, nil, nil); err != nil {
-				w.options.Log.Warn("a node does not answer a leave", "node", url, "error", err)
+				w.options.Log.Warn("weir: a node does not answer a leave", "node", url, "error", err)
 			}
 		}(w.client.urls[node])
 	}
@@ -322,6 +365,7 @@ func (w *Worker) returnSlots(count int) {
 
 func (w *Worker) claimUntilDone(ctx context.Context) error {
 	pause := pauseFirst
+	answered, failed := false, false // by the last claim
 	for {
 		slots := w.takeSlots(ctx)
 		if slots == 0 || ctx.Err() != nil {
@@ -330,18 +374,30 @@ func (w *Worker) claimUntilDone(ctx context.Context) error {
 		}
 		node := w.homeNode()
 		sent := time.Now()
-		answer, err := w.claim(ctx, node, slots, claimWait)
+		wait := claimWait
+		if !answered { // the answer comes at once
+			wait = 0
+		}
+		answer, err := w.claim(ctx, node, slots, wait)
 		if err != nil && ctx.Err() == nil {
 			w.returnSlots(slots)
 			if !isLater(err) {
 				return err
 			}
-			w.options.Log.Warn("a node does not answer a claim", "node", w.client.urls[node], "error", err)
+			if answered || !failed {
+				w.options.Log.Warn("weir: a node does not answer a claim", "node", w.client.urls[node], "error", err)
+			}
+			answered, failed = false, true
 			w.leaveNode(node)
 			sleep(ctx, pause)
 			pause = min(pause*2, pauseMost)
 			continue
 		}
+		if err == nil && !answered {
+			w.options.Log.Info("weir: the worker claims tasks", "worker", w.options.Name, "node", w.client.urls[node],
+				"handlers", w.handlerNames(), "slots", w.options.Slots)
+		}
+		answered = err == nil
 		pause = pauseFirst
 		w.returnSlots(slots - len(answer.Tasks))
 		for _, task := range answer.Tasks {
@@ -356,9 +412,7 @@ func (w *Worker) claimUntilDone(ctx context.Context) error {
 // its tasks end by themselves.
 func (w *Worker) claim(ctx context.Context, node, slots int, wait time.Duration) (claimAnswer, error) {
 	request := claimRequest{Worker: w.options.Name, Max: slots, WaitUS: wait.Microseconds(), Group: w.options.Group}
-	for name := range w.handlers {
-		request.Handlers = append(request.Handlers, name)
-	}
+	request.Handlers = w.handlerNames()
 	within, cancel := context.WithTimeout(ctx, wait+callTimeout)
 	defer cancel()
 	w.lock.Lock()
@@ -367,6 +421,15 @@ func (w *Worker) claim(ctx context.Context, node, slots int, wait time.Duration)
 	var answer claimAnswer
 	_, err := w.client.call(within, http.MethodPost, w.client.urls[node]+"/v1/tasks:claim", request, &answer, nil)
 	return answer, err
+}
+
+func (w *Worker) handlerNames() []string {
+	names := make([]string, 0, len(w.handlers))
+	for name := range w.handlers {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
 }
 
 func (w *Worker) homeNode() int {
@@ -394,17 +457,14 @@ func sleep(ctx context.Context, duration time.Duration) {
 // begin runs the handler of a task, whose lease ends at `ends` or a little later.
 func (w *Worker) begin(task *Task, node int, lease time.Duration, ends time.Time) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	task.progress = &progress{reported: w.reports}
+	task.progress, task.log, task.worker = &progress{reported: w.reports}, &taskLog{}, w
 	started := &run{task: task, cancel: cancel, node: node}
 	started.timer = time.AfterFunc(time.Until(ends), started.lose)
 	w.lock.Lock()
 	w.lease = lease
 	w.running[task.ID] = started
 	w.lock.Unlock()
-	select {
-	case w.begun <- struct{}{}:
-	default:
-	}
+	wake(w.begun)
 	w.tasks.Add(1)
 	go func() {
 		defer w.tasks.Done()
@@ -428,26 +488,45 @@ type reportItem struct {
 	Retry        *bool           `json:"retry,omitempty"`
 	RetryAfterUS *int64          `json:"retry_after_us,omitempty"`
 	Progress     *progressItem   `json:"progress,omitempty"`
+	Log          []logPart       `json:"log,omitempty"`
+	LogAt        *int            `json:"log_at,omitempty"`
 	verb         string
 	reported     int // the number of the progress
+}
+
+func (i *reportItem) addLog(task *Task, isLast bool) {
+	parts, at := task.log.next(isLast)
+	i.Log, i.LogAt = nil, nil
+	if len(parts) > 0 {
+		i.Log, i.LogAt = parts, &at
+	}
 }
 
 // handle calls the handler. A panic is an error of it.
 func (w *Worker) handle(ctx context.Context, task *Task) (item reportItem) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			item = failureItem(task, Retry("handler_panicked", fmt.Sprint(caught)))
+			item = w.failed(ctx, task, Retry("handler_panicked", fmt.Sprint(caught)), "stack", string(debug.Stack()))
 		}
 	}()
 	output, err := w.handlers[task.Handler](ctx, task)
 	if err != nil {
-		return failureItem(task, err)
+		return w.failed(ctx, task, err)
 	}
 	text, err := json.Marshal(output)
 	if err != nil {
-		return failureItem(task, Fail("handler_bad_output", err.Error()))
+		return w.failed(ctx, task, Fail("handler_bad_output", err.Error()))
 	}
 	return reportItem{Task: task.ID, Output: text, verb: "complete"}
+}
+
+// failed logs the failure of an attempt, unless its run was to stop.
+func (w *Worker) failed(ctx context.Context, task *Task, err error, more ...any) reportItem {
+	if ctx.Err() == nil {
+		w.options.Log.Warn("weir: an attempt has failed", append([]any{"handler", task.Handler, "execution", task.Execution,
+			"step", task.Step, "attempt", task.Attempt, "error", err}, more...)...)
+	}
+	return failureItem(task, err)
 }
 
 func failureItem(task *Task, err error) reportItem {
@@ -482,17 +561,18 @@ func isDenied(err error) bool {
 // without a report it would run again.
 func (w *Worker) report(done *run, item reportItem) {
 	for pause := pauseFirst; !done.lost.Load(); pause = min(pause*2, pauseMost) {
+		item.addLog(done.task, true)
 		results, err := w.send(context.Background(), w.nodeOf(done), item.verb, []reportItem{item})
 		if err == nil && results[item.Task] != "task_unknown" {
 			return
 		}
 		if item.verb == "complete" && isBadOutput(err) {
-			w.options.Log.Error("a node refuses an output", "task", item.Task, "error", err)
+			w.options.Log.Error("weir: a node refuses an output", "task", item.Task, "error", err)
 			item = failureItem(done.task, Fail("handler_bad_output", err.Error()))
 			continue
 		}
 		if err != nil && !isLater(err) {
-			w.options.Log.Error("a node refuses a result", "task", item.Task, "error", err)
+			w.options.Log.Error("weir: a node refuses a result", "task", item.Task, "error", err)
 			if !isDenied(err) {
 				return
 			}
@@ -557,16 +637,18 @@ func (w *Worker) beat(ctx context.Context) {
 	}
 }
 
-// rest waits for the next heartbeat. One with progress comes sooner.
+// rest waits for the next heartbeat. One with progress or lines comes sooner.
 func (w *Worker) rest(ctx context.Context, pause time.Duration) {
 	end := time.After(pause)
 	select {
 	case <-ctx.Done():
 	case <-end:
+	case <-w.urgent:
 	case <-w.reports:
 		select {
 		case <-ctx.Done():
 		case <-end:
+		case <-w.urgent:
 		case <-time.After(progressDelay):
 		}
 	}
@@ -576,9 +658,14 @@ func (w *Worker) rest(ctx context.Context, pause time.Duration) {
 func (w *Worker) beatOnce(ctx context.Context) bool {
 	w.lock.Lock()
 	nodes := map[int][]reportItem{}
+	carried := map[int]int{} // bytes of lines
 	for _, task := range w.running {
 		item := reportItem{Task: task.task.ID}
 		item.Progress, item.reported = task.task.progress.next()
+		if carried[task.node] < logBytesOfHeartbeat {
+			item.addLog(task.task, false)
+			carried[task.node] += logBytes(item.Log)
+		}
 		nodes[task.node] = append(nodes[task.node], item)
 	}
 	lease := w.lease
@@ -590,9 +677,12 @@ func (w *Worker) beatOnce(ctx context.Context) bool {
 		results, err := w.send(within, node, "heartbeat", items)
 		cancel()
 		if err != nil {
-			w.options.Log.Warn("a node does not answer a heartbeat", "node", w.client.urls[node], "error", err)
+			if !w.silent[node] {
+				w.options.Log.Warn("weir: a node does not answer a heartbeat", "node", w.client.urls[node], "error", err)
+			}
 			w.leaveNode(node)
 		}
+		w.silent[node] = err != nil
 		all = w.takeResults(items, results, sent.Add(lease)) && all
 	}
 	if !all {
@@ -612,8 +702,13 @@ func (w *Worker) takeResults(items []reportItem, results map[string]string, ends
 			continue // it has ended meanwhile
 		}
 		verdict := results[item.Task]
-		if item.Progress != nil && (verdict == "accepted" || verdict == "cancelled") {
-			task.task.progress.accept(item.reported)
+		if verdict == "accepted" || verdict == "cancelled" {
+			if item.Progress != nil {
+				task.task.progress.accept(item.reported)
+			}
+			if item.LogAt != nil {
+				task.task.log.accept(*item.LogAt + logBytes(item.Log))
+			}
 		}
 		switch verdict {
 		case "accepted":

@@ -2,10 +2,12 @@ package weir_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -521,12 +524,192 @@ func TestAnswerOfAProxyIsAnError(t *testing.T) {
 	}
 }
 
+func nothing(context.Context, *weir.Task) (any, error) { return nil, nil }
+
+func TestAddressThatIsNoneIsAnError(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:7717", "localhost", "", "ftp://localhost", "http://", "http://ann:secret@localhost"} {
+		client := weir.New("http://127.0.0.1:1", address)
+		worker := weir.NewWorker(client, weir.WorkerOptions{})
+		worker.Handle("job", nothing)
+		_, _, enqueued := client.Enqueue(within(t), weir.Enqueue{Workspace: "acme", Workflow: "job"})
+		_, waited := client.Wait(within(t), "x")
+		for _, err := range []error{worker.Run(within(t)), enqueued, waited} {
+			if err == nil || !strings.Contains(err.Error(), "address 2: the address of a node") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q: %v", address, err)
+			}
+		}
+	}
+}
+
+func TestTokenLeavesTheMachineEncryptedAlone(t *testing.T) {
+	for address, isRefused := range map[string]bool{"http://192.0.2.1": true, "http://weir.invalid": true, "http://localhost:1": false,
+		"http://127.0.0.9:1": false, "http://[::1]:1": false, "https://weir.invalid": false} {
+		client := weir.New(address)
+		client.Token = "secret"
+		ctx, cancel := context.WithCancel(within(t))
+		cancel() // no request is made
+		_, err := client.Show(ctx, "x")
+		if isRefused != strings.Contains(err.Error(), "use an address with https") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestSlotsBeyondTheLimitsAreAnError(t *testing.T) {
+	for _, slots := range []int{-1, 1001} {
+		worker := weir.NewWorker(weir.New("http://127.0.0.1:1"), weir.WorkerOptions{Slots: slots})
+		worker.Handle("job", nothing)
+		if err := worker.Run(within(t)); err == nil || !strings.Contains(err.Error(), "1 to 1000 Slots") {
+			t.Errorf("%d: %v", slots, err)
+		}
+	}
+}
+
+func TestHandlePanicsWithoutANameOrAFunctionAndForASecondOne(t *testing.T) {
+	worker := weir.NewWorker(weir.New("http://127.0.0.1:1"), weir.WorkerOptions{})
+	worker.Handle("job", nothing)
+	for name, handler := range map[string]weir.Handler{"": nothing, "job": nothing, "nil": nil} {
+		func() {
+			defer func() {
+				if caught := recover(); caught == nil || !strings.Contains(fmt.Sprint(caught), "handler") {
+					t.Errorf("%q: %v", name, caught)
+				}
+			}()
+			worker.Handle(name, handler)
+		}()
+	}
+}
+
+// logged collects the lines of a worker's log.
+type logged struct {
+	lock sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logged) String() string {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.text.String()
+}
+
+func TestWorkerLogsItsStartEachOutageOnceAndFailures(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job", "retry": map[string]any{"attempts": 1}})
+	client := weir.New(n.url())
+	log := &logged{}
+	worker := weir.NewWorker(client, weir.WorkerOptions{Log: slog.New(slog.NewTextHandler(log, nil))})
+	worker.Handle("job", func(context.Context, *weir.Task) (any, error) { panicHere(); return nil, nil })
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	await := func(text string, count int) {
+		for end := time.Now().Add(mostTime); strings.Count(log.String(), text) < count; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("no %q: %s", text, log)
+			}
+		}
+	}
+	await("the worker claims tasks", 1)
+	wait(t, client, enqueue(t, client, "job", nil))
+	await("an attempt has failed", 1)
+	if !strings.Contains(log.String(), "panicHere") || !strings.Contains(log.String(), "handlers=[job]") {
+		t.Errorf("%s", log)
+	}
+	n.end(syscall.SIGKILL)
+	await("does not answer a claim", 1)
+	time.Sleep(time.Second) // several tries
+	n.start()
+	await("the worker claims tasks", 2)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if strings.Count(log.String(), "does not answer a claim") != 1 {
+		t.Errorf("%s", log)
+	}
+}
+
+func panicHere() { panic("no") }
+
+func TestLinesOfATaskAreInItsLog(t *testing.T) {
+	n := startNode(t)
+	n.apply("job", map[string]any{"handler": "job"})
+	client := weir.New(n.url())
+	goOn := make(chan struct{})
+	startWorker(t, client, map[string]weir.Handler{"job": func(_ context.Context, task *weir.Task) (any, error) {
+		task.Log("first\x00\xff lines")
+		<-goOn
+		task.Log("x" + strings.Repeat("é", 100_000)) // the limit is in the middle of a letter
+		for i := 0; i < 2000; i++ {
+			task.Log("y")
+		}
+		return nil, nil
+	}})
+	id := enqueue(t, client, "job", nil)
+	for end := time.Now().Add(mostTime); !strings.Contains(n.run("logs", id), "first?? lines"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the line of a task that runs is not there")
+		}
+	}
+	close(goOn)
+	wait(t, client, id)
+	text := n.run("logs", id)
+	if strings.Count(text, "first") != 1 || !strings.Contains(text, strings.Repeat("é", 30_000)) ||
+		strings.Contains(text, "\ufffd") || !strings.Contains(text, "bytes are left out") {
+		t.Errorf("%.200s ... %s", text, text[max(0, len(text)-200):])
+	}
+}
+
+func TestManyLinesOfManyTasksArriveAndRenewTheLeases(t *testing.T) {
+	n := startNodeWithLease(t, "3s")
+	n.apply("job", map[string]any{"handler": "job", "retry": map[string]any{"attempts": 1}})
+	n.run("plan", "set", "wide", "--max-concurrent", "40", "-q")
+	n.run("workspace", "set", "acme", "--plan", "wide", "-q")
+	client := weir.New(n.url())
+	worker := weir.NewWorker(client, weir.WorkerOptions{Slots: 40})
+	var lost atomic.Int32
+	worker.Handle("job", func(ctx context.Context, task *weir.Task) (any, error) {
+		for i := 0; i < 50; i++ { // control characters take six bytes in JSON
+			task.Log(fmt.Sprintf("line %d %s", i, strings.Repeat("\x01", 5000)))
+			select {
+			case <-ctx.Done():
+				lost.Add(1)
+				return nil, context.Cause(ctx)
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		return nil, nil
+	})
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	var ids []string
+	for i := 0; i < 40; i++ {
+		ids = append(ids, enqueue(t, client, "job", nil))
+	}
+	for _, id := range ids {
+		if execution := wait(t, client, id); execution.Status != "COMPLETED" {
+			t.Fatalf("%+v", execution)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil || lost.Load() != 0 {
+		t.Error(err, lost.Load())
+	}
+}
+
 func TestWorkerNeedsAHandlerAndANode(t *testing.T) {
 	if err := weir.NewWorker(weir.New("http://127.0.0.1:1"), weir.WorkerOptions{}).Run(within(t)); err == nil {
 		t.Error("a worker without a handler runs")
 	}
 	worker := weir.NewWorker(weir.New(), weir.WorkerOptions{})
-	worker.Handle("job", nil)
+	worker.Handle("job", nothing)
 	if err := worker.Run(within(t)); err == nil {
 		t.Error("a worker without a node runs")
 	}
@@ -535,7 +718,7 @@ func TestWorkerNeedsAHandlerAndANode(t *testing.T) {
 func TestWorkerEndsWithARefusalThatNoRepetitionMends(t *testing.T) {
 	n := startNode(t)
 	worker := weir.NewWorker(weir.New(n.url()), weir.WorkerOptions{Name: "w", Group: "no-such-group"})
-	worker.Handle("job", nil)
+	worker.Handle("job", nothing)
 	var refusal *weir.Error
 	if err := worker.Run(within(t)); !errors.As(err, &refusal) || refusal.Status != http.StatusNotFound {
 		t.Errorf("%v", err)
