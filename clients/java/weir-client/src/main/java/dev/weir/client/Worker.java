@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.Semaphore;
@@ -412,6 +413,14 @@ public final class Worker implements AutoCloseable {
             WeirException.BAD_ANSWER,
             "the answer of " + calls.url(node) + " is none to a claim",
             null);
+      }
+      if (!isAnswered) {
+        LOG.log(
+            Level.INFO,
+            "weir: worker {0} claims tasks at {1} for {2}",
+            name,
+            calls.url(node),
+            new TreeSet<>(handlers.keySet()));
       }
       answered = true;
       problem = null;

@@ -23,6 +23,7 @@ import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
+import java.util.logging.SimpleFormatter;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -284,21 +285,7 @@ class WorkerAnswersTest {
   @Test
   void heartbeatsWithoutAnAnswerAreLoggedOnce() throws Exception {
     BlockingQueue<String> warnings = new LinkedBlockingQueue<>();
-    Handler handler =
-        new Handler() {
-          @Override
-          public void publish(LogRecord line) {
-            if (line.getLevel() == Level.WARNING && line.getMessage().contains("no heartbeat")) {
-              warnings.add(line.getMessage());
-            }
-          }
-
-          @Override
-          public void flush() {}
-
-          @Override
-          public void close() {}
-        };
+    Handler handler = collect(Level.WARNING, "no heartbeat", warnings);
     Logger logger = Logger.getLogger(Worker.class.getName());
     logger.addHandler(handler);
     CountDownLatch goOn = new CountDownLatch(1);
@@ -319,6 +306,53 @@ class WorkerAnswersTest {
     } finally {
       goOn.countDown();
       logger.removeHandler(handler);
+    }
+  }
+
+  /** Collects the lines of the log that have the level and the text. */
+  private static Handler collect(Level level, String text, Queue<String> lines) {
+    return new Handler() {
+      @Override
+      public void publish(LogRecord line) {
+        if (line.getLevel() == level && line.getMessage().contains(text)) {
+          lines.add(new SimpleFormatter().formatMessage(line));
+        }
+      }
+
+      @Override
+      public void flush() {}
+
+      @Override
+      public void close() {}
+    };
+  }
+
+  @Test
+  void aWorkerLogsItsStartAndTheEndOfAnOutage() throws Exception {
+    BlockingQueue<String> starts = new LinkedBlockingQueue<>();
+    BlockingQueue<String> outages = new LinkedBlockingQueue<>();
+    List<Handler> handlers =
+        List.of(
+            collect(Level.INFO, "claims tasks", starts),
+            collect(Level.WARNING, "no claim", outages));
+    Logger logger = Logger.getLogger(Worker.class.getName());
+    handlers.forEach(logger::addHandler);
+    try {
+      give("one", LONG);
+      give("two", LONG);
+      claims.addAll(List.of(refusal(503), refusal(503)));
+      give("three", LONG);
+      work(task -> null);
+      for (String task : List.of("one", "two", "three")) {
+        assertEquals(task, take(begun));
+      }
+      assertEquals(2, starts.size(), starts.toString());
+      assertTrue(
+          starts.peek().contains(worker.name()) && starts.peek().endsWith("for [job]"),
+          starts.peek());
+      assertEquals(1, outages.size(), outages.toString());
+    } finally {
+      handlers.forEach(logger::removeHandler);
     }
   }
 }
