@@ -48,7 +48,8 @@ OBJECTS = {
                  ' stuck_since? unfinished_steps[]:UnfinishedStep node? executor_group? cancel_requested error_code?'
                  ' error? engine_error? engine_unreachable_since? engine_impaired_since? target? engine_needed?'
                  ' no_node_since? group_targets[]~? node_silent_since? nodes_live? paused_node? full_nodes?:FullNodes'
-                 ' scheduler_since~? scheduler_node~? scheduler_why~? waiting_us starts_max slot_holders[]:SlotHolder'
+                 ' scheduler_since~? scheduler_node~? scheduler_why~? scheduler_error~? waiting_us starts_max'
+                 ' slot_holders[]:SlotHolder'
                  ' place~ place_is_exact~ waiting_in_lane~ handlers_missing[]~ group_nodes[]~ no_worker_since~?'
                  ' last_worker~? last_worker_language~? hint~',
     'UnfinishedStep': 'approvers? prompt? state~? step status attempt attempts_max? error_code? error? started_at? due_at?'
@@ -114,7 +115,8 @@ OBJECTS = {
     'SlotSpan': 'uses_slot started_at finished_at?',
     'WorkspaceHistory': 'items[]:WorkspaceHistoryPoint',
     'WorkspaceHistoryPoint': 'at span_us slots_used slots_max? pending',
-    'Scheduler': 'node? node_id? epoch taken_at? expires_at? lag_us takeovers_hour is_free why? lock_awaited_since?',
+    'Scheduler': 'node? node_id? epoch taken_at? expires_at? lag_us takeovers_hour is_free why? lock_awaited_since?'
+                 ' failing_since? error?',
     'PostgresServer': 'server_version notifications_percent fsync full_page_writes synchronous_commit'
                       ' synchronous_standby_names tls optional_tls~',
     'UnservedWorkflow': 'workflow executor_group waiting handlers_missing[] group_nodes[] no_worker_since? last_worker?'
@@ -126,8 +128,9 @@ OBJECTS = {
     'Pause': 'executor_group? paused',
     'Group': 'name paused',
     'Node': 'id name executor_group host pid weir_version engine engine_service? engine_namespace? engine_address?'
-            ' engine_reachable engine_error? engine_impaired_since? desired_state state graceful? running stuck holds'
-            ' schedules started_at seen_at expires_at drained_at? stopped_at? recovered_at? language? handlers[]'
+            ' engine_reachable engine_error? engine_impaired_since? dispatch_failing_since? dispatch_error?'
+            ' desired_state state graceful? running stuck holds schedules started_at seen_at expires_at drained_at?'
+            ' stopped_at? recovered_at? language? handlers[]'
             ' capacity boot_id keeper_pid',
     'NodeOrder': 'name desired_state',
     'KilledNode': 'node pid execution_ids[]',

@@ -5,11 +5,17 @@
  * the same; the owner reads node_is_healthy() and ends the process.
  *
  * A failure of another loop requests a heartbeat: the store may be a new server without this node's latest beat, and the
- * node should report there soon that it lives. Each loop calls these functions for itself, in its own thread.
+ * node should report there soon that it lives. Failures in a row of the dispatch loop are kept for the heartbeats: while
+ * they last, nothing is scheduled here, and `weir why` gives them as the reason. Each loop calls these functions for
+ * itself, in its own thread.
  */
 #include "dispatch/loop.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/error.h"
+#include "base/text.h"
 #include "dispatch/wake_up.h"
 
 bool loop_is_backing_off(struct node *node, enum loop loop, int64_t now_us, int64_t *ret_until_us)
@@ -47,6 +53,53 @@ static void mark_unhealthy(struct node *node, enum loop loop, enum weir_status s
     event_emit(node->events, &event);
 }
 
+/* --- failures in a row of the dispatch loop --- */
+
+enum { CODE_ROOM = 48 }; /* for " (code)" behind the message */
+
+static void note_dispatch_failure(struct node *node, int64_t now_us, enum weir_status status,
+                                  const struct weir_error *error)
+{
+    struct dispatch_failure *failure = &node->dispatch_failure;
+    pthread_mutex_lock(&node->shared.lock);
+    if (failure->since_boot_us == 0) {
+        failure->since_boot_us = now_us;
+    }
+    text_copy(failure->error, sizeof failure->error - CODE_ROOM, error->message);
+    size_t length = strlen(failure->error);
+    (void)snprintf(failure->error + length, sizeof failure->error - length, " (%s)", weir_status_name(status));
+    pthread_mutex_unlock(&node->shared.lock);
+}
+
+static void end_dispatch_failure(struct node *node)
+{
+    struct dispatch_failure *failure = &node->dispatch_failure;
+    pthread_mutex_lock(&node->shared.lock);
+    bool is_reported = failure->is_reported;
+    failure->since_boot_us = 0;
+    failure->is_reported = false;
+    pthread_mutex_unlock(&node->shared.lock);
+    if (is_reported) {
+        loop_request_heartbeat(node);
+    }
+}
+
+int64_t loop_read_dispatch_failure(struct node *node, char error[WEIR_ERROR_MESSAGE_MAX])
+{
+    INVARIANT(node != NULL && error != NULL);
+    struct dispatch_failure *failure = &node->dispatch_failure;
+    int64_t now_us = node_now(node);
+    pthread_mutex_lock(&node->shared.lock);
+    int64_t lasted_us = failure->since_boot_us == 0 ? 0 : now_us - failure->since_boot_us;
+    failure->is_reported = lasted_us >= DISPATCH_FAILS_LEAST_US;
+    text_copy(error, WEIR_ERROR_MESSAGE_MAX, failure->is_reported ? failure->error : "");
+    lasted_us = failure->is_reported ? lasted_us : 0;
+    pthread_mutex_unlock(&node->shared.lock);
+    return lasted_us;
+}
+
+/* --- the pauses --- */
+
 int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir_status status,
                     const struct weir_error *error)
 {
@@ -54,6 +107,9 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
     struct node_loop *own = &node->threads.loops[loop];
     if (is_hopeless(status)) {
         mark_unhealthy(node, loop, status, error);
+    }
+    if (loop == LOOP_DISPATCH) {
+        note_dispatch_failure(node, now_us, status, error);
     }
     if (loop != LOOP_HEARTBEAT) {
         loop_request_heartbeat(node);
@@ -67,8 +123,13 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
 void loop_succeeded(struct node *node, enum loop loop)
 {
     INVARIANT(node != NULL && loop < LOOP_COUNT);
-    node->threads.loops[loop].retry_us = 0;
-    node->threads.loops[loop].backoff_us = 0;
+    struct node_loop *own = &node->threads.loops[loop];
+    bool had_failed = own->backoff_us != 0;
+    own->retry_us = 0;
+    own->backoff_us = 0;
+    if (loop == LOOP_DISPATCH && had_failed) {
+        end_dispatch_failure(node);
+    }
 }
 
 int64_t loop_pass_pause_us(int64_t age_us)

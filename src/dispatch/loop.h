@@ -7,6 +7,8 @@
 
 #define LOOP_RETRY_FIRST_US ((int64_t)50000)
 #define LOOP_RETRY_MOST_US ((int64_t)1000000)
+/* Steps that fail for so long in a row are no incident any more, but the reason why nothing is scheduled. */
+#define DISPATCH_FAILS_LEAST_US (2 * MICROSECONDS_PER_SECOND)
 /* The shortest pause between two passes over the history. */
 #define LOOP_PASS_LEAST_US (60 * MICROSECONDS_PER_SECOND)
 
@@ -18,6 +20,9 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
                     const struct weir_error *error);
 /* A step has made all its calls of the store: the next failure begins with the shortest pause. */
 void loop_succeeded(struct node *node, enum loop loop);
+/* For how long all steps of the dispatch loop have failed, for the report of a heartbeat, and the error of the last one. 0
+ * and "" when the last one succeeded, and during the first DISPATCH_FAILS_LEAST_US. */
+int64_t loop_read_dispatch_failure(struct node *node, char error[WEIR_ERROR_MESSAGE_MAX]);
 /* The pause between two passes over what is older than `age_us`: a hundredth of it, one to ten minutes. */
 int64_t loop_pass_pause_us(int64_t age_us);
 

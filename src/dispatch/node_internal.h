@@ -111,6 +111,14 @@ struct node_shared {
     atomic_bool stopped;
 };
 
+/* The failures in a row of the steps of the dispatch loop. While it lasts, this node neither schedules nor starts an item.
+ * Under shared.lock. */
+struct dispatch_failure {
+    int64_t since_boot_us;              /* of the first one; 0 = the last step succeeded */
+    bool is_reported;                   /* a heartbeat has brought it to the store, or tries to */
+    char error[WEIR_ERROR_MESSAGE_MAX]; /* of the last one */
+};
+
 /* Whether starts can reach the engine, and whether it detects ends in time. Under shared.lock. */
 struct engine_health {
     struct breaker breaker;
@@ -389,6 +397,7 @@ struct node {
     struct node_tuning tuning;
     struct node_shared shared;
     struct engine_health engine_health;
+    struct dispatch_failure dispatch_failure;
     struct neighbours neighbours;
     struct slot_demand slot_demand; /* it has a lock of its own */
     struct dispatcher dispatcher;

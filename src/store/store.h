@@ -501,6 +501,8 @@ struct node_beat {
     bool engine_reachable;            /* in: the state of the breaker */
     bool engine_impaired;             /* in: it is reached, and sees ends late */
     const char *engine_error;         /* in: why it is not reached, or is impaired, UTF-8; NULL = not known */
+    int64_t dispatch_failed_us;       /* in: for how long each step of its dispatch loop has failed; 0 = it does not */
+    const char *dispatch_error;       /* in: of the last one, UTF-8; NULL = it does not fail */
     long keeper_pid;                  /* in: of now; one that was killed is replaced */
     size_t running;                   /* in: executions in the engine */
     size_t stuck;                     /* in: of these, stuck */
@@ -750,7 +752,8 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *                           can hold at once, and those that they ran at their last heartbeat
  *   - no_scheduler:
  *     "scheduler_since", "scheduler_node"   of the last scheduler
- *     "scheduler_why"       "lease over", "left", "free", or "awaits the lock" of a scheduler with dispatch.exclusive
+ *     "scheduler_why"       "lease over", "left", "free", "awaits the lock" (dispatch.exclusive) or "its rounds fail"
+ *     "scheduler_error"     of a live node that fails to schedule, or null
  *   - PENDING or CLAIMED, and its definition has handlers:
  *     "handlers_missing"    those that no live node of its group has, or all when no node has all; [] = a node has all
  *     "group_nodes"         the live nodes of its group
@@ -773,12 +776,9 @@ WEIR_MUST_CHECK enum weir_status store_find_living(struct store *store, const ch
  *      "nodes": n, "queue_paused": bool, "schema": n ...}
  *
  *   "workspaces"         at most `workspaces_max`, by pressure
- *   "executor_groups"    at most STATUS_GROUPS_MOST. Their age is that of the oldest first item of those of their lanes
- * that have the most runnable items (GROUP_LANES_LOOKED_AT in store/reading.h) "no_worker"          the workflows whose
- * items wait because no live node has their handlers, at most STATUS_UNSERVED_MOST: [{"workflow", "executor_group",
- * "waiting", the members of store_why()}] "stuck"              the number of stuck executions "stuck_executions"   the
- * first STATUS_STUCK_MOST of them, the longest first: [{"id", "workspace", "workflow", "node", "stuck_since",
- * "unfinished_steps" as in store_why()}] */
+ *   "executor_groups"    at most STATUS_GROUPS_MOST; the age of their largest lanes (GROUP_LANES_LOOKED_AT)
+ *   "no_worker"          workflows without the handlers of a live node: [{"workflow", "executor_group", "waiting" ...}]
+ *   "stuck_executions"   the longest: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps"}] */
 enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20, STATUS_STUCK_MOST = 5 };
 WEIR_MUST_CHECK enum weir_status store_status(struct store *store, size_t workspaces_max, json_t **ret_status,
                                               struct weir_error *error);

@@ -634,6 +634,82 @@ static void a_scheduler_that_awaits_its_lock_counts_as_none(void **state)
     assert_no_scheduler_since(scene, id, 0);
 }
 
+/* The heartbeat of a node whose steps of dispatch have all failed for so long; 0: they succeed. */
+static void beat_failing(struct scene *scene, int64_t node, int64_t lasted_us)
+{
+    struct node_beat beat = {.engine_reachable = true,
+                             .capacity = SCENE_CAPACITY,
+                             .dispatch_failed_us = lasted_us,
+                             .dispatch_error = lasted_us > 0 ? "disk full (store_full)" : NULL};
+    scene_ok(scene, store_node_beat(scene->store, node, &beat, &scene->error));
+}
+
+/* The scheduler in the status, and the row of the node. since_us 0: no failure counts there. */
+static void assert_failing(struct scene *scene, const char *node, int64_t role_since_us, int64_t node_since_us)
+{
+    char since[TIME_TEXT_MAX];
+    json_t *status = NULL;
+    json_t *page = NULL;
+    struct list_options nodes = {.kind = LIST_NODES, .name = node};
+    scene_ok(scene, store_status(scene->store, 1, &status, &scene->error));
+    scene_ok(scene, store_list(scene->store, &nodes, &page, &scene->error));
+    const json_t *rows[] = {json_object_get(status, "scheduler"), json_array_get(json_object_get(page, "items"), 0)};
+    const char *keys[][2] = {{"failing_since", "error"}, {"dispatch_failing_since", "dispatch_error"}};
+    int64_t since_us[] = {role_since_us, node_since_us};
+    for (size_t i = 0; i < 2; i++) {
+        assert_non_null(json_object_get(rows[i], keys[i][0]));
+        assert_int_equal(json_is_string(json_object_get(rows[i], keys[i][0])), since_us[i] != 0);
+        assert_int_equal(json_is_string(json_object_get(rows[i], keys[i][1])), since_us[i] != 0);
+        if (since_us[i] != 0) {
+            time_format(since_us[i], since);
+            assert_string_equal(json_text_at(rows[i], keys[i][0]), since);
+            assert_string_equal(json_text_at(rows[i], keys[i][1]), "disk full (store_full)");
+        }
+    }
+    const json_t *reasons = json_object_get(status, "pending_reasons");
+    assert_int_equal(json_number_at(reasons, "no_scheduler") > 0, role_since_us != 0);
+    json_decref(status);
+    json_decref(page);
+}
+
+/* It is alive and has the role, and each of its rounds fails. */
+static void a_scheduler_whose_rounds_fail_counts_as_none(void **state)
+{
+    struct scene *scene = *state;
+    struct role_state role;
+    int64_t other = scene_add_node(scene, "node-2", "default");
+    const char *id = scene_enqueue(scene, "pro-co");
+    int64_t epoch = 0;
+    scene_ok(scene, take_role(scene->store, scene->node, &epoch, &scene->error));
+    beat_failing(scene, other, SECONDS(4)); /* the node that schedules is another one */
+    assert_reason(scene, id, "ready");
+    assert_failing(scene, "node-2", 0, scene_now(scene) - SECONDS(4));
+    beat_failing(scene, other, 0);
+    int64_t since_us = scene_now(scene) - SECONDS(3);
+    beat_failing(scene, scene->node, SECONDS(3));
+    scene_pass(scene, SECONDS(1));
+    beat_failing(scene, scene->node, SECONDS(4));
+    assert_reason(scene, id, "no_scheduler");
+    assert_no_scheduler_since(scene, id, since_us);
+    assert_failing(scene, "node-1", since_us, since_us);
+    json_t *answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "scheduler_why"), "its rounds fail");
+    assert_string_equal(json_text_at(answer, "scheduler_node"), "node-1");
+    assert_string_equal(json_text_at(answer, "scheduler_error"), "disk full (store_full)");
+    json_decref(answer);
+    struct role_request leave = {.act = ROLE_LEAVE, .node_id = scene->node, .epoch = epoch};
+    scene_ok(scene, store_role(scene->store, &leave, &role, &scene->error));
+    assert_no_scheduler_since(scene, id, scene_now(scene)); /* it cannot take the role again */
+    answer = why(scene, id);
+    assert_string_equal(json_text_at(answer, "scheduler_error"), "disk full (store_full)");
+    json_decref(answer);
+    scene_ok(scene, take_role(scene->store, scene->node, &epoch, &scene->error));
+    beat_failing(scene, scene->node, 0);
+    assert_reason(scene, id, "ready");
+    assert_no_scheduler_since(scene, id, 0);
+    assert_failing(scene, "node-1", 0, 0);
+}
+
 static void why_of_nothing_is_not_found(void **state)
 {
     struct scene *scene = *state;
@@ -667,6 +743,7 @@ int main(void)
         SCENE_TEST(what_a_silent_node_holds_is_not_said_to_run),
         SCENE_TEST(what_waits_without_a_scheduler_has_that_reason),
         SCENE_TEST(a_scheduler_that_awaits_its_lock_counts_as_none),
+        SCENE_TEST(a_scheduler_whose_rounds_fail_counts_as_none),
         SCENE_TEST(why_of_nothing_is_not_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

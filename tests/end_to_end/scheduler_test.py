@@ -285,6 +285,49 @@ def the_holder_of_the_lock_of_exclusive_dispatch_is_named(weir):
     _checks_out(weir)
 
 
+def _refuse_assignments(weir, are_refused):
+    """A trigger on the queue: the store refuses each assignment, and nothing else."""
+    if POSTGRES:
+        SERVER.sql("""CREATE OR REPLACE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS
+                      $$BEGIN RAISE EXCEPTION 'no item leaves this queue'; END$$;
+                      CREATE TRIGGER refuse BEFORE UPDATE OF phase ON weir.workflow_execution_queue
+                      FOR EACH ROW WHEN (NEW.phase = 2) EXECUTE FUNCTION public.refuse()""" if are_refused else
+                   'DROP TRIGGER refuse ON weir.workflow_execution_queue', weir.database_name)
+    else:
+        weir.database().execute("""CREATE TRIGGER refuse BEFORE UPDATE OF phase ON workflow_execution_queue
+                                   WHEN NEW.phase = 2
+                                   BEGIN SELECT RAISE(ABORT, 'no item leaves this queue'); END""" if are_refused else
+                                'DROP TRIGGER refuse')
+
+
+def a_scheduler_whose_rounds_fail_is_named_with_the_cause(weir):
+    weir.make_store()
+    node = serve(weir, 'n1')
+    held_by(weir, 'n1')
+    _refuse_assignments(weir, True)
+    id = weir.enqueue()
+    why = wait_for('the reason', lambda: (lambda it: it if it['pending_reason'] == 'no_scheduler' else None)(
+        weir.good('why', id, '--json').json()), seconds=10)
+    assert why['scheduler_node'] == 'n1' and why['scheduler_since'], why
+    assert why['scheduler_why'] == 'its rounds fail' and 'no item leaves this queue' in why['scheduler_error'], why
+    assert weir.items('list', '--where', 'pending_reason=no_scheduler')[0]['id'] == id
+    said = weir.good('why', id)
+    assert 'n1 has the role, and its rounds fail since' in said.out and 'no item leaves this queue' in said.out, repr(said)
+    assert 'now: weir doctor' in said.err, repr(said)
+    for verb in (('status',), ('top', '--once'), ('node', 'list')):
+        shown = weir.good(*verb)
+        assert 'n1 has the role, and its rounds have failed for' in shown.out, repr(shown)
+        assert 'no item leaves this queue' in shown.out, repr(shown)
+    sick = weir.run('doctor')
+    assert sick.code == 1 and 'no item leaves this queue' in sick.out, repr(sick)
+    _refuse_assignments(weir, False)
+    all_complete(weir, 1)
+    assert node.poll() is None
+    wait_for('the end of the failure', lambda: role_of(weir)['failing_since'] is None)
+    assert weir.items('node', 'list')[0]['dispatch_error'] is None
+    _checks_out(weir)
+
+
 def a_stuck_execution_is_named_with_its_step_and_its_node(weir):
     weir.make_store()
     gated(weir)

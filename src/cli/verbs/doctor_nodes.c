@@ -78,6 +78,18 @@ static void report_namesakes(struct doctor *doctor, const json_t *nodes)
     }
 }
 
+/* A live node without the role, with failing calls of the store: it starts nothing of what it is assigned. */
+static void report_failing_node(struct doctor *doctor, const json_t *node)
+{
+    struct output *output = doctor->invocation->output;
+    const char *since = field_text(output, node, "dispatch_failing_since");
+    const char *error = field_text(output, node, "dispatch_error");
+    if (since != NULL && !field_is_true(node, "schedules")) {
+        report_check(doctor, SIGN_BAD, "node", "%s has started nothing for %s: %s", field_text(output, node, "name"),
+                     output_age(output, since, doctor->now_us), error != NULL ? error : "it gives no reason");
+    }
+}
+
 /* A free role is a problem only when executions wait and live nodes do not take it. */
 static void report_free_role(struct doctor *doctor, int64_t alive, const char *text)
 {
@@ -109,6 +121,13 @@ static void check_scheduler(struct doctor *doctor, int64_t alive)
     switch (role_health(scheduler)) {
     case ROLE_IS_FREE:
         report_free_role(doctor, alive, text);
+        break;
+    case ROLE_FAILS:
+        report_check(
+            doctor, SIGN_BAD, "scheduler",
+            "%s; no execution starts. Mend the cause in the store: the node tries again each second, and `store.failed`"
+            " in its log names each call that fails",
+            text);
         break;
     case ROLE_AWAITS_LOCK:
         report_check(
@@ -272,6 +291,7 @@ enum weir_status doctor_check_nodes(struct doctor *doctor, struct weir_error *er
         bool is_gone = strcmp(state, "expired") == 0 || strcmp(state, "dead") == 0;
         if (!is_gone) {
             bool claims = strcmp(state, "alive") == 0;
+            report_failing_node(doctor, node);
             bool lives = claims || strcmp(state, "stopped") != 0;
             alive += lives;
             claiming += claims;

@@ -1,24 +1,28 @@
 /* The scheduler's role as a sentence, for status, top, node list and doctor.
  *
- * It reads one object of store_status() and makes no call. The first rule that applies gives the health: no node has
- * the role; its node awaits the lock of dispatch.exclusive; the role moves too often; the books are behind. If none
- * applies, all is well. The time since the role is free comes from the row: `since` when the node left it, the end of
- * the lease when the node is still named there. Pure; one thread.
+ * It reads one object of store_status() and makes no call. The first rule that applies gives the health. No node has
+ * the role, or no round of its node succeeds; its node awaits the lock of dispatch.exclusive; the role moves too often;
+ * the books are behind. If none applies, all is well. The time since the role is free comes from the row: `since` when
+ * the node left it, the end of the lease when the node is still named there. Pure; one thread.
  */
 #include "cli/verbs/role.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "cli/output/json_fields.h"
 
-enum { ROLE_TEXT_MAX = 512 };
+enum { ROLE_TEXT_MAX = 1024 };
 
 enum role_health role_health(const json_t *scheduler)
 {
     if (field_is_true(scheduler, "is_free")) {
         return ROLE_IS_FREE;
+    }
+    if (json_is_string(json_object_get(scheduler, "failing_since"))) {
+        return ROLE_FAILS;
     }
     if (json_is_string(json_object_get(scheduler, "lock_awaited_since"))) {
         return ROLE_AWAITS_LOCK;
@@ -39,6 +43,19 @@ int64_t role_free_us(const json_t *scheduler, int64_t now_us)
     return !field_is_true(scheduler, "is_free") || from_us == 0 || from_us > now_us ? 0 : now_us - from_us;
 }
 
+/* Since when and why no round of a node succeeds. Nothing when no node reports a failure. */
+static void append_failure(struct output *output, const json_t *scheduler, int64_t now_us, const char *what, char *to,
+                           size_t size)
+{
+    const char *since = json_string_value(json_object_get(scheduler, "failing_since"));
+    const char *error = field_text(output, scheduler, "error");
+    size_t length = strlen(to);
+    if (since != NULL) {
+        (void)snprintf(to + length, size - length, "%s for %s: %s", what, output_age(output, since, now_us),
+                       error != NULL ? error : "it gives no reason");
+    }
+}
+
 /* The sentence for a role that no node has. */
 static void describe_free_role(struct output *output, const json_t *scheduler, int64_t now_us, char *to, size_t size)
 {
@@ -55,6 +72,7 @@ static void describe_free_role(struct output *output, const json_t *scheduler, i
     } else {
         (void)snprintf(to, size, "none: %s has ended or is dead", node);
     }
+    append_failure(output, scheduler, now_us, "; a live node has failed to take it", to, size);
 }
 
 /* The sentence for a node that has the role and, with dispatch.exclusive, waits for another holder of the lock. */
@@ -84,6 +102,11 @@ const char *role_text(struct output *output, const json_t *scheduler, int64_t no
         return output_safe(output, text);
     }
     const char *node = field_text(output, scheduler, "node");
+    if (role_health(scheduler) == ROLE_FAILS) {
+        (void)snprintf(text, sizeof text, "%s has the role, and its rounds have failed", node != NULL ? node : "-");
+        append_failure(output, scheduler, now_us, "", text, sizeof text);
+        return output_safe(output, text);
+    }
     int64_t lag_us = field_number(scheduler, "lag_us", 0);
     duration_format_short(lag_us, behind);
     (void)snprintf(text, sizeof text, "%s for %s, epoch %" PRId64 ", books %s%s", node != NULL ? node : "-",

@@ -1,8 +1,8 @@
 /* The scheduler's role as a sentence: which node schedules, since when, and whether it is in order.
  *
  * Reads the object "scheduler" of store_status(): {"node", "node_id", "epoch", "taken_at", "expires_at",
- * "is_free", "lag_us", "takeovers_hour", "why", "lock_awaited_since", "lock_holder", "lock_until"}. Times are RFC 3339
- * text in store time. Pure; one thread.
+ * "is_free", "lag_us", "takeovers_hour", "why", "lock_awaited_since", "lock_holder", "lock_until", "failing_since",
+ * "error"}. Times are RFC 3339 text in store time. Pure; one thread.
  */
 #ifndef WEIR_CLI_VERBS_ROLE_H
 #define WEIR_CLI_VERBS_ROLE_H
@@ -25,6 +25,7 @@ enum { ROLE_MOVES_HOUR = 6 };
 /* The first that applies. */
 enum role_health {
     ROLE_IS_FREE,     /* no node schedules */
+    ROLE_FAILS,       /* no round of its node succeeds */
     ROLE_AWAITS_LOCK, /* a node with dispatch.exclusive has it, and another holder has the lock */
     ROLE_MOVES,       /* more than ROLE_MOVES_HOUR takeovers in the last hour */
     ROLE_IS_BEHIND,   /* news is older than ROLE_BEHIND_US and not in the books */

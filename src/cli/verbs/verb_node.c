@@ -130,6 +130,23 @@ static void explain_counts(struct output *output, const json_t *items)
     }
 }
 
+/* A line for each live node that neither schedules nor starts executions, because its calls of the store fail. */
+static void print_failing_nodes(struct output *output, const json_t *items, int64_t now_us)
+{
+    size_t i;
+    json_t *node;
+    json_array_foreach(items, i, node)
+    {
+        const char *since = field_text(output, node, "dispatch_failing_since");
+        const char *error = field_text(output, node, "dispatch_error");
+        if (since != NULL && row_node_is_live(node)) {
+            output_print(output, "%s %s has started nothing for %s: %s\n", output_sign_coloured(output, SIGN_BAD),
+                         distinct_node_name(output, items, node), output_age(output, since, now_us),
+                         error != NULL ? error : "it gives no reason");
+        }
+    }
+}
+
 static void print_node_rows(struct output *output, const json_t *page, int64_t now_us)
 {
     static const struct column columns[] = {
@@ -188,6 +205,7 @@ static void print_node_rows(struct output *output, const json_t *page, int64_t n
     }
     table_close(&table);
     explain_counts(output, json_object_get(page, "items"));
+    print_failing_nodes(output, json_object_get(page, "items"), now_us);
     print_scheduler_line(output, page, now_us);
 }
 

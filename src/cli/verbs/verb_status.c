@@ -114,7 +114,8 @@ static void print_role_line(struct output *output, const json_t *answer, int64_t
     enum role_health health = role_health(scheduler);
     enum sign sign = health == ROLE_IS_FINE ? SIGN_FINE : health == ROLE_IS_FREE && !is_needed ? SIGN_GONE : SIGN_WARN;
     output_print(output, "%s scheduler %s%s\n", output_sign_coloured(output, sign), role_text(output, scheduler, now_us),
-                 health == ROLE_IS_FREE && is_needed ? "; no execution starts (`weir doctor`)" : "");
+                 health == ROLE_FAILS || (health == ROLE_IS_FREE && is_needed) ? "; no execution starts (`weir doctor`)"
+                                                                               : "");
 }
 
 /* The last move to the archive, and a problem of its file. A store without an archive has no line. */

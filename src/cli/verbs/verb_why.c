@@ -105,14 +105,21 @@ static void print_scheduler_facts(struct output *output, const json_t *why, int6
     const char *since = field_text(output, why, "scheduler_since");
     const char *node = field_text(output, why, "scheduler_node");
     const char *cause = field_text(output, why, "scheduler_why");
+    const char *error = field_text(output, why, "scheduler_error");
     const char *lock_holder = field_text(output, why, "lock_holder");
     const char *lock_until = field_text(output, why, "lock_until");
     if (reason != NULL && cause != NULL && strcmp(cause, "awaits the lock") == 0) {
         output_print(output, "  scheduler        %s has dispatch.exclusive and awaits its lock since %s\n", node, since);
+    } else if (reason != NULL && cause != NULL && strcmp(cause, "its rounds fail") == 0) {
+        output_print(output, "  scheduler        %s has the role, and its rounds fail since %s (%s)\n", node, since,
+                     output_ago(output, since, now_us));
     } else if (reason != NULL && strcmp(reason, "no_scheduler") == 0) {
         output_print(output, "  scheduler        none%s%s%s%s", since != NULL ? " since " : " yet",
                      since != NULL ? since : "", node != NULL ? "; the last one was " : "", node != NULL ? node : "");
         output_print(output, "%s%s%s\n", cause != NULL ? " (" : "", cause != NULL ? cause : "", cause != NULL ? ")" : "");
+    }
+    if (error != NULL) {
+        output_print(output, "  scheduler error  %s\n", error);
     }
     if (lock_holder != NULL) {
         output_print(output,
@@ -324,7 +331,9 @@ static void suggest_command(struct output *output, const json_t *why, const stru
                       json_array_size(json_object_get(why, "group_nodes")) > 0 ? ", with the handlers of its workflow"
                                                                                : "");
     } else if (strcmp(reason, "no_scheduler") == 0) {
-        output_report(output, field_text(output, why, "lock_holder") != NULL ? "now: weir lock list" : "now: weir serve");
+        output_report(output, field_text(output, why, "lock_holder") != NULL       ? "now: weir lock list"
+                              : field_text(output, why, "scheduler_error") != NULL ? "now: weir doctor"
+                                                                                   : "now: weir serve");
     } else if (strcmp(reason, "no_node_for_engine") == 0) {
         const char *group = field_text(output, why, "executor_group");
         const char *needed = field_text(output, why, "engine_needed");

@@ -36,7 +36,8 @@ const char *wait_reason_of_workspace(const json_t *status, const json_t *workspa
         return pending_reason_name(REASON_ENGINE_UNREACHABLE);
     }
     const json_t *scheduler = json_object_get(status, "scheduler");
-    if (field_is_true(scheduler, "is_free") || json_is_string(json_object_get(scheduler, "lock_awaited_since"))) {
+    if (field_is_true(scheduler, "is_free") || json_is_string(json_object_get(scheduler, "lock_awaited_since")) ||
+        json_is_string(json_object_get(scheduler, "failing_since"))) {
         return pending_reason_name(REASON_NO_SCHEDULER);
     }
     bool is_full = field_number(workspace, "slots_used", 0) >= field_number(workspace, "slots_max", 0);

@@ -63,11 +63,12 @@ enum weir_status role_read(struct connection *connection, int64_t now_us, struct
     return WEIR_OK;
 }
 
-/* Why the role changed hands last, and since when its holder awaits the lock of dispatch.exclusive (0: it does not). */
-enum weir_status role_add_reason(struct connection *connection, json_t *scheduler, int64_t *ret_lock_awaited_us,
-                                 struct weir_error *error)
+/* Why the role changed hands last, since when its holder awaits the lock of dispatch.exclusive (0: it does not), and since
+ * when and why no round succeeds. While a node has the role, only its own failure counts. */
+enum weir_status role_add_reason(struct connection *connection, const struct role_state *role, json_t *scheduler,
+                                 int64_t *ret_lock_awaited_us, struct weir_error *error)
 {
-    INVARIANT(connection != NULL && ret_lock_awaited_us != NULL);
+    INVARIANT(connection != NULL && role != NULL && ret_lock_awaited_us != NULL);
     sqlite3_stmt *statement = connection_bind(connection, error, QUERY_WHY_OF_ROLE, "");
     enum weir_status status = WEIR_OK;
     if (statement == NULL) {
@@ -76,6 +77,9 @@ enum weir_status role_add_reason(struct connection *connection, json_t *schedule
     if (connection_step(connection, statement, &status, error)) {
         (void)json_object_set_new(scheduler, "why", column_json(statement, 0));
         *ret_lock_awaited_us = sqlite3_column_int64(statement, 1);
+        bool fails = role->is_free || sqlite3_column_int(statement, 4) != 0;
+        (void)json_object_set_new(scheduler, "failing_since", fails ? column_time_json(statement, 2) : json_null());
+        (void)json_object_set_new(scheduler, "error", fails ? column_json(statement, 3) : json_null());
         (void)sqlite3_reset(statement);
     }
     return status;

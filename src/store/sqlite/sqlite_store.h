@@ -107,10 +107,11 @@ enum weir_status fence_take_next(struct connection *connection, int64_t *ret_fen
 enum weir_status role_check(struct connection *connection, int64_t epoch, int64_t *cookie, struct weir_error *error);
 enum weir_status role_read(struct connection *connection, int64_t now_us, struct role_state *ret_state,
                            struct weir_error *error);
-/* Adds "why", the reason of the last change of the role. *ret_lock_awaited_us: since when the scheduler waits for the lock
- * of dispatch.exclusive; 0 when it does not wait. */
-enum weir_status role_add_reason(struct connection *connection, json_t *scheduler, int64_t *ret_lock_awaited_us,
-                                 struct weir_error *error);
+/* Adds "why", the reason of the last change of the role, and, when a live node fails to schedule, "failing_since" and
+ * "error", else null. *ret_lock_awaited_us: since when the scheduler waits for the lock of dispatch.exclusive; 0 when it
+ * does not wait. */
+enum weir_status role_add_reason(struct connection *connection, const struct role_state *role, json_t *scheduler,
+                                 int64_t *ret_lock_awaited_us, struct weir_error *error);
 
 /* Refuses an unknown name, ends `statement` (may be NULL) and suggests the nearest of its names. */
 enum weir_status write_refuse_names(struct write *write, sqlite3_stmt *statement, enum weir_status refusal,

@@ -41,7 +41,7 @@ static enum weir_status add_scheduler(struct connection *connection, int64_t now
     if (json_object_set_new(answer, "scheduler", scheduler) != 0) {
         return error_out_of_memory(error);
     }
-    status = role_add_reason(connection, scheduler, &lock_awaited_us, error);
+    status = role_add_reason(connection, &role, scheduler, &lock_awaited_us, error);
     if (status == WEIR_OK) {
         time_format(lock_awaited_us, since);
         bool awaits_lock = lock_awaited_us > 0 && !role.is_free;

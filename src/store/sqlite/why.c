@@ -313,20 +313,26 @@ static enum weir_status add_no_scheduler(struct why *why, struct weir_error *err
     json_t *last = json_object();
     int64_t lock_awaited_us = 0;
     if (status == WEIR_OK && is_explained) {
-        status =
-            last == NULL ? error_out_of_memory(error) : role_add_reason(why->connection, last, &lock_awaited_us, error);
+        status = last == NULL ? error_out_of_memory(error)
+                              : role_add_reason(why->connection, &role, last, &lock_awaited_us, error);
     }
     if (status == WEIR_OK) {
         bool is_held = is_explained && role.node_id != 0;
         const char *last_reason = json_string_value(json_object_get(last, "why"));
+        json_t *failing_since = json_object_get(last, "failing_since");
+        bool fails = is_held && !role.is_free && json_is_string(failing_since);
         int64_t since_us = lock_awaited_us > 0 ? lock_awaited_us : is_held ? role.expires_us : role.since_us;
         char since[TIME_TEXT_MAX];
         time_format(since_us, since);
         (void)json_object_set_new(why->answer, "scheduler_since",
-                                  is_explained && since_us > 0 ? json_string(since) : json_null());
+                                  fails                          ? json_incref(failing_since)
+                                  : is_explained && since_us > 0 ? json_string(since)
+                                                                 : json_null());
         (void)json_object_set_new(why->answer, "scheduler_node", is_held ? json_string(role.node) : json_null());
+        (void)json_object_set(why->answer, "scheduler_error", is_explained ? json_object_get(last, "error") : json_null());
         (void)json_object_set_new(why->answer, "scheduler_why",
                                   !is_explained         ? json_null()
+                                  : fails               ? json_string("its rounds fail")
                                   : lock_awaited_us > 0 ? json_string("awaits the lock")
                                   : is_held             ? json_string("lease over")
                                                         : json_string(last_reason == NULL ? "free" : last_reason));

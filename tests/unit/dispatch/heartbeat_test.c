@@ -53,6 +53,44 @@ static void a_heartbeat_reports_an_impaired_engine_and_no_sound_one(void **state
     assert_true(was_impaired);
 }
 
+static bool rounds_fail;
+
+static enum weir_status fail_rounds(struct store *store, struct schedule_call *call, struct arena *arena,
+                                    struct schedule_answer *ret_answer, struct weir_error *error)
+{
+    return rounds_fail ? error_set(error, WEIR_STORE_BUSY, "the queue refuses each change")
+                       : real_driver->schedule(store, call, arena, ret_answer, error);
+}
+
+/* A short incident is no reason, a lasting one is, and it ends with the first round that succeeds. */
+static void rounds_that_fail_are_the_reason_why_nothing_starts(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    watch(bench);
+    watched_driver.schedule = fail_rounds;
+    rounds_fail = false;
+    start_node(bench);
+    pass(bench, SECOND);
+    rounds_fail = true;
+    enqueue(bench, "solo", id);
+    node_wake(bench->node);
+    pass(bench, 2 * SECOND - SECOND / 2);
+    assert_string_equal(text_of(bench, id, "pending_reason"), "ready");
+    pass(bench, 3 * SECOND);
+    assert_string_equal(text_of(bench, id, "pending_reason"), "no_scheduler");
+    assert_string_equal(text_of(bench, id, "scheduler_why"), "its rounds fail");
+    assert_string_equal(text_of(bench, id, "scheduler_error"), "the queue refuses each change (store_busy)");
+    rounds_fail = false;
+    pass(bench, 2 * SECOND);
+    assert_int_equal(runs_begun(bench, id), 1);
+    json_t *status = NULL;
+    assert_int_equal(store_status(bench->store, 1, &status, NULL), WEIR_OK);
+    assert_true(json_is_null(json_object_get(json_object_get(status, "scheduler"), "failing_since")));
+    json_decref(status);
+    assert_int_equal(bench->counts[EVENT_LEASE_LOST], 0);
+}
+
 static void heartbeats_go_on_with_a_full_engine(void **state)
 {
     struct bench *bench = *state;
@@ -464,6 +502,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_heartbeat_reports_an_impaired_engine_and_no_sound_one),
+        TEST(rounds_that_fail_are_the_reason_why_nothing_starts),
         TEST(heartbeats_go_on_with_a_full_engine),
         TEST(heartbeats_go_on_while_handlers_cannot_be_recorded),
         TEST(a_heartbeat_comes_between_two_slow_records_of_handlers),

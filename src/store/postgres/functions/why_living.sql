@@ -52,11 +52,13 @@ BEGIN
                                    AND o.engine_reachable AND d.handlers <@ o.handlers) END,
         'paused_node', CASE WHEN e.pending_reason = 'no_node_in_group' THEN :schema.paused_node(e.executor_group) END,
         'scheduler_since', CASE WHEN e.pending_reason = 'no_scheduler'
-                                THEN :schema.rfc3339(nullif(CASE WHEN r.lock_awaited_at > 0 THEN r.lock_awaited_at
+                                THEN :schema.rfc3339(nullif(CASE WHEN f.has_role THEN f.failed_at
+                                                                 WHEN r.lock_awaited_at > 0 THEN r.lock_awaited_at
                                                                  WHEN r.node_id = 0 THEN r.since ELSE r.expires_at END, 0)) END,
         'scheduler_node', CASE WHEN e.pending_reason = 'no_scheduler' THEN (SELECT l.name FROM :schema.nodes l WHERE l.id = r.node_id) END,
-        'scheduler_why', CASE WHEN e.pending_reason <> 'no_scheduler' THEN NULL WHEN r.lock_awaited_at > 0 THEN 'awaits the lock'
-                              WHEN r.node_id <> 0 THEN 'lease over'
+        'scheduler_error', CASE WHEN e.pending_reason = 'no_scheduler' THEN f.error END,
+        'scheduler_why', CASE WHEN e.pending_reason <> 'no_scheduler' THEN NULL WHEN f.has_role THEN 'its rounds fail'
+                              WHEN r.lock_awaited_at > 0 THEN 'awaits the lock' WHEN r.node_id <> 0 THEN 'lease over'
                               ELSE coalesce(r.why, 'free') END,
         'waiting_us', (SELECT :schema.store_time()) - q.created_at, 'starts_max', coalesce(nullif(d.starts_max, 0), 3),
         'slot_holders', (
@@ -75,6 +77,7 @@ BEGIN
     FROM :schema.executions e
     JOIN :schema.workflow_execution_queue q ON q.id = e.id
     JOIN :schema.scheduler r ON r.partition = 0
+    LEFT JOIN :schema.role_failure f ON true
     LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
     LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
     LEFT JOIN :schema.nodes n ON n.id = q.node_id AND (NOT n.engine_reachable OR n.engine_impaired_at IS NOT NULL)

@@ -169,7 +169,8 @@ ORDER BY d.id LIMIT $3;
 -- name: list_nodes
 SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version AS weir_version, n.engine, t.service AS engine_service,
        t.namespace AS engine_namespace, t.address AS engine_address, n.engine_reachable, n.engine_error,
-       :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since, n.desired_state,
+       :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since,
+       :schema.rfc3339(n.dispatch_failed_at) AS dispatch_failing_since, n.dispatch_error, n.desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.not_accepting = 'stopping' THEN 'stopping'
             WHEN n.desired_state = 'drain' THEN CASE WHEN n.drained_at IS NULL THEN 'draining' ELSE 'drained' END
@@ -215,11 +216,13 @@ usage AS MATERIALIZED (
 now AS MATERIALIZED (SELECT :schema.store_time() AS us),
 role AS MATERIALIZED (
     SELECT s.*, s.node_id <> 0 AND s.expires_at > s.now_us
-                AND EXISTS (SELECT 1 FROM :schema.scheduler r WHERE r.partition = 0 AND r.lock_awaited_at = 0) AS scheduled,
+                AND EXISTS (SELECT 1 FROM :schema.scheduler r WHERE r.partition = 0 AND r.lock_awaited_at = 0)
+                AND f.has_role IS NOT TRUE AS scheduled,
+           f.failed_at, f.error,
            coalesce(s.now_us - (SELECT f.at FROM :schema.news f WHERE f.lanes IS NOT NULL ORDER BY f.xid, f.seq LIMIT 1), 0) AS lag_us,
            (SELECT r.why FROM :schema.scheduler r WHERE r.partition = 0) AS why,
            (SELECT r.lock_awaited_at FROM :schema.scheduler r WHERE r.partition = 0) AS lock_awaited_at
-    FROM :schema.role_state() s
+    FROM :schema.role_state() s LEFT JOIN :schema.role_failure f ON true
 ),
 backing_off AS MATERIALIZED (
     SELECT f.definition_id, (f.lane_id >> 47)::integer AS group_id, f.error_code IS NOT DISTINCT FROM 'unknown_handler' AS lacks,
@@ -314,7 +317,8 @@ SELECT json_build_object(
         'taken_at', :schema.rfc3339(nullif(r.since, 0)), 'expires_at', CASE WHEN r.node_id <> 0 THEN :schema.rfc3339(r.expires_at) END,
         'lag_us', greatest(r.lag_us, 0), 'takeovers_hour', r.takeovers_hour, 'is_free', r.is_free OR r.expires_at <= r.now_us, 'why', r.why,
         'lock_awaited_since', CASE WHEN NOT r.is_free AND r.expires_at > r.now_us
-                                   THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END) FROM role r),
+                                   THEN :schema.rfc3339(nullif(r.lock_awaited_at, 0)) END,
+        'failing_since', :schema.rfc3339(r.failed_at), 'error', r.error) FROM role r),
     'archive', (SELECT json_build_object('moved', a.moved, 'moved_at', :schema.rfc3339(a.moved_at), 'bytes', (
                     SELECT coalesce(sum(pg_total_relation_size(i.inhrelid)), 0)::bigint FROM pg_inherits i
                     WHERE i.inhparent IN (SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

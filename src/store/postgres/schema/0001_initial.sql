@@ -766,8 +766,8 @@ CREATE TABLE :schema.nodes (
     handlers       jsonb   NOT NULL DEFAULT '[]', -- the handlers that it has, an array of names
     engine_reachable boolean NOT NULL DEFAULT true,
     engine_error   text,
-    engine_unreachable_at bigint,
-    engine_impaired_at bigint,
+    engine_unreachable_at bigint, engine_impaired_at bigint,
+    dispatch_failed_at bigint, dispatch_error text, -- since when each step of its dispatch loop fails, and the last error; else NULL
     is_outlived    boolean NOT NULL DEFAULT false, -- its runs continue after its death
     desired_state  text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (desired_state IN ('run', 'pause', 'drain', 'stop')),
     drained_at     bigint,                      -- the first heartbeat of a draining node that held nothing, else NULL

@@ -45,7 +45,8 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
             ELSE '[]' END AS progress
 FROM :schema.workflow_execution_queue q
 CROSS JOIN :schema.store_state s
-CROSS JOIN (SELECT l.node_id <> 0 AND l.lock_awaited_at = 0 AND l.expires_at > (SELECT :schema.store_time()) AS scheduled
+CROSS JOIN (SELECT l.node_id <> 0 AND l.lock_awaited_at = 0 AND l.expires_at > (SELECT :schema.store_time())
+                   AND NOT EXISTS (SELECT 1 FROM :schema.role_failure f WHERE f.has_role) AS scheduled
             FROM :schema.scheduler l WHERE l.partition = 0) r
 LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
 LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id

@@ -78,7 +78,10 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
        json(CASE n.engine_reachable WHEN 1 THEN 'true' ELSE 'false' END) AS engine_reachable,
        n.engine_error AS engine_error,
        strftime('%Y-%m-%dT%H:%M:%S', n.engine_impaired_at / 1000000, 'unixepoch')
-           || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since, n.desired_state AS desired_state,
+           || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since,
+       strftime('%Y-%m-%dT%H:%M:%S', n.dispatch_failed_at / 1000000, 'unixepoch')
+           || printf('.%06dZ', n.dispatch_failed_at % 1000000) AS dispatch_failing_since, n.dispatch_error AS dispatch_error,
+       n.desired_state AS desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.not_accepting = 'stopping' THEN 'stopping'
             WHEN n.desired_state = 'drain' THEN CASE WHEN n.drained_at IS NULL THEN 'draining' ELSE 'drained' END
@@ -138,7 +141,8 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, nullif(q.due_a
         AND n.dead_at IS NULL AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.engine_reachable = 0),
        o.engine_error, o.engine_unreachable_at,
        (SELECT n.active_at FROM nodes n WHERE n.id = q.node_id AND n.expires_at <= ?2),
-       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0, o.engine_impaired_at, q.suspicion, q.suspected_at,
+       r.node_id <> 0 AND r.expires_at > ?2 AND r.lock_awaited_at = 0 AND NOT EXISTS (SELECT 1 FROM role_failure f WHERE f.has_role),
+       o.engine_impaired_at, q.suspicion, q.suspected_at,
        q.target_id <> 0
        AND EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                    AND n.stopped_at IS NULL AND n.expires_at > ?2)
@@ -413,7 +417,8 @@ SELECT reason, sum(n) FROM (
                WHEN v.name IS NULL THEN 'no_node_for_engine'
                WHEN v.reaches = 0 THEN 'engine_unreachable'
                WHEN k.nodes = 0 THEN 'no_worker'
-               WHEN r.node_id = 0 OR r.expires_at <= ?1 OR r.lock_awaited_at > 0 THEN 'no_scheduler'
+               WHEN r.node_id = 0 OR r.expires_at <= ?1 OR r.lock_awaited_at > 0 OR EXISTS (SELECT 1 FROM role_failure f WHERE f.has_role)
+                   THEN 'no_scheduler'
                WHEN l.is_full THEN 'workspace_at_capacity'
                WHEN coalesce(k.has_room, v.has_room) = 0 THEN 'nodes_full'
                ELSE 'ready'

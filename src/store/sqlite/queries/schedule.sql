@@ -153,7 +153,7 @@ SELECT s.epoch, s.node_id, coalesce(n.name, ''), s.since, s.expires_at,
 FROM scheduler s LEFT JOIN nodes n ON n.id = s.node_id WHERE s.partition = 0;
 
 -- name: why_of_role
-SELECT why, lock_awaited_at FROM scheduler WHERE partition = 0;
+SELECT r.why, r.lock_awaited_at, f.failed_at, f.error, f.has_role FROM scheduler r LEFT JOIN role_failure f WHERE r.partition = 0;
 
 -- A node that lost its own lease cannot schedule.
 -- name: node_may_schedule

@@ -602,6 +602,8 @@ CREATE TABLE nodes (
     engine_error   TEXT,                       -- last error of the engine while it is unreachable, else NULL
     engine_unreachable_at INTEGER,             -- the first heartbeat that reported it, else NULL
     engine_impaired_at INTEGER,                -- the first heartbeat that reported it, else NULL
+    dispatch_failed_at INTEGER,                -- since when each step of its dispatch loop fails, else NULL
+    dispatch_error TEXT,                       -- the error of the last one
     is_outlived    INTEGER NOT NULL DEFAULT 0, -- 1 = executions of its engine outlive the node
     desired_state  TEXT    NOT NULL DEFAULT 'run' -- by an operator
         CHECK (desired_state = 'run' OR desired_state = 'pause' OR desired_state = 'drain' OR desired_state = 'stop'),

@@ -63,6 +63,7 @@ SELECT q.id AS id, w.name AS workspace, d.name AS workflow, d.version AS version
            WHEN NOT EXISTS (SELECT 1 FROM scheduler c WHERE c.node_id <> 0 AND c.lock_awaited_at = 0
                             AND c.expires_at >
                                 CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER) + s.wall_offset)
+                OR EXISTS (SELECT 1 FROM role_failure f WHERE f.has_role)
                 THEN 'no_scheduler'
            WHEN (SELECT count(*) FROM workflow_execution_queue h
                  WHERE h.phase = 2 AND h.lane_id IN (SELECT a.base | q.workspace_id FROM group_lanes a)) >= w.slots_max

@@ -77,6 +77,21 @@ static void a_free_role_is_shown_with_its_time_and_cause(void **state)
                 "none: node-1 has ended or is dead");
 }
 
+/* The failure of a round is named before late books and takeovers, which are its consequence. */
+static void a_role_whose_rounds_fail_is_shown_with_since_when_and_why(void **state)
+{
+    (void)state;
+    json_t *fails = role("a", "2026-11-21T09:59:59Z", "2026-11-21T10:00:02Z", false, 9, 60000000, ROLE_MOVES_HOUR + 1);
+    json_t *lost = role("a", "2026-11-21T09:00:00Z", "2026-11-21T09:59:56Z", true, 4, 0, 9);
+    json_t *failure = json_pack("{s:s, s:s}", "failing_since", "2026-11-21T09:59:52Z", "error", "denied (store_failed)");
+    assert_int_equal(json_object_update(fails, failure), 0);
+    assert_int_equal(json_object_update(lost, failure), 0);
+    json_decref(failure);
+    assert_role(fails, ROLE_FAILS, 0, "a has the role, and its rounds have failed for 8.0s: denied (store_failed)");
+    assert_role(lost, ROLE_IS_FREE, 4 * MICROSECONDS_PER_SECOND,
+                "none for 4.0s: the lease of a is over; a live node has failed to take it for 8.0s: denied (store_failed)");
+}
+
 static void names_are_made_safe(void **state)
 {
     (void)state;
@@ -113,6 +128,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_held_role_names_node_age_epoch_and_lag, set_up, tear_down),
         cmocka_unit_test_setup_teardown(late_books_and_many_takeovers_are_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_free_role_is_shown_with_its_time_and_cause, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_role_whose_rounds_fail_is_shown_with_since_when_and_why, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_are_made_safe, set_up, tear_down),
         cmocka_unit_test_setup_teardown(without_a_scheduler_nothing_is_called_ready, set_up, tear_down),
     };
