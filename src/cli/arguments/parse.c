@@ -49,6 +49,10 @@ static const char *const synonyms[][2] = {
     {"get", "show"},
     {"describe", "show"},
     {"inspect", "show"},
+    {"result", "show"},
+    {"events", "show"},
+    {"history", "show"},
+    {"usage", "workspace show"},
     {"start", "enqueue"},
     {"run", "enqueue"},
     {"submit", "enqueue"},
@@ -81,8 +85,12 @@ static const char *const verb_synonyms[][2] = {
     {"enable", "resume"}, {"unpause", "resume"},
 };
 
-/* Names that users try for a flag, and the flag: names of fields in other tools. */
-static const char *const flag_synonyms[][2] = {{"group", "executor-group"}, {"state", "status"}, {"at", "run-at"}};
+/* Names that users try for a flag, and the flag: names of fields in other tools. A row counts only for commands that have
+ * the flag. */
+static const char *const flag_synonyms[][2] = {
+    {"group", "executor-group"}, {"state", "status"},   {"at", "run-at"},     {"delay", "run-at"}, {"in", "run-at"},
+    {"after", "run-at"},         {"time-zone", "zone"}, {"timezone", "zone"}, {"tz", "zone"},
+};
 
 /* --- the table of flags --- */
 

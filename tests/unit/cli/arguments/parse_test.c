@@ -118,6 +118,11 @@ static void a_misspelt_name_gets_a_suggestion(void **state)
     (void)state;
     refuses("enqeue x", "no command \"enqeue\"", "weir enqueue");
     refuses("ls", "no command \"ls\"", "weir list");
+    refuses("result ID", "no command \"result\"", "weir show");
+    refuses("events ID", "no command \"events\"", "weir show");
+    refuses("usage acme", "no command \"usage\"", "weir workspace show");
+    refuses("enqueue -w a b --delay 5s", "no flag --delay", "--run-at");
+    refuses("schedule set s --time-zone UTC", "no flag --time-zone", "--zone");
     refuses("workflow aply f", "no verb \"aply\"", "weir workflow apply");
     refuses("wrkspace list", "no command", "workspace");
     refuses("tokn list", "no command", "token");
