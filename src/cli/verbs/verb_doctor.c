@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -23,6 +22,7 @@
 #include "base/text.h"
 #include "cli/output/json_fields.h"
 #include "cli/settings/temporal_settings.h"
+#include "cli/verbs/disk.h"
 #include "cli/verbs/doctor.h"
 #include "cli/verbs/doctor_secrets.h"
 #include "cli/verbs/store_pages.h"
@@ -93,8 +93,7 @@ static enum weir_status check_store(struct doctor *doctor, struct weir_error *er
 /* The file of a sqlite: URL; NULL for other stores. */
 static const char *file_of(const struct doctor *doctor)
 {
-    const char *url = store_url(doctor->store);
-    return strncmp(url, "sqlite:", 7) == 0 ? url + 7 : NULL;
+    return disk_store_file(store_url(doctor->store));
 }
 
 /* The durability of a commit on the server: with these settings off, acknowledged work can be lost. */
@@ -240,12 +239,10 @@ static void check_clock(struct doctor *doctor)
 /* The free space where the SQLite file is. */
 static void check_disk(struct doctor *doctor)
 {
-    struct statvfs disk;
-    const char *path = file_of(doctor);
-    if (path == NULL || statvfs(path, &disk) != 0) {
+    uint64_t free_mib = 0;
+    if (!disk_free_mib(store_url(doctor->store), &free_mib)) {
         return;
     }
-    uint64_t free_mib = (uint64_t)disk.f_bavail * disk.f_frsize / MEBIBYTE;
     enum sign sign = free_mib < DISK_PROBLEM_MIB ? SIGN_BAD : free_mib < DISK_WARN_MIB ? SIGN_WARN : SIGN_FINE;
     report_check(doctor, sign, "disk", "%" PRIu64 " MiB free where the store is", free_mib);
 }

@@ -12,6 +12,7 @@
 #include "cli/output/json_fields.h"
 #include "cli/output/table.h"
 #include "cli/verbs/act_change.h"
+#include "cli/verbs/disk.h"
 #include "cli/verbs/no_worker.h"
 #include "cli/verbs/role.h"
 #include "cli/verbs/stuck_text.h"
@@ -136,7 +137,7 @@ static void print_archive(struct output *output, const json_t *answer, int64_t n
 }
 
 /* Prints the lines about the whole queue; lines about faults only when there are any. */
-static void print_totals(struct output *output, const json_t *answer, int64_t now_us)
+static void print_totals(struct output *output, const json_t *answer, const char *url, int64_t now_us)
 {
     char oldest[DURATION_TEXT_MAX];
     bool is_paused = field_is_true(answer, "queue_paused");
@@ -154,6 +155,10 @@ static void print_totals(struct output *output, const json_t *answer, int64_t no
                  : field_text(output, answer, "engine_impaired_since") != NULL ? "up, ends are detected late"
                                                                                : "up");
     print_role_line(output, answer, now_us);
+    if (disk_is_full(url)) {
+        output_print(output, "%s disk      less than 1 MiB is free where the store is, so nodes may write nothing\n",
+                     output_sign_coloured(output, SIGN_BAD));
+    }
     print_left_groups(output, answer);
     int64_t unserved = field_number(json_object_get(answer, "pending_reasons"), "no_node_in_group", 0);
     if (nodes > 0 && unserved > 0) {
@@ -266,7 +271,7 @@ enum weir_status verb_status(struct invocation *invocation, struct weir_error *e
     if (status == WEIR_OK && as_metrics) {
         status = print_metrics(invocation->output, answer, workspaces, error);
     } else if (status == WEIR_OK && !output_object(invocation->output, answer)) {
-        print_totals(invocation->output, answer, now_us);
+        print_totals(invocation->output, answer, store_url(store), now_us);
         print_workspace_table(invocation->output, answer);
     }
     json_decref(answer);

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/shell_quote.h"
 #include "cli/output/json_fields.h"
+#include "cli/verbs/disk.h"
 #include "cli/verbs/no_worker.h"
 #include "cli/verbs/store_pages.h"
 #include "cli/verbs/stuck_text.h"
@@ -283,6 +284,19 @@ static void suggest_resume(struct output *output, const struct pauses *pauses, c
     }
 }
 
+/* True when the disk of the store is full: no node can write there, which is the cause of all else. */
+static bool explain_full_disk(struct output *output, const json_t *why, const char *url)
+{
+    const char *state = field_text(output, why, "status");
+    bool has_ended = state == NULL || json_is_string(json_object_get(why, "finished_at"));
+    if (has_ended || !disk_is_full(url)) {
+        return false;
+    }
+    output_print(output, "  disk             less than 1 MiB is free where the store is, so nodes may write nothing\n");
+    output_report(output, "now: free some space where %s is", output_safe(output, disk_store_file(url)));
+    return true;
+}
+
 /* The command that helps, by reason. */
 static void suggest_command(struct output *output, const json_t *why, const struct pauses *pauses)
 {
@@ -348,7 +362,8 @@ static void suggest_command(struct output *output, const json_t *why, const stru
 }
 
 /* Prints the state, the reason, its numbers and a command that helps. */
-static void print_why(struct output *output, const json_t *why, const struct pauses *pauses, int64_t now_us)
+static void print_why(struct output *output, const json_t *why, const struct pauses *pauses, const char *url,
+                      int64_t now_us)
 {
     const char *state = field_text(output, why, "status");
     const char *reason = field_text(output, why, "pending_reason");
@@ -378,7 +393,9 @@ static void print_why(struct output *output, const json_t *why, const struct pau
         }
     }
     print_numbers(output, why, now_us);
-    suggest_command(output, why, pauses);
+    if (!explain_full_disk(output, why, url)) {
+        suggest_command(output, why, pauses);
+    }
 }
 
 /* A step that waits for something that its node lacks is on record with the reason. `execution`: of store_show(). */
@@ -526,7 +543,7 @@ enum weir_status verb_why(struct invocation *invocation, struct weir_error *erro
         status = read_pauses(store, why, &pauses, error);
     }
     if (status == WEIR_OK && !output_object(invocation->output, why)) {
-        print_why(invocation->output, why, &pauses, now_us);
+        print_why(invocation->output, why, &pauses, store_url(store), now_us);
     }
     json_decref(why);
     store_close(store);
