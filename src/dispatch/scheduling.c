@@ -584,12 +584,8 @@ enum weir_status scheduling_step(struct node *node, int64_t now_us, int64_t *ret
 {
     INVARIANT(node != NULL && ret_next_us != NULL && node->dispatcher.scheduling.epoch != 0);
     enum weir_status status = schedule_once(node, now_us, ret_next_us, error);
-    if (status == WEIR_STALE_FENCE) {
-        scheduling_lose(node, "another node has taken the role");
-        return WEIR_OK;
-    }
     if (status != WEIR_OK) {
         scheduling_lose(node, error->message);
     }
-    return status;
+    return status == WEIR_STALE_FENCE ? WEIR_OK : status; /* the role is over, and the store is well */
 }

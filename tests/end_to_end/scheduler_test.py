@@ -326,6 +326,11 @@ def a_scheduler_whose_rounds_fail_is_named_with_the_cause(weir):
     wait_for('the end of the failure', lambda: role_of(weir)['failing_since'] is None)
     assert weir.items('node', 'list')[0]['dispatch_error'] is None
     _checks_out(weir)
+    node.send_signal(signal.SIGTERM)
+    events = [json.loads(line) for line in node.stdout.read().splitlines()]
+    lost = [event['reason'] for event in events if event['event'] == 'scheduler.lost']
+    assert any('no item leaves this queue' in reason for reason in lost), lost
+    assert not any('another node' in reason for reason in lost), lost  # there is no other one
 
 
 def a_stuck_execution_is_named_with_its_step_and_its_node(weir):

@@ -29,8 +29,8 @@ enum weir_status role_check(struct connection *connection, int64_t epoch, int64_
         return error_set(error, WEIR_STORE_CORRUPT, "the row of the scheduler is missing");
     }
     if (status == WEIR_OK && present != epoch) {
-        return error_set(error, WEIR_STALE_FENCE, "the scheduler's epoch is %lld, no longer %lld", (long long)present,
-                         (long long)epoch);
+        return error_set(error, WEIR_STALE_FENCE, "epoch %lld is over: another node has taken the role, epoch %lld",
+                         (long long)epoch, (long long)present);
     }
     if (status == WEIR_OK && *cookie != 0 && *cookie != present_cookie) {
         return error_set(error, WEIR_STALE_FENCE, "the store was restored from a backup, or its schema changed");
