@@ -659,12 +659,15 @@ func (w *Worker) beatOnce(ctx context.Context) bool {
 	w.lock.Lock()
 	nodes := map[int][]reportItem{}
 	carried := map[int]int{} // bytes of lines
+	more := false            // the next heartbeat has further lines
 	for _, task := range w.running {
 		item := reportItem{Task: task.task.ID}
 		item.Progress, item.reported = task.task.progress.next()
 		if carried[task.node] < logBytesOfHeartbeat {
 			item.addLog(task.task, false)
 			carried[task.node] += logBytes(item.Log)
+		} else {
+			more = true
 		}
 		nodes[task.node] = append(nodes[task.node], item)
 	}
@@ -688,6 +691,8 @@ func (w *Worker) beatOnce(ctx context.Context) bool {
 	if !all {
 		// The node that takes the executions over must have the handlers: it learns them by a claim of nothing.
 		_, _ = w.claim(ctx, w.homeNode(), 0, 0)
+	} else if more {
+		wake(w.urgent)
 	}
 	return all
 }

@@ -666,41 +666,60 @@ func TestLinesOfATaskAreInItsLog(t *testing.T) {
 	}
 }
 
-func TestManyLinesOfManyTasksArriveAndRenewTheLeases(t *testing.T) {
-	n := startNodeWithLease(t, "3s")
-	n.apply("job", map[string]any{"handler": "job", "retry": map[string]any{"attempts": 1}})
-	n.run("plan", "set", "wide", "--max-concurrent", "40", "-q")
+// scale weighs the heartbeats.
+type scale struct{ most, sum atomic.Int64 }
+
+func (s *scale) RoundTrip(request *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(request.URL.Path, ":heartbeat") {
+		s.most.Store(max(s.most.Load(), request.ContentLength))
+		s.sum.Add(request.ContentLength)
+	}
+	return http.DefaultTransport.RoundTrip(request)
+}
+
+func TestLinesOfManyTasksGoInSeveralHeartbeats(t *testing.T) {
+	const tasks, lines, lineBytes = 40, 12, 5000
+	n := startNodeWithLease(t, "5m") // only lines bring a heartbeat
+	n.apply("job", map[string]any{"handler": "job"})
+	n.run("plan", "set", "wide", "--max-concurrent", fmt.Sprint(tasks), "-q")
 	n.run("workspace", "set", "acme", "--plan", "wide", "-q")
 	client := weir.New(n.url())
-	worker := weir.NewWorker(client, weir.WorkerOptions{Slots: 40})
-	var lost atomic.Int32
-	worker.Handle("job", func(ctx context.Context, task *weir.Task) (any, error) {
-		for i := 0; i < 50; i++ { // control characters take six bytes in JSON
-			task.Log(fmt.Sprintf("line %d %s", i, strings.Repeat("\x01", 5000)))
-			select {
-			case <-ctx.Done():
-				lost.Add(1)
-				return nil, context.Cause(ctx)
-			case <-time.After(100 * time.Millisecond):
-			}
+	weighed := &scale{}
+	client.HTTP = &http.Client{Transport: weighed}
+	worker := weir.NewWorker(client, weir.WorkerOptions{Slots: tasks})
+	goOn := make(chan struct{})
+	var begun sync.WaitGroup
+	begun.Add(tasks)
+	worker.Handle("job", func(_ context.Context, task *weir.Task) (any, error) {
+		begun.Done()
+		begun.Wait()
+		for i := 0; i < lines; i++ { // control characters take six bytes in JSON
+			task.Log(strings.Repeat("\x01", lineBytes))
 		}
+		<-goOn
 		return nil, nil
 	})
 	ctx, cancel := context.WithCancel(within(t))
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx) }()
 	var ids []string
-	for i := 0; i < 40; i++ {
+	for i := 0; i < tasks; i++ {
 		ids = append(ids, enqueue(t, client, "job", nil))
 	}
+	for end := time.Now().Add(mostTime); weighed.sum.Load() < tasks*lines*lineBytes*6; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes in heartbeats, at most %d", weighed.sum.Load(), weighed.most.Load())
+		}
+	}
+	close(goOn)
 	for _, id := range ids {
 		if execution := wait(t, client, id); execution.Status != "COMPLETED" {
 			t.Fatalf("%+v", execution)
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil || lost.Load() != 0 {
-		t.Error(err, lost.Load())
+	if err := <-ended; err != nil || weighed.most.Load() > 4<<20 {
+		t.Errorf("%v: a heartbeat of %d bytes", err, weighed.most.Load())
 	}
 }
 
