@@ -10,6 +10,7 @@
 #include "store/postgres/claimed.h"
 #include "store/postgres/link/libpq.h"
 #include "store/postgres/postgres_store.h"
+#include "store/reading.h"
 #include "store/refusal.h"
 
 /* --- sending --- */
@@ -104,15 +105,44 @@ static enum weir_status postgres_call_back(struct link *link, const struct signa
     return status;
 }
 
+/* A whole id needs no look for the execution that it names: the statement of the signal finds none, if there is none. Only
+ * then the look gives the reason. */
+static enum weir_status send_plain(struct store *store, const struct signal_request *request, struct sent_signal *sent,
+                                   struct weir_error *error)
+{
+    struct link *link = link_of(store);
+    PGresult *result = NULL;
+    enum weir_status status = reading_check_id(request->id, sent->id, error);
+    bool is_whole = status == WEIR_OK && strlen(sent->id) == UUID_TEXT_MAX - 1;
+    if (status == WEIR_OK && !is_whole) {
+        status = postgres_find_execution(link, request->id, sent->id, error);
+    }
+    if (status == WEIR_OK) {
+        status = link_write(link, error, &result, QUERY_SEND_SIGNAL, "uttttt", sent->id, request->name,
+                            request->data == NULL ? "null" : request->data, request->key, store_actor(store),
+                            store_reason(store));
+    }
+    if (status == WEIR_OK && is_whole && strcmp(result_text(result, 0, 0), "gone") == 0) {
+        status = postgres_find_execution(link, request->id, sent->id, error);
+    }
+    if (status == WEIR_OK) {
+        status = postgres_read_sent(result, 0, request, sent, error);
+    }
+    PQclear(result);
+    return status;
+}
+
 enum weir_status postgres_signal(struct store *store, const struct signal_request *request, struct sent_signal *ret_sent,
                                  struct weir_error *error)
 {
     INVARIANT(request != NULL && ret_sent != NULL);
     struct link *link = link_of(store);
     struct sent_signal sent = {.seq = 0};
-    PGresult *result = NULL;
+    bool is_plain = request->callback == NULL && request->approval == NULL && request->update == NULL;
     enum weir_status status = postgres_require_writable(store, error);
-    if (status == WEIR_OK && request->callback != NULL) {
+    if (status == WEIR_OK && is_plain) {
+        status = send_plain(store, request, &sent, error);
+    } else if (status == WEIR_OK && request->callback != NULL) {
         text_copy(sent.id, sizeof sent.id, request->id);
         status = postgres_call_back(link, request, &sent, error);
     } else if (status == WEIR_OK) {
@@ -122,15 +152,7 @@ enum weir_status postgres_signal(struct store *store, const struct signal_reques
         status = postgres_decide(store, request->approval, &sent, error);
     } else if (status == WEIR_OK && request->update != NULL) {
         status = postgres_update(store, request->update, &sent, error);
-    } else if (status == WEIR_OK && request->callback == NULL) {
-        status = link_write(link, error, &result, QUERY_SEND_SIGNAL, "uttttt", sent.id, request->name,
-                            request->data == NULL ? "null" : request->data, request->key, store_actor(store),
-                            store_reason(store));
     }
-    if (status == WEIR_OK && result != NULL) {
-        status = postgres_read_sent(result, 0, request, &sent, error);
-    }
-    PQclear(result);
     if (status == WEIR_OK) {
         *ret_sent = sent;
     }

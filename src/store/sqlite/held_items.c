@@ -104,13 +104,13 @@ static struct parameter_row row_of_step(const struct write *write, const struct 
         began_us = item->dispatched_us != 0 ? item->dispatched_us : now_us;
     }
     int64_t ended_us = item->claimed_us == 0 ? now_us : time_later(now_us - record->step_reported_ago_us, item->claimed_us);
-    return (struct parameter_row){.id = record->id,
-                                  .fence = record->fence,
-                                  .step = step,
-                                  .step_started_us = began_us,
-                                  .step_finished_us = is_final ? ended_us : 0,
-                                  .step_due_us =
-                                      is_due ? time_add(write->asked_us, step->due_in_us - record->step_reported_ago_us) : 0};
+    return (struct parameter_row){
+        .id = record->id,
+        .fence = record->fence,
+        .step = step,
+        .step_started_us = began_us,
+        .step_finished_us = is_final ? ended_us : 0,
+        .step_due_us = is_due ? time_add(write->asked_us, step->due_in_us - record->step_reported_ago_us) : 0};
 }
 
 /* The rows that a step brings with it beside its own. */

@@ -2,6 +2,7 @@
  * it checks before. What the scheduler offers is in unit/queue/scheduler_lone_test.c. */
 #include <pthread.h>
 
+#include "store/postgres/postgres_store.h"
 #include "unit/store/postgres/scene.h"
 
 enum { CAP = 2 };
@@ -149,12 +150,8 @@ static void *run_offer(void *context)
     return NULL;
 }
 
-static const struct step_record asks = {.step = "ask",
-                                        .signal = "go",
-                                        .state = STEP_WAITING,
-                                        .attempt = 1,
-                                        .exit_code = -1,
-                                        .due_in_us = TIME_NEVER};
+static const struct step_record asks = {
+    .step = "ask", .signal = "go", .state = STEP_WAITING, .attempt = 1, .exit_code = -1, .due_in_us = TIME_NEVER};
 
 /* An execution whose step waits for a signal, parked. `id` gets its id. */
 static void park_lone_item(struct seat *seat, char id[UUID_TEXT_MAX])
@@ -247,6 +244,32 @@ static void a_lone_item_brings_a_signal_of_the_transaction_that_held_its_row(voi
     assert_int_equal(seat.answer.claimed.items[0].signal_count, 1);
 }
 
+/* The look for an execution is a statement of its own. A signal needs it for a part of an id, or for a refusal. */
+static void a_signal_with_a_whole_id_is_one_statement(void **state)
+{
+    struct scene *scene = *state;
+    struct seat seat;
+    char id[UUID_TEXT_MAX];
+    struct sent_signal sent;
+    struct signal_request request = {.id = id, .name = "go", .data = "1"};
+    const bool *is_prepared = &link_of(scene->store)->prepared[QUERY_IDS_THAT_BEGIN];
+    take_seat(&seat, scene);
+    park_lone_item(&seat, id);
+    ok(store_signal(scene->store, &request, &sent, &scene->error));
+    assert_string_equal(sent.id, id);
+    assert_int_equal(sent.seq, 1);
+    assert_false(*is_prepared);
+    request.id = "01900000-0000-7000-8000-000000000000";
+    assert_int_equal(store_signal(scene->store, &request, &sent, &scene->error), WEIR_EXECUTION_NOT_FOUND);
+    assert_true(*is_prepared);
+    char part[UUID_TEXT_MAX];
+    (void)snprintf(part, sizeof part, "%.30s", id);
+    request.id = part;
+    ok(store_signal(scene->store, &request, &sent, &scene->error));
+    assert_string_equal(sent.id, id);
+    assert_int_equal(sent.seq, 2);
+}
+
 static void a_parked_item_that_lost_a_node_goes_its_way(void **state)
 {
     struct scene *scene = *state;
@@ -254,7 +277,8 @@ static void a_parked_item_that_lost_a_node_goes_its_way(void **state)
     char id[UUID_TEXT_MAX];
     take_seat(&seat, scene);
     park_lone_item(&seat, id);
-    (void)run(scene->a, "UPDATE weir.workflow_execution_queue SET handovers = 1, interruptions = 2, interruptions_at_park = 2");
+    (void)run(scene->a,
+              "UPDATE weir.workflow_execution_queue SET handovers = 1, interruptions = 2, interruptions_at_park = 2");
     (void)run(scene->a, "SELECT weir.signal('%s', 'go', '1')", id);
     assert_false(offer(&seat));
     assert_left(&seat, id);
@@ -388,6 +412,7 @@ int main(void)
         TEST(a_signal_starts_a_lone_item_in_the_call_that_reads_its_news),
         TEST(a_lone_item_brings_the_signals_that_it_keeps),
         TEST(a_lone_item_brings_a_signal_of_the_transaction_that_held_its_row),
+        TEST(a_signal_with_a_whole_id_is_one_statement),
         TEST(a_parked_item_that_lost_a_node_goes_its_way),
         TEST(a_workspace_without_a_free_slot_gets_nothing),
         TEST(a_workspace_that_is_paused_gets_nothing),

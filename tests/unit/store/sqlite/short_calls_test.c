@@ -1,6 +1,6 @@
 /* A long set of records keeps the one writer of the file. While a short call waits for it, the set is written in parts, and
- * the call goes between two of them. A set that waits lets other calls go first, also the round that follows an enqueue. The
- * times in its records are those of the call. */
+ * the call goes between two of them. A set that waits lets other calls go first, also the round that follows an enqueue.
+ * The times in its records are those of the call. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -216,7 +216,8 @@ static void a_sleep_ends_in_time_though_its_record_waits(void **state)
     scene_pass(scene, SECONDS(3));
     write_cancel(file);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_queue WHERE status = 'WAITING'"), ITEMS - 1);
+    assert_int_equal(scene_number(scene, "SELECT count(*) FROM workflow_execution_queue WHERE status = 'WAITING'"),
+                     ITEMS - 1);
     assert_int_equal(
         scene_number(scene, "SELECT min(due_at) FROM workflow_execution_queue WHERE status = 'WAITING'") - asked_us, NAP);
     assert_int_equal(
