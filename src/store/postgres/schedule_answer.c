@@ -143,7 +143,7 @@ static void read_assigned_row(struct round *round, int row)
     }
 }
 
-/* What an item has that was parked before, behind its creation time. It has no signal, as far as this list shows. */
+/* The numbers of an item that was parked before, behind its creation time. It has no signal, as far as this list shows. */
 static void read_parks(struct claimed_item *item, const char **numbers)
 {
     item->run_at_us = integer_beside(numbers);

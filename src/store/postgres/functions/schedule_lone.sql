@@ -18,8 +18,8 @@
 -- Returns the rows of schedule(), or these two:
 --   lone   n1 store time, n2 lane, n3 rank of the news. n4 slots_max, n5 weight. n6 fence, n7 definition, n8 priority, n9 created. flag: a
 --          request waits for own_node. id, name: its trace context. data: its params if it is for own_node; NULL = {}. list1 ranks,
---          id_list: the first heads of the lane, of which the first is the item. list2: of an item that was parked, what `woken` of
---          assign_items() has behind its creation time; places: not NULL if it may have a signal that no step has consumed
+--          id_list: the first heads of the lane, of which the first is the item. Of one that was parked, list2 has the numbers that
+--          `woken` of assign_items() has behind the creation time. places: not NULL if it has a signal that no step has consumed
 --   seen   as in schedule()
 -- Locks: those of schedule(). Caller: postgres_schedule().
 CREATE OR REPLACE FUNCTION :schema.schedule_lone(own_node bigint, own_epoch bigint, since text, line text, limits integer[],
