@@ -46,7 +46,8 @@ OBJECTS = {
     'WhyLiving': 'id status pending_reason? waiting_for? because workspace? plan? workflow? version? slots_used slots_max?'
                  ' starts_refused deferrals handovers suspicion suspected_at? run_at due_at? claimed_at? dispatched_at?'
                  ' stuck_since? unfinished_steps[]:UnfinishedStep node? executor_group? cancel_requested error_code?'
-                 ' error? engine_error? engine_unreachable_since? engine_impaired_since? target? engine_needed?'
+                 ' error? engine_error? engine_unreachable_since? engine_impaired_since? record_failing_since?'
+                 ' record_error? target? engine_needed?'
                  ' no_node_since? group_targets[]~? node_silent_since? nodes_live? paused_node? full_nodes?:FullNodes'
                  ' scheduler_since~? scheduler_node~? scheduler_why~? scheduler_error~? waiting_us starts_max'
                  ' slot_holders[]:SlotHolder'
@@ -129,8 +130,8 @@ OBJECTS = {
     'Group': 'name paused',
     'Node': 'id name executor_group host pid weir_version engine engine_service? engine_namespace? engine_address?'
             ' engine_reachable engine_error? engine_impaired_since? dispatch_failing_since? dispatch_error?'
-            ' desired_state state graceful? running stuck holds schedules started_at seen_at expires_at drained_at?'
-            ' stopped_at? recovered_at? language? handlers[]'
+            ' record_failing_since? record_error? desired_state state graceful? running stuck holds'
+            ' schedules started_at seen_at expires_at drained_at? stopped_at? recovered_at? language? handlers[]'
             ' capacity boot_id keeper_pid',
     'NodeOrder': 'name desired_state',
     'KilledNode': 'node pid execution_ids[]',

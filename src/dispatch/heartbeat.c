@@ -250,13 +250,17 @@ static enum weir_status send_heartbeat(struct node *node, struct node_beat *ret_
 {
     struct engine_condition engine;
     char dispatch_error[WEIR_ERROR_MESSAGE_MAX];
-    int64_t dispatch_failed_us = loop_read_dispatch_failure(node, dispatch_error);
+    char record_error[WEIR_ERROR_MESSAGE_MAX];
+    int64_t dispatch_failed_us = loop_read_failure(node, &node->dispatch_failure, dispatch_error);
+    int64_t record_failed_us = loop_read_failure(node, &node->record_failure, record_error);
     engine_health_read(node, &engine);
     *ret_beat = (struct node_beat){.engine_reachable = engine.is_reachable,
                                    .engine_impaired = engine.is_impaired,
                                    .engine_error = engine.error[0] == '\0' ? NULL : engine.error,
                                    .dispatch_failed_us = dispatch_failed_us,
                                    .dispatch_error = dispatch_failed_us == 0 ? NULL : dispatch_error,
+                                   .record_failed_us = record_failed_us,
+                                   .record_error = record_failed_us == 0 ? NULL : record_error,
                                    .keeper_pid = engine_keeper_pid(node->engine),
                                    .running = engine_running(node->engine),
                                    .stuck = maintenance_stuck_count(node),
@@ -266,6 +270,7 @@ static enum weir_status send_heartbeat(struct node *node, struct node_beat *ret_
     enum weir_status status = store_node_beat(node->stores[LOOP_HEARTBEAT], atomic_load(&node->shared.id), ret_beat, error);
     ret_beat->engine_error = NULL; /* they were of this function */
     ret_beat->dispatch_error = NULL;
+    ret_beat->record_error = NULL;
     return status;
 }
 

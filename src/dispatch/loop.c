@@ -5,9 +5,9 @@
  * the same; the owner reads node_is_healthy() and ends the process.
  *
  * A failure of another loop requests a heartbeat: the store may be a new server without this node's latest beat, and the
- * node should report there soon that it lives. Failures in a row of the dispatch loop are kept for the heartbeats: while
- * they last, nothing is scheduled here, and `weir why` gives them as the reason. Each loop calls these functions for
- * itself, in its own thread.
+ * node should report there soon that it lives. Failures in a row of the dispatch loop and of the record loop are kept for
+ * the heartbeats. While they last, nothing is scheduled or recorded here, and `weir why` shows them. Each loop calls these
+ * functions for itself, in its own thread.
  */
 #include "dispatch/loop.h"
 
@@ -53,27 +53,25 @@ static void mark_unhealthy(struct node *node, enum loop loop, enum weir_status s
     event_emit(node->events, &event);
 }
 
-/* --- failures in a row of the dispatch loop --- */
+/* --- failures in a row --- */
 
 enum { CODE_ROOM = 48 }; /* for " (code)" behind the message */
 
-static void note_dispatch_failure(struct node *node, int64_t now_us, enum weir_status status,
-                                  const struct weir_error *error)
+static void note_failure(struct node *node, struct loop_failure *failure, int64_t now_us, enum weir_status status,
+                         const char *message)
 {
-    struct dispatch_failure *failure = &node->dispatch_failure;
     pthread_mutex_lock(&node->shared.lock);
     if (failure->since_boot_us == 0) {
         failure->since_boot_us = now_us;
     }
-    text_copy(failure->error, sizeof failure->error - CODE_ROOM, error->message);
+    text_copy(failure->error, sizeof failure->error - CODE_ROOM, message);
     size_t length = strlen(failure->error);
     (void)snprintf(failure->error + length, sizeof failure->error - length, " (%s)", weir_status_name(status));
     pthread_mutex_unlock(&node->shared.lock);
 }
 
-static void end_dispatch_failure(struct node *node)
+static void end_failure(struct node *node, struct loop_failure *failure)
 {
-    struct dispatch_failure *failure = &node->dispatch_failure;
     pthread_mutex_lock(&node->shared.lock);
     bool is_reported = failure->is_reported;
     failure->since_boot_us = 0;
@@ -84,14 +82,28 @@ static void end_dispatch_failure(struct node *node)
     }
 }
 
-int64_t loop_read_dispatch_failure(struct node *node, char error[WEIR_ERROR_MESSAGE_MAX])
+void loop_note_refusal(struct node *node, int64_t now_us, const char *refusal)
 {
-    INVARIANT(node != NULL && error != NULL);
-    struct dispatch_failure *failure = &node->dispatch_failure;
+    INVARIANT(node != NULL && refusal != NULL);
+    note_failure(node, &node->record_failure, now_us, WEIR_FAILED, refusal);
+}
+
+/* Only the record loop changes the time, so it may read it without the lock. */
+void loop_end_refusals(struct node *node)
+{
+    INVARIANT(node != NULL);
+    if (node->record_failure.since_boot_us != 0) {
+        end_failure(node, &node->record_failure);
+    }
+}
+
+int64_t loop_read_failure(struct node *node, struct loop_failure *failure, char error[WEIR_ERROR_MESSAGE_MAX])
+{
+    INVARIANT(node != NULL && failure != NULL && error != NULL);
     int64_t now_us = node_now(node);
     pthread_mutex_lock(&node->shared.lock);
     int64_t lasted_us = failure->since_boot_us == 0 ? 0 : now_us - failure->since_boot_us;
-    failure->is_reported = lasted_us >= DISPATCH_FAILS_LEAST_US;
+    failure->is_reported = lasted_us >= LOOP_FAILS_LEAST_US;
     text_copy(error, WEIR_ERROR_MESSAGE_MAX, failure->is_reported ? failure->error : "");
     lasted_us = failure->is_reported ? lasted_us : 0;
     pthread_mutex_unlock(&node->shared.lock);
@@ -108,8 +120,9 @@ int64_t loop_failed(struct node *node, enum loop loop, int64_t now_us, enum weir
     if (is_hopeless(status)) {
         mark_unhealthy(node, loop, status, error);
     }
-    if (loop == LOOP_DISPATCH) {
-        note_dispatch_failure(node, now_us, status, error);
+    if (loop == LOOP_DISPATCH || loop == LOOP_RECORD) {
+        struct loop_failure *failure = loop == LOOP_RECORD ? &node->record_failure : &node->dispatch_failure;
+        note_failure(node, failure, now_us, status, error->message);
     }
     if (loop != LOOP_HEARTBEAT) {
         loop_request_heartbeat(node);
@@ -128,7 +141,7 @@ void loop_succeeded(struct node *node, enum loop loop)
     own->retry_us = 0;
     own->backoff_us = 0;
     if (loop == LOOP_DISPATCH && had_failed) {
-        end_dispatch_failure(node);
+        end_failure(node, &node->dispatch_failure);
     }
 }
 

@@ -111,10 +111,10 @@ struct node_shared {
     atomic_bool stopped;
 };
 
-/* The failures in a row of the steps of the dispatch loop. While it lasts, this node neither schedules nor starts an item.
- * Under shared.lock. */
-struct dispatch_failure {
-    int64_t since_boot_us;              /* of the first one; 0 = the last step succeeded */
+/* The failures in a row of a loop. While the dispatch loop fails, this node neither schedules nor starts an
+ * item. While the record loop fails, or the store refuses a report, ends are not on record. Under shared.lock. */
+struct loop_failure {
+    int64_t since_boot_us;              /* of the first one; 0 = it does not fail */
     bool is_reported;                   /* a heartbeat has brought it to the store, or tries to */
     char error[WEIR_ERROR_MESSAGE_MAX]; /* of the last one */
 };
@@ -397,7 +397,8 @@ struct node {
     struct node_tuning tuning;
     struct node_shared shared;
     struct engine_health engine_health;
-    struct dispatch_failure dispatch_failure;
+    struct loop_failure dispatch_failure;
+    struct loop_failure record_failure;
     struct neighbours neighbours;
     struct slot_demand slot_demand; /* it has a lock of its own */
     struct dispatcher dispatcher;

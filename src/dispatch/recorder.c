@@ -580,6 +580,7 @@ static void keep_report(struct node *node, struct report *report, const struct r
 {
     if (record->status == WEIR_FAILED && blocked_refuse(report, now_us)) {
         record_events_emit_refused(node, record, refusal);
+        loop_note_refusal(node, now_us, refusal);
     }
     blocked_add(node, report, now_us);
 }
@@ -726,6 +727,9 @@ static int64_t record_set(struct node *node, int64_t now_us)
     size_t taken = recorder->batch_count;
     size_t left_out = settle_set(node, summary.refusal, now_us);
     note_records_fail(recorder, left_out == taken, now_us);
+    if (recorder->blocked.count == 0) {
+        loop_end_refusals(node);
+    }
     /* A freed slot starts the next item at once if this node schedules; freed capacity does if the dispatcher awaits it. */
     bool wanted = atomic_load(&node->shared.schedules) || atomic_load(&node->shared.stop_kind) != 0;
     if (left_out < taken && (capacity_take_awaited(node) || wanted)) {

@@ -498,11 +498,13 @@ struct node_neighbour {
 };
 
 struct node_beat {
-    bool engine_reachable;            /* in: the state of the breaker */
-    bool engine_impaired;             /* in: it is reached, and sees ends late */
-    const char *engine_error;         /* in: why it is not reached, or is impaired, UTF-8; NULL = not known */
-    int64_t dispatch_failed_us;       /* in: for how long each step of its dispatch loop has failed; 0 = it does not */
-    const char *dispatch_error;       /* in: of the last one, UTF-8; NULL = it does not fail */
+    bool engine_reachable;      /* in: the state of the breaker */
+    bool engine_impaired;       /* in: it is reached, and sees ends late */
+    const char *engine_error;   /* in: why it is not reached, or is impaired, UTF-8; NULL = not known */
+    int64_t dispatch_failed_us; /* in: for how long each step of its dispatch loop has failed; 0 = it does not */
+    const char *dispatch_error; /* in: of the last one, UTF-8; NULL = it does not fail */
+    int64_t record_failed_us;   /* in: the same of its records, or of one that the store refuses */
+    const char *record_error;
     long keeper_pid;                  /* in: of now; one that was killed is replaced */
     size_t running;                   /* in: executions in the engine */
     size_t stuck;                     /* in: of these, stuck */
@@ -521,9 +523,8 @@ struct node_beat {
     size_t neighbour_count; /* of a large group a part, so that each node is watched by some */
     struct node_neighbour neighbours[NODE_NEIGHBOURS_MOST];
 };
-/* Renews the lease. WEIR_STALE_FENCE when the lease was lost. Either the node was declared dead, or its row lacks
- * heartbeats that were answered, because the store was restored from a backup. Its claims belong to other nodes. It
- * must abandon everything and start again with a new id. */
+/* Renews the lease. WEIR_STALE_FENCE: it was lost. The node was declared dead, or its row lacks heartbeats that were
+ * answered, because a backup was loaded. Other nodes have its claims: it abandons all and starts again with a new id. */
 WEIR_MUST_CHECK enum weir_status store_node_beat(struct store *store, int64_t node_id, struct node_beat *beat,
                                                  struct weir_error *error);
 /* The node leaves: the items that it still holds are handed over at once, claimed or running: the store cannot know whether
@@ -748,8 +749,7 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *     "nodes_live"          the same; none of these claims
  *     "paused_node"         the name of one that an operator has paused and can resume, else null
  *   - nodes_full:
- *     "full_nodes"          {"nodes", "capacity", "running"}: the live nodes that could run it, the executions that they
- *                           can hold at once, and those that they ran at their last heartbeat
+ *     "full_nodes"          {"nodes", "capacity", "running"} of the live nodes that could run it, by their heartbeats
  *   - no_scheduler:
  *     "scheduler_since", "scheduler_node"   of the last scheduler
  *     "scheduler_why"       "lease over", "left", "free", "awaits the lock" (dispatch.exclusive) or "its rounds fail"
@@ -760,6 +760,7 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *     "last_worker", "last_worker_language", "no_worker_since"   the node that had all of them last, its last heartbeat
  *   - running:
  *     "stuck_since"         its node found then that it runs longer than its stuck_after; else null
+ *     "record_failing_since", "record_error"   its node holds reports that the store refuses
  *   - ready or no_scheduler, while the lock processExecutionQueue is held, without which such a node starts nothing:
  *     "lock_holder", "lock_until" */
 WEIR_MUST_CHECK enum weir_status store_why(struct store *store, const char *id, json_t **ret_why, struct weir_error *error);
@@ -775,8 +776,7 @@ WEIR_MUST_CHECK enum weir_status store_find_living(struct store *store, const ch
  *      "executor_groups": [{"name", "paused", "pending", "oldest_pending_age_us"}],
  *      "nodes": n, "queue_paused": bool, "schema": n ...}
  *
- *   "workspaces"         at most `workspaces_max`, by pressure
- *   "executor_groups"    at most STATUS_GROUPS_MOST; the age of their largest lanes (GROUP_LANES_LOOKED_AT)
+ *   "workspaces", "executor_groups"   at most `workspaces_max`, by pressure; at most STATUS_GROUPS_MOST
  *   "no_worker"          workflows without the handlers of a live node: [{"workflow", "executor_group", "waiting" ...}]
  *   "stuck_executions"   the longest: [{"id", "workspace", "workflow", "node", "stuck_since", "unfinished_steps"}] */
 enum { STATUS_GROUPS_MOST = 100, STATUS_UNSERVED_MOST = 20, STATUS_STUCK_MOST = 5 };

@@ -710,6 +710,53 @@ static void a_scheduler_whose_rounds_fail_counts_as_none(void **state)
     assert_failing(scene, "node-1", 0, 0);
 }
 
+static void assert_records_fail(struct scene *scene, const char *id, bool fail, int64_t since_us)
+{
+    char since[TIME_TEXT_MAX];
+    json_t *page = NULL;
+    struct list_options nodes = {.kind = LIST_NODES, .name = "node-1"};
+    scene_ok(scene, store_list(scene->store, &nodes, &page, &scene->error));
+    json_t *answer = why(scene, id);
+    const json_t *rows[] = {answer, json_array_get(json_object_get(page, "items"), 0)};
+    time_format(since_us, since);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_non_null(json_object_get(rows[i], "record_failing_since"));
+        assert_int_equal(json_is_string(json_object_get(rows[i], "record_failing_since")), fail);
+        assert_int_equal(json_is_string(json_object_get(rows[i], "record_error")), fail);
+        if (fail) {
+            assert_string_equal(json_text_at(rows[i], "record_failing_since"), since);
+            assert_string_equal(json_text_at(rows[i], "record_error"), "no history (failed)");
+        }
+    }
+    json_decref(answer);
+    json_decref(page);
+}
+
+/* Its last step may have ended: the node cannot write that. */
+static void one_whose_node_holds_refused_reports_names_the_cause(void **state)
+{
+    struct scene *scene = *state;
+    (void)scene_enqueue(scene, "pro-co");
+    struct claimed_item item = scene_claim_one(scene);
+    const char *waiting = scene_enqueue(scene, "pro-co");
+    struct node_beat beat = {.engine_reachable = true,
+                             .capacity = SCENE_CAPACITY,
+                             .record_failed_us = SECONDS(3),
+                             .record_error = "no history (failed)"};
+    int64_t since_us = scene_now(scene) - SECONDS(3);
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    scene_pass(scene, SECONDS(1));
+    beat.record_failed_us = SECONDS(4);
+    scene_ok(scene, store_node_beat(scene->store, scene->node, &beat, &scene->error));
+    assert_records_fail(scene, item.id, true, since_us);
+    json_t *other = why(scene, waiting);
+    assert_true(json_is_null(json_object_get(other, "record_failing_since"))); /* no node has it */
+    assert_true(json_is_null(json_object_get(other, "record_error")));
+    json_decref(other);
+    beat_with(scene, true);
+    assert_records_fail(scene, item.id, false, 0);
+}
+
 static void why_of_nothing_is_not_found(void **state)
 {
     struct scene *scene = *state;
@@ -744,6 +791,7 @@ int main(void)
         SCENE_TEST(what_waits_without_a_scheduler_has_that_reason),
         SCENE_TEST(a_scheduler_that_awaits_its_lock_counts_as_none),
         SCENE_TEST(a_scheduler_whose_rounds_fail_counts_as_none),
+        SCENE_TEST(one_whose_node_holds_refused_reports_names_the_cause),
         SCENE_TEST(why_of_nothing_is_not_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,8 @@ static void report_namesakes(struct doctor *doctor, const json_t *nodes)
     }
 }
 
-/* A live node without the role, with failing calls of the store: it starts nothing of what it is assigned. */
+/* A live node without the role, with failing calls of the store, starts nothing of what it is assigned. One whose reports
+ * are refused keeps the slots of executions that have ended. */
 static void report_failing_node(struct doctor *doctor, const json_t *node)
 {
     struct output *output = doctor->invocation->output;
@@ -87,6 +88,16 @@ static void report_failing_node(struct doctor *doctor, const json_t *node)
     if (since != NULL && !field_is_true(node, "schedules")) {
         report_check(doctor, SIGN_BAD, "node", "%s has started nothing for %s: %s", field_text(output, node, "name"),
                      output_age(output, since, doctor->now_us), error != NULL ? error : "it gives no reason");
+    }
+    since = field_text(output, node, "record_failing_since");
+    error = field_text(output, node, "record_error");
+    if (since != NULL) {
+        report_check(
+            doctor, SIGN_BAD, "records",
+            "%s has held reports that the store refuses for %s, and the slots of their executions: %s. Mend the cause;"
+            " `record.refused` in its log names the executions",
+            field_text(output, node, "name"), output_age(output, since, doctor->now_us),
+            error != NULL ? error : "it gives no reason");
     }
 }
 

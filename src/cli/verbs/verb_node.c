@@ -130,7 +130,8 @@ static void explain_counts(struct output *output, const json_t *items)
     }
 }
 
-/* A line for each live node that neither schedules nor starts executions, because its calls of the store fail. */
+/* Lines for each live node that neither schedules nor starts executions, or records no ends, because the store refuses its
+ * calls. */
 static void print_failing_nodes(struct output *output, const json_t *items, int64_t now_us)
 {
     size_t i;
@@ -139,10 +140,17 @@ static void print_failing_nodes(struct output *output, const json_t *items, int6
     {
         const char *since = field_text(output, node, "dispatch_failing_since");
         const char *error = field_text(output, node, "dispatch_error");
+        const char *records_since = field_text(output, node, "record_failing_since");
         if (since != NULL && row_node_is_live(node)) {
             output_print(output, "%s %s has started nothing for %s: %s\n", output_sign_coloured(output, SIGN_BAD),
                          distinct_node_name(output, items, node), output_age(output, since, now_us),
                          error != NULL ? error : "it gives no reason");
+        }
+        if (records_since != NULL && row_node_is_live(node)) {
+            error = field_text(output, node, "record_error");
+            output_print(output, "%s %s has held reports that the store refuses for %s: %s\n",
+                         output_sign_coloured(output, SIGN_BAD), distinct_node_name(output, items, node),
+                         output_age(output, records_since, now_us), error != NULL ? error : "it gives no reason");
         }
     }
 }

@@ -235,6 +235,11 @@ static void print_numbers(struct output *output, const json_t *why, int64_t now_
         output_print(output, "  engine error     %s\n", engine_error);
     }
     print_scheduler_facts(output, why, now_us);
+    since = field_text(output, why, "record_failing_since");
+    if (since != NULL) {
+        output_print(output, "  records          its node holds reports that the store refuses since %s (%s): %s\n", since,
+                     output_ago(output, since, now_us), field_text(output, why, "record_error"));
+    }
     const char *code = field_text(output, why, "error_code");
     if (code != NULL) {
         const char *text = field_text(output, why, "error");

@@ -158,12 +158,13 @@ enum weir_status postgres_node_beat(struct store *store, int64_t node_id, struct
     PGresult *result = NULL;
     enum weir_status status = postgres_require_writable(store, error);
     if (status == WEIR_OK) {
-        status = link_write(
-            link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiioit", node_id, beat->engine_reachable ? 1 : 0,
-            (int64_t)beat->running, (int64_t)beat->stuck, (int)NODE_NEIGHBOURS_MOST / 2,
-            beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
-            not_accepting_name(beat->not_accepting), (int64_t)beat->capacity, beat->seen_beats,
-            beat->engine_impaired ? 1 : 0, beat->dispatch_failed_us, beat->dispatch_error);
+        status = link_write(link_of(store), error, &result, QUERY_BEAT_NODE, "ioiidtitiioitit", node_id,
+                            beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
+                            (int)NODE_NEIGHBOURS_MOST / 2,
+                            beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error,
+                            (int64_t)beat->keeper_pid, not_accepting_name(beat->not_accepting), (int64_t)beat->capacity,
+                            beat->seen_beats, beat->engine_impaired ? 1 : 0, beat->dispatch_failed_us, beat->dispatch_error,
+                            beat->record_failed_us, beat->record_error);
     }
     if (status != WEIR_OK) {
         return status;

@@ -221,12 +221,12 @@ static enum weir_status write_beat(struct write *write, int64_t node_id, struct 
     if (status != WEIR_OK) {
         return status;
     }
-    sqlite3_stmt *statement =
-        connection_bind(write->connection, error, QUERY_BEAT_NODE, "iidiititiiiit", node_id, write->now_us,
-                        beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
-                        beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error,
-                        (int64_t)beat->keeper_pid, not_accepting_name(beat->not_accepting), (int64_t)beat->capacity,
-                        beat->seen_beats, (int64_t)beat->engine_impaired, beat->dispatch_failed_us, beat->dispatch_error);
+    sqlite3_stmt *statement = connection_bind(
+        write->connection, error, QUERY_BEAT_NODE, "iidiititiiiitit", node_id, write->now_us,
+        beat->engine_reachable ? 1 : 0, (int64_t)beat->running, (int64_t)beat->stuck,
+        beat->engine_reachable && !beat->engine_impaired ? NULL : beat->engine_error, (int64_t)beat->keeper_pid,
+        not_accepting_name(beat->not_accepting), (int64_t)beat->capacity, beat->seen_beats, (int64_t)beat->engine_impaired,
+        beat->dispatch_failed_us, beat->dispatch_error, beat->record_failed_us, beat->record_error);
     if (statement == NULL) {
         return statement_failure(error);
     }

@@ -77,7 +77,9 @@ enum why_column {
     WHY_ENGINE_HAS_NODE,
     WHY_DEFINITION_ID,
     WHY_STUCK_AT,
-    WHY_WAITING_FOR
+    WHY_WAITING_FOR,
+    WHY_RECORD_FAILED_AT,
+    WHY_RECORD_ERROR
 };
 
 struct why {
@@ -264,7 +266,7 @@ static json_t *facts_json(const struct why *why)
     bool is_away = waits && reason == REASON_ENGINE_UNREACHABLE;
     return json_pack(
         "{s:s, s:s, s:s?, s:s, s:s?, s:s?, s:s?, s:i, s:I, s:I, s:i, s:i, s:i, s:o, s:o, s:o, s:o, s:s?, s:s?, s:b, s:s?, "
-        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o, s:o, s:s?}",
+        "s:s?, s:s?, s:o, s:o, s:o, s:o, s:s?, s:I, s:I, s:o, s:o, s:s?, s:o, s:s?}",
         "id", why->id, "status", column_text(item, WHY_STATUS), "pending_reason",
         waits ? pending_reason_name(reason) : NULL, "because",
         waits       ? pending_reason_meaning(reason)
@@ -293,7 +295,9 @@ static json_t *facts_json(const struct why *why)
         "paused_node", lacks_node ? column_text(item, WHY_PAUSED_NODE) : NULL, "waiting_us",
         (json_int_t)(now_us - sqlite3_column_int64(item, WHY_CREATED_AT)), "suspicion",
         (json_int_t)sqlite3_column_int64(item, WHY_SUSPICION), "suspected_at", column_time_json(item, WHY_SUSPECTED_AT),
-        "stuck_since", column_time_json(item, WHY_STUCK_AT), "waiting_for", is_parked ? wait_kind_name(wait) : NULL);
+        "stuck_since", column_time_json(item, WHY_STUCK_AT), "waiting_for", is_parked ? wait_kind_name(wait) : NULL,
+        "record_failing_since", waits ? json_null() : column_time_json(item, WHY_RECORD_FAILED_AT), "record_error",
+        waits ? NULL : column_text(item, WHY_RECORD_ERROR));
 }
 
 /* The nodes that could run the item, when none of them has free capacity. */

@@ -382,6 +382,23 @@ static void an_item_that_cannot_be_recorded_delays_no_other(void **state)
     assert_string_equal(text_of(bench, ids[2], "status"), "DISPATCHED");
 }
 
+/* By their rows. */
+static int nodes_with_refused_reports(struct bench *bench)
+{
+    int count = 0;
+    size_t i;
+    json_t *node;
+    json_t *page = NULL;
+    struct list_options options = {.kind = LIST_NODES};
+    assert_int_equal(store_list(bench->store, &options, &page, NULL), WEIR_OK);
+    json_array_foreach(json_object_get(page, "items"), i, node)
+    {
+        count += json_is_string(json_object_get(node, "record_failing_since"));
+    }
+    json_decref(page);
+    return count;
+}
+
 /* Dropped, the end would keep its slot until the node stops, and the finished steps would run a second time. */
 static void an_end_that_cannot_be_recorded_is_written_when_the_cause_is_gone(void **state)
 {
@@ -403,8 +420,11 @@ static void an_end_that_cannot_be_recorded_is_written_when_the_cause_is_gone(voi
     assert_string_equal(text_of(bench, ids[1], "status"), "DISPATCHED");
     assert_string_equal(text_of(bench, ids[2], "status"), "COMPLETED");
     assert_in_range(bench->counts[EVENT_RECORD_REFUSED], 5, 12); /* at first, and then once a minute */
+    assert_non_null(strstr(text_of(bench, ids[1], "record_error"), "refused (failed)"));
+    assert_int_equal(nodes_with_refused_reports(bench), 1);
     run_sql("DROP TRIGGER refused");
     pass(bench, 2 * MINUTE);
+    assert_int_equal(nodes_with_refused_reports(bench), 0);
     assert_string_equal(text_of(bench, ids[1], "status"), "COMPLETED");
     assert_int_equal(runs_begun(bench, ids[1]), 1);
 }

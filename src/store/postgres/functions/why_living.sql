@@ -28,6 +28,8 @@ BEGIN
             :schema.rfc3339(CASE WHEN e.pending_reason = 'engine_unreachable' THEN :schema.engine_unreachable_since(e.executor_group)
                                  WHEN e.pending_reason IS NULL THEN n.engine_unreachable_at END),
         'engine_impaired_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(n.engine_impaired_at) END,
+        'record_failing_since', CASE WHEN e.pending_reason IS NULL THEN :schema.rfc3339(n.record_failed_at) END,
+        'record_error', CASE WHEN e.pending_reason IS NULL THEN n.record_error END,
         'target', CASE WHEN q.phase = 2 THEN :schema.target_text(q.target_id) END,
         'engine_needed', CASE WHEN e.pending_reason = 'no_node_for_engine'
                               THEN CASE (q.lane_id >> 31) & 1 WHEN 1 THEN 'temporal' ELSE 'in_process' END END,
@@ -80,7 +82,8 @@ BEGIN
     LEFT JOIN :schema.role_failure f ON true
     LEFT JOIN :schema.workspaces w ON w.id = q.workspace_id
     LEFT JOIN :schema.workflow_definitions d ON d.id = q.definition_id
-    LEFT JOIN :schema.nodes n ON n.id = q.node_id AND (NOT n.engine_reachable OR n.engine_impaired_at IS NOT NULL)
+    LEFT JOIN :schema.nodes n ON n.id = q.node_id
+        AND (NOT n.engine_reachable OR n.engine_impaired_at IS NOT NULL OR n.record_failed_at IS NOT NULL)
     LEFT JOIN :schema.nodes s ON s.id = q.node_id AND s.expires_at <= (SELECT :schema.store_time())
     WHERE e.id = why_living.execution_id AND q.id = why_living.execution_id);
 END

@@ -79,7 +79,8 @@ SELECT (SELECT count(*) FROM offered), (SELECT count(*) FROM woken), (SELECT cou
 -- $1 node, $2 engine reachable, $3 running, $4 stuck, $6 the engine's last error, $7 its keeper, $8 not_accepting, $9 capacity. News only
 -- when the node accepts more or less than in its last heartbeat. Less is an act (7), so that the scheduler assigns nothing to it before it
 -- has read that. $10 how many heartbeats were answered: a row with fewer is of a backup, and the node has lost its lease. $11 engine
--- impaired, $12 for how long each step of its dispatch loop has failed, 0 = it does not fail, $13 the error of the last one
+-- impaired, $12 for how long each step of its dispatch loop has failed, 0 = it does not fail, $13 the error of the last one,
+-- $14 and $15 the same of its records.
 -- Index: nodes_unrecovered.
 -- name: beat_node
 WITH beat AS (
@@ -89,6 +90,7 @@ WITH beat AS (
         engine_unreachable_at = CASE WHEN NOT $2 THEN coalesce(n.engine_unreachable_at, t.now_us) END,
         engine_impaired_at = CASE WHEN $11 THEN coalesce(n.engine_impaired_at, t.now_us) END,
         dispatch_failed_at = CASE WHEN $12 > 0 THEN coalesce(n.dispatch_failed_at, t.now_us - $12) END, dispatch_error = $13,
+        record_failed_at = CASE WHEN $14 > 0 THEN coalesce(n.record_failed_at, t.now_us - $14) END, record_error = $15,
         drained_at = CASE WHEN n.desired_state = 'drain' AND $3 = 0
                                AND NOT EXISTS (SELECT 1 FROM :schema.held_items q WHERE q.claim_node = n.id)
                           THEN coalesce(n.drained_at, t.now_us) END

@@ -170,7 +170,8 @@ ORDER BY d.id LIMIT $3;
 SELECT n.id, n.name, n.executor_group, n.host, n.pid, n.version AS weir_version, n.engine, t.service AS engine_service,
        t.namespace AS engine_namespace, t.address AS engine_address, n.engine_reachable, n.engine_error,
        :schema.rfc3339(n.engine_impaired_at) AS engine_impaired_since,
-       :schema.rfc3339(n.dispatch_failed_at) AS dispatch_failing_since, n.dispatch_error, n.desired_state,
+       :schema.rfc3339(n.dispatch_failed_at) AS dispatch_failing_since, n.dispatch_error,
+       :schema.rfc3339(n.record_failed_at) AS record_failing_since, n.record_error, n.desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= (SELECT :schema.store_time()) THEN 'expired' WHEN n.not_accepting = 'stopping' THEN 'stopping'
             WHEN n.desired_state = 'drain' THEN CASE WHEN n.drained_at IS NULL THEN 'draining' ELSE 'drained' END

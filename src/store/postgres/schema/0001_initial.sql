@@ -764,10 +764,10 @@ CREATE TABLE :schema.nodes (
     engine         text    NOT NULL,
     language       text,                        -- of the program around it, like 'python 3.11'; NULL = C
     handlers       jsonb   NOT NULL DEFAULT '[]', -- the handlers that it has, an array of names
-    engine_reachable boolean NOT NULL DEFAULT true,
-    engine_error   text,
+    engine_reachable boolean NOT NULL DEFAULT true, engine_error text,
     engine_unreachable_at bigint, engine_impaired_at bigint,
     dispatch_failed_at bigint, dispatch_error text, -- since when each step of its dispatch loop fails, and the last error; else NULL
+    record_failed_at bigint, record_error text, -- since when it holds a record that the store refuses; else NULL
     is_outlived    boolean NOT NULL DEFAULT false, -- its runs continue after its death
     desired_state  text    COLLATE "C" NOT NULL DEFAULT 'run' CHECK (desired_state IN ('run', 'pause', 'drain', 'stop')),
     drained_at     bigint,                      -- the first heartbeat of a draining node that held nothing, else NULL

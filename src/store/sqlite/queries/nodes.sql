@@ -62,13 +62,14 @@ WHERE (recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expir
 SELECT capacity, not_accepting IS NULL AND engine_reachable FROM nodes WHERE id = ?1;
 
 -- ?10 heartbeats that were answered: a row with fewer is that of a backup. ?11 engine impaired, ?12 for how long each step of its dispatch
--- loop has failed, 0 = it does not fail, ?13 the error of the last one
+-- loop has failed, 0 = it does not fail, ?13 the error of the last one, ?14 and ?15 the same of its records
 -- name: beat_node
 UPDATE nodes SET active_at = ?2, expires_at = ?2 + lease, beats = beats + 1, engine_reachable = ?3, running = ?4, stuck = ?5,
     engine_error = ?6, keeper_pid = ?7, not_accepting = ?8, capacity = ?9,
     engine_unreachable_at = CASE WHEN NOT ?3 THEN coalesce(engine_unreachable_at, ?2) END,
     engine_impaired_at = CASE WHEN ?11 THEN coalesce(engine_impaired_at, ?2) END,
     dispatch_failed_at = CASE WHEN ?12 > 0 THEN coalesce(dispatch_failed_at, ?2 - ?12) END, dispatch_error = ?13,
+    record_failed_at = CASE WHEN ?14 > 0 THEN coalesce(record_failed_at, ?2 - ?14) END, record_error = ?15,
     drained_at = CASE WHEN desired_state = 'drain' AND ?4 = 0
                            AND NOT EXISTS (SELECT 1 FROM workflow_execution_queue q WHERE q.phase = 2 AND q.node_id = nodes.id)
                       THEN coalesce(drained_at, ?2) END

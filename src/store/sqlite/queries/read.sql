@@ -81,6 +81,8 @@ SELECT n.id AS id, n.name AS name, n.executor_group AS executor_group, n.host AS
            || printf('.%06dZ', n.engine_impaired_at % 1000000) AS engine_impaired_since,
        strftime('%Y-%m-%dT%H:%M:%S', n.dispatch_failed_at / 1000000, 'unixepoch')
            || printf('.%06dZ', n.dispatch_failed_at % 1000000) AS dispatch_failing_since, n.dispatch_error AS dispatch_error,
+       strftime('%Y-%m-%dT%H:%M:%S', n.record_failed_at / 1000000, 'unixepoch')
+           || printf('.%06dZ', n.record_failed_at % 1000000) AS record_failing_since, n.record_error AS record_error,
        n.desired_state AS desired_state,
        CASE WHEN n.stopped_at IS NOT NULL THEN 'stopped' WHEN n.dead_at IS NOT NULL THEN 'dead'
             WHEN n.expires_at <= ?4 THEN 'expired' WHEN n.not_accepting = 'stopping' THEN 'stopping'
@@ -157,10 +159,11 @@ SELECT q.status, q.phase, q.node_id, q.rank, q.lane_id, q.run_at, nullif(q.due_a
        EXISTS (SELECT 1 FROM nodes n WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL
                AND n.stopped_at IS NULL AND n.expires_at > ?2 AND n.desired_state = 'run' AND n.not_accepting IS NULL
                AND (n.engine = 'temporal') = ((q.lane_id >> 31) & 1)),
-       q.definition_id, CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN q.stuck_at END, q.waiting_for
+       q.definition_id, CASE WHEN q.phase = 2 AND q.stuck_fence = q.fence THEN q.stuck_at END, q.waiting_for,
+       o.record_failed_at, o.record_error
 FROM workflow_execution_queue q CROSS JOIN store_state s CROSS JOIN scheduler r LEFT JOIN workspaces w ON w.id = q.workspace_id
 LEFT JOIN executor_groups g ON g.id = q.lane_id >> 47 LEFT JOIN workflow_definitions d ON d.id = q.definition_id
-LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL)
+LEFT JOIN nodes o ON o.id = q.node_id AND (o.engine_reachable = 0 OR o.engine_impaired_at IS NOT NULL OR o.record_failed_at IS NOT NULL)
 LEFT JOIN engine_targets t ON t.id = q.target_id
 WHERE q.id = ?1;
 

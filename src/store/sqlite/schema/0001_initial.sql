@@ -604,6 +604,8 @@ CREATE TABLE nodes (
     engine_impaired_at INTEGER,                -- the first heartbeat that reported it, else NULL
     dispatch_failed_at INTEGER,                -- since when each step of its dispatch loop fails, else NULL
     dispatch_error TEXT,                       -- the error of the last one
+    record_failed_at INTEGER,                  -- since when it holds a record that the store refuses, else NULL
+    record_error   TEXT,                       -- the last error
     is_outlived    INTEGER NOT NULL DEFAULT 0, -- 1 = executions of its engine outlive the node
     desired_state  TEXT    NOT NULL DEFAULT 'run' -- by an operator
         CHECK (desired_state = 'run' OR desired_state = 'pause' OR desired_state = 'drain' OR desired_state = 'stop'),
