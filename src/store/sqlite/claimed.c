@@ -1,10 +1,10 @@
 /* Reads assigned items as an engine needs them: row, definition, params, and the steps on record.
  *
- * One statement reads the rows of a set through the table parameter_rows. The look-up of a round gives its rows to
- * claimed_take_row(), so that none is read twice. Params and steps are read only for items that
- * have them. Most items have no params beyond {}, and only an item that was interrupted has steps on record before it
- * starts. Signals are read for items that have got any. Names of definitions are cached for the call, because the items
- * of a set share few of them. Everything is copied into the arena of the caller.
+ * One statement reads the rows of a set through the table parameter_rows. The look-up of a round gives the rows of new
+ * items to claimed_take_new(), so that these are not read twice. Params and steps are read only for items that have them.
+ * Most items have no params beyond {}, and only an item that was interrupted has steps on record before it starts. Signals
+ * are read for items that have got any. Names of definitions are cached for the call, because the items of a set share few
+ * of them. Everything is copied into the arena of the caller.
  *
  * It only reads, inside the transaction of the caller, and never returns a part of a set. Runs in the dispatch thread
  * of a node.
@@ -118,9 +118,32 @@ static enum weir_status read_steps(struct claimed *claimed, struct claimed_item 
     return failed ? error_out_of_memory(error) : status;
 }
 
-void claimed_take_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed)
+/* Copies the name of a workspace, which may be gone. */
+static const char *copy_workspace(const struct claimed *claimed, sqlite3_stmt *statement, int column, bool *ret_failed)
+{
+    const char *workspace = column_copy(statement, column, claimed->arena, ret_failed);
+    return workspace == NULL ? "" : workspace;
+}
+
+void claimed_take_new(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed)
 {
     INVARIANT(claimed->arena != NULL && item != NULL && ret_failed != NULL);
+    *item = (struct claimed_item){.definition_id = sqlite3_column_int64(statement, 2),
+                                  .weight = sqlite3_column_int(statement, 8),
+                                  .params = sqlite3_column_int(statement, 3) != 0 ? NULL : "{}", /* NULL: read later */
+                                  .params_length = 2,
+                                  .created_at_us = sqlite3_column_int64(statement, 4),
+                                  .run_at_us = sqlite3_column_int64(statement, 5),
+                                  .priority = sqlite3_column_int(statement, 6)};
+    text_copy(item->id, sizeof item->id, column_text(statement, 1));
+    item->traceparent = column_copy(statement, 9, claimed->arena, ret_failed);
+    item->workspace = copy_workspace(claimed, statement, 7, ret_failed);
+}
+
+/* Fills an item from the present row of claimed_items. */
+static void take_claimed_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item,
+                             bool *ret_failed)
+{
     *item = (struct claimed_item){.definition_id = sqlite3_column_int64(statement, 1),
                                   .weight = sqlite3_column_int(statement, 14),
                                   .starts_refused = sqlite3_column_int(statement, 2),
@@ -146,8 +169,7 @@ void claimed_take_row(const struct claimed *claimed, sqlite3_stmt *statement, st
         item->running_for_us = claimed->now_us - sqlite3_column_int64(statement, 8);
     }
     item->traceparent = column_copy(statement, 15, claimed->arena, ret_failed);
-    const char *workspace = column_copy(statement, 12, claimed->arena, ret_failed);
-    item->workspace = workspace == NULL ? "" : workspace;
+    item->workspace = copy_workspace(claimed, statement, 12, ret_failed);
 }
 
 enum weir_status claimed_read_rows(struct claimed *claimed, const int64_t *numbers, size_t count,
@@ -171,7 +193,7 @@ enum weir_status claimed_read_rows(struct claimed *claimed, const int64_t *numbe
         status = statement_failure(error);
     }
     while (statement != NULL && found < count && connection_step(connection, statement, &status, error)) {
-        claimed_take_row(claimed, statement, &items[found++], &failed);
+        take_claimed_row(claimed, statement, &items[found++], &failed);
     }
     if (statement != NULL) {
         (void)sqlite3_reset(statement);

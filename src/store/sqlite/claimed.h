@@ -21,10 +21,9 @@ struct claimed {
     } definitions[CLAIMED_DEFINITIONS]; /* direct-mapped cache; a set has few different ones */
 };
 
-/* Fills an item from the present row of claimed_items, or of a statement that begins with its CLAIMED_COLUMNS columns.
- * Params, steps and signals are left to claimed_complete(). Out of memory sets *ret_failed. */
-enum { CLAIMED_COLUMNS = 22 };
-void claimed_take_row(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed);
+/* Fills a new item from the present row of find_own_assignable. Fence and time of its claim are left to the caller, its
+ * definition and params to claimed_complete(). Out of memory sets *ret_failed. */
+void claimed_take_new(const struct claimed *claimed, sqlite3_stmt *statement, struct claimed_item *item, bool *ret_failed);
 /* Reads the rows of these numbers with one statement, in their order. */
 enum weir_status claimed_read_rows(struct claimed *claimed, const int64_t *numbers, size_t count,
                                    struct claimed_item *items, struct weir_error *error);

@@ -22,8 +22,13 @@ struct end {
     int64_t lane_id;
     int64_t node_id;
     int phase;
-    bool is_claimed;   /* it had not been dispatched */
-    bool step_has_row; /* the step that ends with it was recorded before */
+    bool is_claimed; /* it had not been dispatched */
+    bool was_interrupted;
+    int64_t claimed_us;    /* 0 = never */
+    int64_t dispatched_us; /* 0 = no start is on record */
+    bool has_steps;        /* a step of it was recorded before */
+    bool step_has_row;     /* and that is the step that ends with it */
+    int64_t first_step_us; /* the first start of a step under the fence; 0 = none */
 };
 
 struct ends {

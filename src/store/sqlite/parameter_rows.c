@@ -34,8 +34,6 @@ enum parameter_column {
     PARAMETER_NUMBER,
     PARAMETER_STATUS,
     PARAMETER_DISPATCHED,
-    PARAMETER_STARTED_AGO,
-    PARAMETER_STEP_BEGAN_AGO,
     PARAMETER_NODE_ID,
     PARAMETER_LANE_ID,
     PARAMETER_RANK,
@@ -214,12 +212,6 @@ static void return_row(sqlite3_context *context, const struct parameter_row *row
         break;
     case PARAMETER_STATUS:
         return_text(context, row->status);
-        break;
-    case PARAMETER_STARTED_AGO:
-        sqlite3_result_int64(context, row->started_ago_us);
-        break;
-    case PARAMETER_STEP_BEGAN_AGO:
-        sqlite3_result_int64(context, row->step_began_ago_us);
         break;
     case PARAMETER_NODE_ID:
         sqlite3_result_int64(context, row->node_id);

@@ -7,7 +7,6 @@
  * Columns:
  *   of the record   at (the index), id, fence, number, node_id, lane_id, rank, status, dispatched, refused,
  *                   error_code, error
- *   durations       started_ago, step_began_ago
  *   times           due_at, claimed_at, dispatched_at, started_at, step_due_at, step_started_at, step_finished_at;
  *                   0 is NULL
  *   of its step     step, step_status, step_attempt, step_failures, step_exit_code, step_output, step_variables,
@@ -36,8 +35,6 @@ struct parameter_row {
     const char *error;
     const struct step_record *step; /* NULL = none */
     bool dispatched;
-    int64_t started_ago_us;
-    int64_t step_began_ago_us;
     int64_t due_us;
     int64_t claimed_us;
     int64_t dispatched_us;

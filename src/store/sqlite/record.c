@@ -42,9 +42,9 @@ enum { RECORDS_AT_ONCE = 64 };
 /* Records that are collected, and written together. They are written in this order. */
 enum collection { COLLECTED_NOT, COLLECTED_STEPS, COLLECTED_PARKS, COLLECTED_ENDS };
 
-enum { COLLECTED_SLOTS = 4096 }; /* a power of two, at least twice RECORD_BATCH_MOST */
+enum { COLLECTED_SLOTS = 2 * RECORDS_AT_ONCE }; /* a power of two. It is cleared for each RECORDS_AT_ONCE records. */
 
-/* The executions of collected records. Open addressing. */
+/* The executions of collected records. Open addressing. Small, because it is cleared often. */
 struct collected {
     uint16_t slots[COLLECTED_SLOTS]; /* 1 + the index of a record, 0 = free */
     uint8_t last[COLLECTED_SLOTS];   /* the last collection that has a record of it */
@@ -496,7 +496,7 @@ static enum weir_status collect(struct recording *recording, struct record *reco
         return WEIR_OK;
     }
     struct held_items *held = collection == COLLECTED_PARKS ? &recording->parks : &recording->steps;
-    return status == WEIR_OK ? held_add(held, record, recording->record_count, error) : status;
+    return status == WEIR_OK ? held_add(held, record, RECORDS_AT_ONCE, error) : status;
 }
 
 /* A held item loses its node and stays CLAIMED; after the death of its keeper it is recovered. */
@@ -590,7 +590,8 @@ static enum weir_status record_first(struct recording *recording, size_t *ret_do
 {
     struct sqlite_file *file = recording->write.store->file;
     size_t done = 0;
-    enum weir_status status = ends_open(&recording->ends, recording->record_count, error);
+    size_t most = recording->record_count < RECORDS_AT_ONCE ? recording->record_count : RECORDS_AT_ONCE;
+    enum weir_status status = ends_open(&recording->ends, most, error);
     bool goes_on = status == WEIR_OK;
     while (goes_on && done < recording->record_count) {
         status = record_one(recording, &recording->records[done++], error);
@@ -636,14 +637,24 @@ static enum weir_status record_part(struct store *store, struct recording *recor
     return status;
 }
 
+static void begin_recording(struct recording *recording, const struct store *store, int64_t node_id)
+{
+    recording->node_id = node_id;
+    recording->asked_boot_us = clock_boot(store->clock);
+    recording->steps = (struct held_items){.count = 0};
+    recording->parks = (struct held_items){.count = 0};
+    memset(&recording->collected, 0, sizeof recording->collected);
+}
+
 enum weir_status sqlite_record(struct store *store, int64_t node_id, struct record *records, size_t count,
                                struct record_summary *ret_summary, struct weir_error *error)
 {
     INVARIANT(count > 0 && count <= RECORD_BATCH_MOST && records != NULL && ret_summary != NULL);
-    struct recording recording = {.node_id = node_id, .asked_boot_us = clock_boot(store->clock)};
+    struct recording recording; /* its news are large, and write_open() sets them */
     struct record_summary summary = {0};
     enum weir_status status = WEIR_OK;
     size_t done = 0;
+    begin_recording(&recording, store, node_id);
     while (done < count && status == WEIR_OK) {
         size_t part = 0;
         recording.records = records + done;

@@ -9,13 +9,12 @@
  *      lower cap), the round assigns nothing: the scheduler decided before it knew of the act.
  *   3. Renew the lease of the role, if the caller asks for it. The lease decides only when another node may take over.
  *   4. Assign. One statement finds the rows of the set by number, phase, lane and rank, because a row may have ended since
- *      the scheduler read its head. For the caller's own node it also reads all that the node needs. One UPDATE for each
- *      node assigns them. A node that takes no items leaves
- *      the row pending, and so do the later assignments of that lane in this set: a lane keeps its order over all
- *      nodes. All assignments of a round have one fence: a fence orders the claims of an item, and an item is assigned
- *      at most once in a round.
- *   5. Complete the items of the caller's own node, so that they need no second round trip through the inbox. Only
- *      handed-over ones are read here.
+ *      the scheduler read its head. For the caller's own node it also reads what the node needs of new items. One UPDATE
+ * for each node assigns them. A node that takes no items leaves the row pending, and so do the later assignments of that
+ * lane in this set: a lane keeps its order over all nodes. All assignments of a round have one fence: a fence orders the
+ * claims of an item, and an item is assigned at most once in a round.
+ *   5. Complete the items of the caller's own node, so that they need no second round trip through the inbox. Those
+ *      that were assigned before are read here.
  *   6. Promote waiting items that are due, at most PROMOTE_BATCH, so that a round stays short. End items without a
  *      workspace.
  *   7. Read the state, the handed-over items and the heads that the scheduler asks for, and the heads of the few lanes with
@@ -202,7 +201,7 @@ static enum weir_status find_for_others(struct round *round, struct assigning *a
     return status;
 }
 
-/* Finds the items that may be assigned to the own node, and reads them for it. */
+/* Finds the items that may be assigned to the own node, and reads the new ones for it. */
 static enum weir_status find_own(struct round *round, struct assigning *assigning, struct taken *taken, size_t *count,
                                  struct weir_error *error)
 {
@@ -215,9 +214,10 @@ static enum weir_status find_own(struct round *round, struct assigning *assignin
         return statement_failure(error);
     }
     while (connection_step(connection, statement, &status, error)) {
-        size_t at = (size_t)sqlite3_column_int64(statement, CLAIMED_COLUMNS);
-        if (keep_found(assigning, taken, at, count)) {
-            claimed_take_row(&claimed, statement, &assigning->own[assigning->candidates[at] - round->call->assignments],
+        size_t at = (size_t)sqlite3_column_int64(statement, 0);
+        bool is_new = sqlite3_column_int(statement, 10) != 0;
+        if (keep_found(assigning, taken, at, count) && is_new) {
+            claimed_take_new(&claimed, statement, &assigning->own[assigning->candidates[at] - round->call->assignments],
                              &failed);
         }
     }
@@ -227,10 +227,11 @@ static enum weir_status find_own(struct round *round, struct assigning *assignin
 /* Keeps the assignments whose items may still be assigned. */
 static enum weir_status find_assignable(struct round *round, struct assigning *assigning, struct weir_error *error)
 {
-    struct taken taken = {.numbers = {0}};
+    struct taken taken;
     size_t own = 0;
     size_t count = 0;
     enum weir_status status = WEIR_OK;
+    taken_begin(&taken, assigning->count);
     for (size_t i = 0; i < assigning->count; i++) {
         own += assigning->rows[i].node_id == round->call->node_id;
     }
@@ -295,9 +296,9 @@ static bool is_own(const struct schedule_call *call, const struct assignment *as
     return assignment->outcome == ASSIGNMENT_TAKEN && assignment->node_id == call->node_id;
 }
 
-/* Reads the rows of own items that were handed over, into the places of their assignments. */
-static enum weir_status read_handed_over(struct claimed *claimed, struct round *round, struct claimed_item *own,
-                                         struct weir_error *error)
+/* Reads the rows of own items that find_own() has not read, into the places of their assignments. */
+static enum weir_status read_others(struct claimed *claimed, struct round *round, struct claimed_item *own,
+                                    struct weir_error *error)
 {
     const struct schedule_call *call = round->call;
     size_t count = 0;
@@ -307,29 +308,31 @@ static enum weir_status read_handed_over(struct claimed *claimed, struct round *
         return error_out_of_memory(error);
     }
     for (size_t i = 0; i < call->assignment_count; i++) {
-        if (is_own(call, &call->assignments[i]) && call->assignments[i].handed_over) {
+        if (is_own(call, &call->assignments[i]) && own[i].id[0] == '\0') {
             numbers[count++] = facts_read_id(call->assignments[i].id);
         }
     }
     enum weir_status status = claimed_read_rows(claimed, numbers, count, items, error);
     for (size_t i = call->assignment_count; i-- > 0 && status == WEIR_OK;) {
-        if (is_own(call, &call->assignments[i]) && call->assignments[i].handed_over) {
+        if (is_own(call, &call->assignments[i]) && own[i].id[0] == '\0') {
             own[i] = items[--count];
         }
     }
     return status;
 }
 
-/* The items of the caller's own node, in the order of the assignments. Those that were pending were read by find_own(). */
+/* The items of the caller's own node, in the order of the assignments. Those that were new were read by find_own(). */
 static enum weir_status read_claimed(struct round *round, struct claimed_item *own, struct weir_error *error)
 {
     const struct schedule_call *call = round->call;
     struct claimed claimed = {.connection = round->connection, .arena = round->arena, .now_us = round->now_us};
     struct claim_result *result = &round->answer.claimed;
+    size_t others = 0;
     for (size_t i = 0; i < call->assignment_count; i++) {
         result->handed_over += is_own(call, &call->assignments[i]) && call->assignments[i].handed_over;
+        others += is_own(call, &call->assignments[i]) && own[i].id[0] == '\0';
     }
-    enum weir_status status = result->handed_over == 0 ? WEIR_OK : read_handed_over(&claimed, round, own, error);
+    enum weir_status status = others == 0 ? WEIR_OK : read_others(&claimed, round, own, error);
     for (size_t i = 0; i < call->assignment_count && status == WEIR_OK; i++) {
         struct assignment *assignment = &call->assignments[i];
         if (is_own(call, assignment)) {

@@ -88,14 +88,19 @@ SET status = 'WAITING', phase = 3, waiting_for = g.status, due_at = g.due_at, di
 FROM parameter_rows g
 WHERE workflow_execution_queue.number = g.number;
 
--- Ends of a set (ends.h); `parameter_rows` has their ids, fences and steps. The last column: whether the step has a row of its own.
+-- Ends of a set (ends.h); `parameter_rows` has their ids and fences. The last column: whether any step has a row of its own.
 -- name: find_ends
-SELECT g.at, q.number, q.lane_id, q.node_id, q.phase, q.status = 'CLAIMED',
-       g.step IS NOT NULL
-       AND EXISTS (SELECT 1 FROM workflow_node_executions e WHERE e.execution_id = q.id AND e.step = g.step)
+SELECT g.at, q.number, q.lane_id, q.node_id, q.phase, q.status = 'CLAIMED', q.claimed_at, q.dispatched_at, q.interruptions,
+       EXISTS (SELECT 1 FROM workflow_node_executions e WHERE e.execution_id = q.id)
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.id = g.id AND q.fence = g.fence;
 
--- `parameter_rows` has the numbers of the rows, their ends, and steps that have no rows of their own. ?1 now
+-- Of those that have such rows: whether the step that ends with them has one, and the first start of a step under the fence.
+-- name: find_steps_of_ends
+SELECT g.number, EXISTS (SELECT 1 FROM workflow_node_executions e WHERE e.execution_id = g.id AND e.step = g.step),
+       (SELECT min(e.started_at) FROM workflow_node_executions e WHERE e.execution_id = g.id AND e.fence = g.fence)
+FROM parameter_rows g;
+
+-- `parameter_rows` has the numbers of the rows, their ends and times, and steps that have no rows of their own. ?1 now
 -- name: end_items
 INSERT INTO workflow_executions
     (id, lane_id, workspace_id, definition_id, status, priority, run_at, starts_refused, deferrals, handovers, interruptions, fence,
@@ -103,23 +108,13 @@ INSERT INTO workflow_executions
      error, step, step_status, step_attempt, step_failures, step_exit_code, step_started_at, step_output, step_variables, step_error_code,
      step_error, woken_at, parked_fence, restarted_at)
 SELECT q.id, q.lane_id, q.workspace_id, q.definition_id, g.status, q.priority, q.run_at, q.starts_refused + g.refused, q.deferrals,
-       q.handovers, q.interruptions, q.fence, q.node_id, q.has_params, q.created_at, q.claimed_at,
-       coalesce(q.dispatched_at, CASE WHEN g.dispatched
-                                      THEN min(max(?1 - g.started_ago, coalesce(q.claimed_at, 0)),
-                                               coalesce((SELECT min(s.started_at) FROM workflow_node_executions s
-                                                         WHERE s.execution_id = q.id AND s.fence = q.fence), ?1)) END), ?1,
+       q.handovers, q.interruptions, q.fence, q.node_id, q.has_params, q.created_at, q.claimed_at, g.dispatched_at, ?1,
        q.idempotency_key, q.traceparent, q.retry_of,
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error_code, q.error_code) END,
        CASE WHEN g.status <> 'COMPLETED' THEN coalesce(g.error, q.error) END,
-       g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code,
-       CASE WHEN g.step IS NULL THEN NULL
-            WHEN g.step_began_ago < 0 THEN coalesce(q.dispatched_at, max(?1 - g.started_ago, coalesce(q.claimed_at, 0)))
-            ELSE max(?1 - g.step_began_ago, coalesce(q.claimed_at, 0),
-                     coalesce(q.dispatched_at, CASE WHEN g.dispatched THEN ?1 - g.started_ago END, 0)) END,
+       g.step, g.step_status, g.step_attempt, g.step_failures, g.step_exit_code, g.step_started_at,
        g.step_output, g.step_variables, g.step_error_code, g.step_error, CASE WHEN q.parked_fence IS NOT NULL THEN q.woken_at END,
-       q.parked_fence,
-       CASE WHEN g.dispatched AND q.status = 'CLAIMED' AND q.interruptions > 0 AND q.node_id <> 0
-            THEN max(?1 - g.started_ago, coalesce(q.claimed_at, 0)) END
+       q.parked_fence, g.started_at
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number;
 
 -- The entries of those that end while they are runnable; only assignments leave theirs.
@@ -195,9 +190,8 @@ VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM workflow_execution_events WHE
 
 -- The columns of the virtual table parameter_rows (parameter_rows.c).
 -- name: declare_parameter_rows
-CREATE TABLE parameter_rows (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, started_ago INTEGER,
-                    step_began_ago INTEGER, node_id INTEGER, lane_id INTEGER, rank INTEGER, due_at INTEGER, claimed_at INTEGER,
-                    dispatched_at INTEGER, started_at INTEGER, step_due_at INTEGER, step_started_at INTEGER, step_finished_at INTEGER,
-                    refused INTEGER, error_code TEXT, error TEXT, step TEXT, step_status TEXT, step_attempt INTEGER,
-                    step_failures INTEGER, step_exit_code INTEGER, step_output BLOB, step_variables BLOB, step_error_code TEXT,
-                    step_error TEXT, step_signal TEXT);
+CREATE TABLE parameter_rows (at INTEGER, id TEXT, fence INTEGER, number INTEGER, status TEXT, dispatched INTEGER, node_id INTEGER,
+                    lane_id INTEGER, rank INTEGER, due_at INTEGER, claimed_at INTEGER, dispatched_at INTEGER, started_at INTEGER,
+                    step_due_at INTEGER, step_started_at INTEGER, step_finished_at INTEGER, refused INTEGER, error_code TEXT,
+                    error TEXT, step TEXT, step_status TEXT, step_attempt INTEGER, step_failures INTEGER, step_exit_code INTEGER,
+                    step_output BLOB, step_variables BLOB, step_error_code TEXT, step_error TEXT, step_signal TEXT);

@@ -13,14 +13,12 @@ SELECT g.at, CASE WHEN q.starts_refused + q.deferrals + q.interruptions = 0 AND 
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number AND q.lane_id = g.lane_id AND q.rank = g.rank
 WHERE q.phase = 0 AND g.node_id <> ?1;
 
--- Those of the own node, as the node needs them: the columns of claimed_items, so that their rows are read once. Fence and time of the
--- claim are those before it. ?1 own node
+-- Those of the own node. A new item was never assigned, and has no cancel and no signal: its row is read here as far as the node needs it,
+-- and the other columns of claimed_items have their first values. The others are read by claimed_items. The last column: whether it
+-- is new. ?1 own node
 -- name: find_own_assignable
-SELECT q.id, q.definition_id, q.starts_refused, q.interruptions, q.has_params, q.cancel_at, q.created_at, q.run_at, q.dispatched_at,
-       q.priority, q.fence, q.claimed_at, w.name, q.deferrals, w.weight, q.traceparent,
-       q.starts_refused + q.deferrals + q.interruptions > 0 OR q.error_code IS NOT NULL, q.interruptions_at_park, q.woken_at,
-       q.suspicion > 1 AND (SELECT p.ended FROM item_progress p WHERE p.number = q.number) <= q.steps_ended,
-       q.handovers > 0, q.signals, g.at
+SELECT g.at, q.id, q.definition_id, q.has_params, q.created_at, q.run_at, q.priority, w.name, w.weight, q.traceparent,
+       q.fence = 0 AND q.interruptions = 0 AND q.signals = 0 AND q.cancel_at IS NULL
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number AND q.lane_id = g.lane_id AND q.rank = g.rank
 LEFT JOIN workspaces w ON w.id = q.workspace_id
 WHERE q.phase = 0 AND g.node_id = ?1;
