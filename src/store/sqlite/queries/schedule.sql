@@ -13,9 +13,9 @@ SELECT g.at, CASE WHEN q.starts_refused + q.deferrals + q.interruptions = 0 AND 
 FROM parameter_rows g CROSS JOIN workflow_execution_queue q ON q.number = g.number AND q.lane_id = g.lane_id AND q.rank = g.rank
 WHERE q.phase = 0 AND g.node_id <> ?1;
 
--- Those of the own node. A new item was never assigned, and has no cancel and no signal: its row is read here as far as the node needs it,
--- and the other columns of claimed_items have their first values. The others are read by claimed_items. The last column: whether it
--- is new. ?1 own node
+-- Those of the own node. A new item was never assigned, and has no cancel and no signal. Its row is read here as far as the node needs
+-- it, because the other columns of claimed_items have their first values. The rows of other items are read by claimed_items. The last
+-- column: whether it is new. ?1 own node
 -- name: find_own_assignable
 SELECT g.at, q.id, q.definition_id, q.has_params, q.created_at, q.run_at, q.priority, w.name, w.weight, q.traceparent,
        q.fence = 0 AND q.interruptions = 0 AND q.signals = 0 AND q.cancel_at IS NULL
