@@ -72,7 +72,8 @@ def _checks_out(weir):
 def status_top_and_node_list_show_the_scheduler(weir):
     _, _, role = _two_nodes(weir)
     assert set(role) == {'node', 'node_id', 'epoch', 'taken_at', 'expires_at', 'is_free', 'lag_us', 'takeovers_hour', 'why',
-                         'lock_awaited_since'}, role
+                         'lock_awaited_since', 'failing_since', 'error'}, role
+    assert role['failing_since'] is None and role['error'] is None, role
     assert role['epoch'] >= 1 and role['takeovers_hour'] >= 1 and role['taken_at'] < role['expires_at'], role
     _look_at_role(weir, lambda role, other: _is_shown(weir, role, other))
 
