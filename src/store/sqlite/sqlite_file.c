@@ -188,7 +188,7 @@ static enum weir_status open_file(const struct connection_options *options, int 
     }
     file->read_only = options->read_only;
     if (!options->read_only && options->clock == clock_system()) { /* a simulation repeats its seeds: it has no thread */
-        file->writer.copier = wal_copier_new(sqlite3_db_filename(file->writer.database, "main"), file->writer.guard);
+        file->writer.copier = wal_copier_new(file->writer.guard);
     }
     file->writes = wal_writes_new();
     file->device = facts.st_dev;

@@ -25,7 +25,6 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/thread.h"
@@ -46,16 +45,13 @@ struct wal_copier {
     pthread_t thread;
     sqlite3 *database; /* NULL = not opened yet; the thread has it while it runs, and the guard, too */
     struct wal_guard *guard;
-    char path[];
 };
 
-struct wal_copier *wal_copier_new(const char *path, struct wal_guard *guard)
+struct wal_copier *wal_copier_new(struct wal_guard *guard)
 {
-    INVARIANT(path != NULL && guard != NULL);
-    size_t length = strlen(path) + 1;
-    struct wal_copier *copier = calloc(1, sizeof *copier + length);
+    INVARIANT(guard != NULL);
+    struct wal_copier *copier = calloc(1, sizeof *copier);
     if (copier != NULL) {
-        memcpy(copier->path, path, length);
         copier->guard = guard;
         (void)pthread_mutex_init(&copier->lock, NULL);
         (void)pthread_cond_init(&copier->ended, NULL);
@@ -114,16 +110,15 @@ static void *run_copy(void *context)
     return NULL;
 }
 
-/* The read opens the log. The last connection to close removes it, and that is to be the writer. */
+/* The read opens the log. */
 static bool open_copy_connection(struct wal_copier *copier)
 {
     if (copier->database != NULL) {
         return true;
     }
-    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE;
+    copier->database = wal_guard_connect(copier->guard);
     bool is_open =
-        sqlite3_open_v2(copier->path, &copier->database, flags, NULL) == SQLITE_OK &&
-        sqlite3_db_config(copier->database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK &&
+        copier->database != NULL &&
         sqlite3_exec(copier->database, "PRAGMA synchronous=FULL; PRAGMA schema_version", NULL, NULL, NULL) == SQLITE_OK;
     if (!is_open) {
         (void)sqlite3_close(copier->database);

@@ -17,9 +17,9 @@ enum {
     LOG_PAGES_MOST = LOG_PAGES / 2 * 3 /* of the log: then a commit waits for the copy, so that a log has a bound */
 };
 
-/* The copier of a store whose writer has this path and guard. NULL = no memory; then the commits copy. Commits use the
+/* The copier of a store whose writer has this guard. NULL = no memory; then the commits copy. Commits use the
  * guard only when they copy themselves. */
-struct wal_copier *wal_copier_new(const char *path, struct wal_guard *guard);
+struct wal_copier *wal_copier_new(struct wal_guard *guard);
 /* After a commit that leaves so many frames in the log. True: the commit has to copy itself. The first copy opens the
  * connection, under the lock of the writer: it has found its files to be those that it opened. */
 bool wal_copier_note(struct wal_copier *copier, int frames);

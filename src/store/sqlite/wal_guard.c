@@ -115,18 +115,30 @@ static void close_reader(struct wal_guard *guard)
     guard->reader = NULL;
 }
 
-/* The last connection to close removes the log, and that is to be the writer. The statement needs no schema. */
+sqlite3 *wal_guard_connect(const struct wal_guard *guard)
+{
+    INVARIANT(guard != NULL);
+    sqlite3 *database = NULL;
+    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE;
+    bool is_open = sqlite3_open_v2(guard->path, &database, flags, NULL) == SQLITE_OK &&
+                   sqlite3_db_config(database, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK;
+    if (!is_open) {
+        (void)sqlite3_close(database);
+        return NULL;
+    }
+    return database;
+}
+
+/* The statement needs no schema. */
 bool wal_guard_open(struct wal_guard *guard)
 {
     INVARIANT(guard != NULL);
     if (guard->reader != NULL) {
         return true;
     }
-    int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE;
-    bool is_open = sqlite3_open_v2(guard->path, &guard->reader, flags, NULL) == SQLITE_OK &&
-                   sqlite3_db_config(guard->reader, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL) == SQLITE_OK &&
-                   sqlite3_prepare_v3(guard->reader, "PRAGMA data_version", -1, SQLITE_PREPARE_PERSISTENT, &guard->read,
-                                      NULL) == SQLITE_OK;
+    guard->reader = wal_guard_connect(guard);
+    bool is_open = guard->reader != NULL && sqlite3_prepare_v3(guard->reader, "PRAGMA data_version", -1,
+                                                               SQLITE_PREPARE_PERSISTENT, &guard->read, NULL) == SQLITE_OK;
     if (!is_open) {
         close_reader(guard);
     }

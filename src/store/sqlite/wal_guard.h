@@ -19,9 +19,12 @@ struct wal_guard *wal_guard_new(const char *path);
 /* From now on commits of this connection begin the log anew only while no program copies it. Once. The connection is closed
  * after the guard. */
 void wal_guard_commits(struct wal_guard *guard, sqlite3 *writer);
-/* Opens the connection for copies, unless it is open. The holder of the writer calls it: it has found its files to be those
- * that it opened. False: no copy is made now. */
+/* Opens the connection of the read, unless it is open. The holder of the writer calls it: it has found its files to be
+ * those that it opened. False: no copy is made now. */
 bool wal_guard_open(struct wal_guard *guard);
+/* Opens another connection to the database, which leaves the log alone when it closes: the last connection to close removes
+ * it, and that is to be the writer. NULL = it could not. The caller closes it. */
+sqlite3 *wal_guard_connect(const struct wal_guard *guard);
 /* Copies what it can of the log through `database`, beside readers and writers, and returns how many frames of the log are
  * copied in all. 0 = none, or the read was not possible. */
 int wal_guard_copy(struct wal_guard *guard, sqlite3 *database);

@@ -28,7 +28,7 @@ static void make_log(struct logged *logged, const struct scene *scene)
     run(logged->database, "PRAGMA journal_mode=wal; PRAGMA wal_autocheckpoint=0; CREATE TABLE t (a)");
     logged->guard = wal_guard_new(logged->path);
     assert_non_null(logged->guard);
-    logged->copier = wal_copier_new(logged->path, logged->guard);
+    logged->copier = wal_copier_new(logged->guard);
     assert_non_null(logged->copier);
 }
 
@@ -115,8 +115,11 @@ static void without_a_connection_the_commits_copy(void **state)
     const struct scene *scene = *state;
     make_log(&logged, scene);
     wal_copier_close(logged.copier);
+    wal_guard_close(logged.guard);
     (void)snprintf(logged.path, sizeof logged.path, "%s/no/such.db", scene->driver.place);
-    logged.copier = wal_copier_new(logged.path, logged.guard);
+    logged.guard = wal_guard_new(logged.path);
+    assert_non_null(logged.guard);
+    logged.copier = wal_copier_new(logged.guard);
     assert_non_null(logged.copier);
     assert_false(wal_copier_note(logged.copier, COPY_PAGES));
     assert_true(wal_copier_note(logged.copier, LOG_PAGES));
