@@ -32,6 +32,12 @@ const char *field_text(struct output *output, const json_t *object, const char *
     return copy;
 }
 
+const char *field_error(struct output *output, const json_t *object, const char *key)
+{
+    const char *error = field_text(output, object, key);
+    return error != NULL ? error : "it gives no reason";
+}
+
 int64_t field_number(const json_t *object, const char *key, int64_t otherwise)
 {
     const json_t *value = json_object_get(object, key);

@@ -84,20 +84,18 @@ static void report_failing_node(struct doctor *doctor, const json_t *node)
 {
     struct output *output = doctor->invocation->output;
     const char *since = field_text(output, node, "dispatch_failing_since");
-    const char *error = field_text(output, node, "dispatch_error");
     if (since != NULL && !field_is_true(node, "schedules")) {
         report_check(doctor, SIGN_BAD, "node", "%s has started nothing for %s: %s", field_text(output, node, "name"),
-                     output_age(output, since, doctor->now_us), error != NULL ? error : "it gives no reason");
+                     output_age(output, since, doctor->now_us), field_error(output, node, "dispatch_error"));
     }
     since = field_text(output, node, "record_failing_since");
-    error = field_text(output, node, "record_error");
     if (since != NULL) {
         report_check(
             doctor, SIGN_BAD, "records",
             "%s has held reports that the store refuses for %s, and the slots of their executions: %s. Mend the cause;"
             " `record.refused` in its log names the executions",
             field_text(output, node, "name"), output_age(output, since, doctor->now_us),
-            error != NULL ? error : "it gives no reason");
+            field_error(output, node, "record_error"));
     }
 }
 
@@ -177,7 +175,7 @@ static void report_engine(struct doctor *doctor)
                      away != NULL ? away : "", engine_error != NULL ? ": " : "", engine_error != NULL ? engine_error : "");
     } else if (impaired != NULL) {
         report_check(doctor, SIGN_BAD, "engine", "a node detects ends late, since %s: %s", impaired,
-                     engine_error != NULL ? engine_error : "it gives no reason");
+                     field_error(output, doctor->status, "engine_error"));
     } else {
         report_check(doctor, SIGN_FINE, "engine", "reachable from every node");
     }

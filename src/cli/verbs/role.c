@@ -48,11 +48,10 @@ static void append_failure(struct output *output, const json_t *scheduler, int64
                            size_t size)
 {
     const char *since = json_string_value(json_object_get(scheduler, "failing_since"));
-    const char *error = field_text(output, scheduler, "error");
     size_t length = strlen(to);
     if (since != NULL) {
         (void)snprintf(to + length, size - length, "%s for %s: %s", what, output_age(output, since, now_us),
-                       error != NULL ? error : "it gives no reason");
+                       field_error(output, scheduler, "error"));
     }
 }
 

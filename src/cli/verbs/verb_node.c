@@ -139,18 +139,16 @@ static void print_failing_nodes(struct output *output, const json_t *items, int6
     json_array_foreach(items, i, node)
     {
         const char *since = field_text(output, node, "dispatch_failing_since");
-        const char *error = field_text(output, node, "dispatch_error");
         const char *records_since = field_text(output, node, "record_failing_since");
         if (since != NULL && row_node_is_live(node)) {
             output_print(output, "%s %s has started nothing for %s: %s\n", output_sign_coloured(output, SIGN_BAD),
                          distinct_node_name(output, items, node), output_age(output, since, now_us),
-                         error != NULL ? error : "it gives no reason");
+                         field_error(output, node, "dispatch_error"));
         }
         if (records_since != NULL && row_node_is_live(node)) {
-            error = field_text(output, node, "record_error");
             output_print(output, "%s %s has held reports that the store refuses for %s: %s\n",
                          output_sign_coloured(output, SIGN_BAD), distinct_node_name(output, items, node),
-                         output_age(output, records_since, now_us), error != NULL ? error : "it gives no reason");
+                         output_age(output, records_since, now_us), field_error(output, node, "record_error"));
         }
     }
 }
