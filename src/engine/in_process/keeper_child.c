@@ -6,7 +6,7 @@
  *   4. File descriptors 0, 1, 2. The rest closes at exec, so that the socket for a failure lives until then.
  *   5. Report that the program is about to begin.
  *   6. Directory and the file of WEIR_OUTPUT, then the guard. The guard is last, because its filter also applies to this
- * child.
+ *      child.
  *   7. execvp() with the step's own PATH. If it returns, the child reports the errno and exits.
  *
  * The child runs between fork and exec of a process whose parent may have had threads: no malloc, no stdio, no locks.

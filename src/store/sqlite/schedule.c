@@ -10,9 +10,9 @@
  *   3. Renew the lease of the role, if the caller asks for it. The lease decides only when another node may take over.
  *   4. Assign. One statement finds the rows of the set by number, phase, lane and rank, because a row may have ended since
  *      the scheduler read its head. For the caller's own node it also reads what the node needs of new items. One UPDATE
- * for each node assigns them. A node that takes no items leaves the row pending, and so do the later assignments of that
- * lane in this set: a lane keeps its order over all nodes. All assignments of a round have one fence: a fence orders the
- * claims of an item, and an item is assigned at most once in a round.
+ *      for each node assigns them. A node that takes no items leaves the row pending, and so do the later assignments of
+ *      that lane in this set: a lane keeps its order over all nodes. All assignments of a round have one fence: a fence
+ *      orders the claims of an item, and an item is assigned at most once in a round.
  *   5. Complete the items of the caller's own node, so that they need no second round trip through the inbox. Those
  *      that were assigned before are read here.
  *   6. Promote waiting items that are due, at most PROMOTE_BATCH, so that a round stays short. End items without a
