@@ -34,12 +34,19 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
 #variable_conflict use_column
 DECLARE
     now_us constant bigint := :schema.store_time();
+    old constant pg_snapshot := since::pg_snapshot;
     news_seen constant pg_snapshot := pg_current_snapshot();
-    entries constant :schema.news[] := ARRAY(SELECT n FROM :schema.news_since(since::pg_snapshot, news_seen, '0', 0, 2, false) n);
-    lane constant bigint := (entries[1]).lanes[1];
-    least_rank constant bigint := (entries[1]).least_rank[1];
+    entries :schema.news[] := ARRAY(SELECT l FROM :schema.news l
+                                    WHERE l.xid >= pg_snapshot_xmax(old) AND l.xid < pg_snapshot_xmax(news_seen)
+                                      AND pg_visible_in_snapshot(l.xid, news_seen) AND l.kind NOT IN (2, 6)
+                                    ORDER BY l.xid, l.seq LIMIT 2);
+    lane bigint; least_rank bigint;
     most constant integer := 4;
 BEGIN
+    IF pg_snapshot_xmin(old) < pg_snapshot_xmax(old) THEN -- transactions ran when it was taken
+        entries := ARRAY(SELECT n FROM :schema.news_since(old, news_seen, '0', 0, 2, false) n);
+    END IF;
+    lane := (entries[1]).lanes[1]; least_rank := (entries[1]).least_rank[1];
     IF cardinality(entries) = 1 AND (entries[1]).kind = 1 AND cardinality((entries[1]).lanes) = 1 AND (entries[1]).due IS NULL
        AND lane >> 31 = ANY (kinds) AND line = :schema.timeline() THEN
         FOR tag, n1, n2, n3, n4, n5, n6, n7, n8, n9, flag, id, name, data, list1, list2, id_list IN
