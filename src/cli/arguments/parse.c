@@ -67,6 +67,9 @@ static const char *const synonyms[][2] = {
     {"migrate", "store migrate"},
     {"backup", "store backup"},
     {"apply", "workflow apply"},
+    {"publish", "workflow apply"},
+    {"lint", "workflow apply --dry-run"},
+    {"validate", "workflow apply --dry-run"},
     {"server", "serve"},
     {"daemon", "serve"},
     {"worker", "serve"},
@@ -77,12 +80,13 @@ static const char *const synonyms[][2] = {
     {"metrics", "status --metrics"},
 };
 
-/* The same of verbs behind a noun, where the noun has such a verb. */
+/* The same of verbs behind a noun, where the noun has such a verb; a flag may follow it. */
 static const char *const verb_synonyms[][2] = {
     {"add", "set"},       {"create", "set"},     {"make", "set"},      {"new", "set"},       {"ls", "list"},
     {"get", "show"},      {"info", "show"},      {"describe", "show"}, {"rm", "delete"},     {"remove", "delete"},
     {"fire", "trigger"},  {"run", "trigger"},    {"start", "trigger"}, {"disable", "pause"}, {"suspend", "pause"},
-    {"enable", "resume"}, {"unpause", "resume"},
+    {"enable", "resume"}, {"unpause", "resume"}, {"publish", "apply"}, {"lint", "apply --dry-run"},
+    {"check", "apply --dry-run"}, {"validate", "apply --dry-run"}, {"lint", "check"}, {"validate", "check"},
 };
 
 /* Names that users try for a flag, and the flag: names of fields in other tools. A row counts only for commands that have
@@ -318,9 +322,10 @@ static const char *find_verb_synonym(const char *typed, const char *prefix)
 {
     for (size_t i = 0; prefix[0] != '\0' && i < sizeof verb_synonyms / sizeof verb_synonyms[0]; i++) {
         char name[64];
-        (void)snprintf(name, sizeof name, "%s%s", prefix, verb_synonyms[i][1]);
+        const char *meant = verb_synonyms[i][1];
+        (void)snprintf(name, sizeof name, "%s%.*s", prefix, (int)strcspn(meant, " "), meant);
         if (strcmp(verb_synonyms[i][0], typed) == 0 && command_find(name) != NULL) {
-            return verb_synonyms[i][1];
+            return meant;
         }
     }
     return NULL;
@@ -334,9 +339,26 @@ static bool is_verb_of_hooks(const char *typed)
     return command_find(name) != NULL;
 }
 
-/* Suggests a synonym, or the nearest command, or the help. */
+/* "apply | list | show": the verbs of a noun. `prefix`: the noun and a space. */
+static void list_verbs(const char *prefix, char *to, size_t size)
+{
+    size_t used = 0;
+    size_t count;
+    size_t length = strlen(prefix);
+    const struct command *all = command_table(&count);
+    to[0] = '\0';
+    for (size_t i = 0; i < count && used < size; i++) {
+        if (strncmp(all[i].name, prefix, length) == 0) {
+            int added = snprintf(to + used, size - used, "%s%s", used > 0 ? " | " : "", all[i].name + length);
+            used += added > 0 ? (size_t)added : 0;
+        }
+    }
+}
+
+/* Suggests a synonym, or the nearest command, or the verbs of the noun, or the help. */
 static void hint_at_command(const char *typed, const char *prefix, struct weir_error *error)
 {
+    char verbs[256];
     const char *names[COMMAND_TRIES_MAX];
     size_t count;
     size_t used = 0;
@@ -365,27 +387,19 @@ static void hint_at_command(const char *typed, const char *prefix, struct weir_e
     } else if (strcmp(prefix, "webhook ") == 0 && is_verb_of_hooks(typed)) {
         error_hint(error, "a webhook is a hook: `weir hook %s`", typed);
     } else if (skip > 0) {
-        error_hint(error, "see `weir help %.*s`", (int)(skip - 1), prefix);
+        list_verbs(prefix, verbs, sizeof verbs);
+        error_hint(error, "its verbs are: %s; see `weir help %.*s`", verbs, (int)(skip - 1), prefix);
     } else {
         error_hint(error, "see `weir help`");
     }
 }
 
-/* Lists the verbs of a noun in the message. */
 static enum weir_status refuse_noun_alone(const char *noun, struct weir_error *error)
 {
-    char verbs[256] = "";
-    size_t used = 0;
-    size_t count;
-    size_t length = strlen(noun);
-    const struct command *all = command_table(&count);
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(all[i].name, noun, length) == 0 && all[i].name[length] == ' ' && used < sizeof verbs) {
-            int added =
-                snprintf(verbs + used, sizeof verbs - used, "%s%s", used > 0 ? " | " : "", all[i].name + length + 1);
-            used += added > 0 ? (size_t)added : 0;
-        }
-    }
+    char prefix[64];
+    char verbs[256];
+    (void)snprintf(prefix, sizeof prefix, "%s ", noun);
+    list_verbs(prefix, verbs, sizeof verbs);
     error_set(error, WEIR_INVALID_ARGUMENT, "`weir %s` needs a verb", noun);
     error_hint(error, "usage: weir %s %s", noun, verbs);
     return WEIR_INVALID_ARGUMENT;

@@ -139,6 +139,11 @@ static void a_misspelt_name_gets_a_suggestion(void **state)
     refuses("webhook list", "no verb \"list\"", "weir hook list");
     refuses("webhook crete", "no verb \"crete\"", "weir help webhook");
     refuses("plan run x", "no verb \"run\"", "weir help plan");
+    refuses("workflow lint f", "no verb \"lint\"", "`weir workflow apply --dry-run`");
+    refuses("workflow check f", "no verb \"check\"", "`weir workflow apply --dry-run`");
+    refuses("workflow publish f", "no verb \"publish\"", "`weir workflow apply`");
+    refuses("lint f", "no command \"lint\"", "`weir workflow apply --dry-run`");
+    refuses("lock print", "no verb \"print\"", "its verbs are: list | ");
     refuses("zzzzzzzz", "no command", "weir help");
 }
 
