@@ -99,17 +99,18 @@ static enum weir_status open_engine_of_node(struct running_node *running, bool o
     return status;
 }
 
-/* Gives each of several nodes a name: its own, or the name of the process followed by its group. */
+/* Gives each of several nodes a name: its own, or the name of the process followed by its group. A longer one is refused and
+ * not cut: the shorter one may be the name of another node. */
 static enum weir_status name_node(struct node_runner *runner, struct settings *settings, bool is_own,
                                   struct weir_error *error)
 {
-    char name[NODE_NAME_MAX + 1];
+    char name[NODE_NAME_MAX + 1 + GROUP_NAME_MAX + 1];
     const char *base = settings_text(settings, SETTING_NODE_NAME);
     const char *group = settings_text(settings, SETTING_EXECUTOR_GROUP);
     if (is_own || base[0] == '\0') {
         return WEIR_OK; /* without any name the node makes one in the same way */
     }
-    (void)snprintf(name, sizeof name, "%.*s-%s", NODE_NAME_MAX - 1 - (int)strlen(group), base, group);
+    (void)snprintf(name, sizeof name, "%s-%s", base, group);
     return settings_set(settings, SETTING_NODE_NAME, name, runner->invocation->settings->values[SETTING_NODE_NAME].origin,
                         error);
 }

@@ -678,7 +678,7 @@ def the_output_of_config_show_reads_back_as_the_same_settings(weir):
     words = ['null', '~', 'true', '0x1f', '1e3', '.inf', ' x ', 'a: b', 'x:', 'a #b', '- x', '-', '?', 'a\nb\t', '@x',
              "a'b", 'a"b\\c', '[a]', '{a}', '%x', '!x', '&x', '*x', '|', '>', '`', 'a, b', 'ä€😀', '\u202eevil',
              '\x1b[31m', '\x7f\x85', '=', '<<', 'no', '2026-11-22', 'a' * 4000]
-    keys = ['node.name', 'temporal.namespace', 'temporal.task_queue', 'temporal.api_key_file', 'executor.group']
+    keys = ['temporal.namespace', 'node.name', 'temporal.task_queue', 'temporal.api_key_file', 'executor.group']
     programs = ['"null"', '"1"', "'[x]'", '"a:"', '"#x"', '"-x"', 'sh', '/usr/bin/env', '"a\\"b"', '"{}"', '"~"', '"ä"',
                 '"*"']
 

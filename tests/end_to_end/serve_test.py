@@ -773,6 +773,16 @@ def a_node_has_the_hard_limit_of_files_and_its_steps_the_former_one(weir):
     assert _stop(process) == 0
 
 
+def a_name_that_is_too_long_is_refused_before_anything_is_reported(weir):
+    weir.make_store()
+    result = weir.run('serve', '--node', 'n' * 129)
+    assert result.code == 2 and result.out == '', result
+    assert result.err == 'weir: node.name: not UTF-8, or longer than 128 bytes (invalid_config)\n', result
+    weir.write('two.yaml', f'node.name: {"n" * 128}\nnodes:\n  - executor.group: a\n  - executor.group: b\n')
+    result = weir.run('serve', '--config', 'two.yaml')
+    assert result.code == 2 and result.err.startswith('weir: node.name: not UTF-8, or longer than 128 bytes'), result
+
+
 def too_small_a_stack_is_refused(weir):
     """Threads get what the limit says, and a node would be killed in the middle of its work."""
     weir.make_store()

@@ -99,6 +99,7 @@ static const struct setting table[SETTING_COUNT] = {
 /* The life of a node. */
 [SETTING_NODE_NAME] = {
     .key = "node.name", .type = SETTING_TEXT, .default_text = "", .environment = "WEIR_NODE_NAME",
+    .most = NODE_NAME_MAX,
     .help = "name of the node; empty = host and process; each of several `nodes` adds its group"},
 [SETTING_NODE_LEASE] = {
     .key = "node.lease", .type = SETTING_DURATION, .default_text = "6s", .environment = "WEIR_NODE_LEASE",
