@@ -377,9 +377,9 @@ static int64_t connect_limit_us(const struct remote_client_call *call)
     return time_earlier(most_us, call->deadline_us);
 }
 
-/* Four failures have a remedy of their own. They are an answer that is too large, a server that accepts no connection,
- * a deadline that has passed, and a certificate of an unknown authority. For the other ones libcurl's text names the
- * part that failed. */
+/* Six failures have a remedy of their own. They are an answer that is too large, a server that accepts no connection,
+ * a deadline that has passed, a certificate of an unknown authority, TLS to an address without it, and plain HTTP to one
+ * with it. For the other ones libcurl's text names the part that failed. */
 static enum weir_status explain_failed_call(const struct remote_client *client, const struct remote_client_call *call,
                                             CURLcode code, struct weir_error *error)
 {
@@ -404,6 +404,12 @@ static enum weir_status explain_failed_call(const struct remote_client *client, 
     } else if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
         error_set(error, WEIR_STORE_UNREACHABLE, "the certificate of %s is not accepted: %s", shown, reason);
         error_hint(error, "http.ca_file names a file with the certificates of its authority");
+    } else if (code == CURLE_SSL_CONNECT_ERROR) {
+        error_set(error, WEIR_STORE_UNREACHABLE, "the server %s has no TLS that can be used: %s", shown, reason);
+        error_hint(error, "has `weir serve` a certificate at this address, or must its URL begin with http://?");
+    } else if (code == CURLE_GOT_NOTHING && strncmp(shown, "http://", strlen("http://")) == 0) {
+        error_set(error, WEIR_STORE_UNREACHABLE, "the server %s ended the connection without an answer", shown);
+        error_hint(error, "has `weir serve` a certificate at this address, so that its URL must begin with https://?");
     } else {
         error_set(error, WEIR_STORE_UNREACHABLE, "the server %s cannot be reached: %s", shown, reason);
         error_hint(error, "a server runs with: weir serve --listen HOST:PORT");

@@ -17,7 +17,7 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
-from harness import run_tests
+from harness import assert_error, run_tests
 from http_client import SECONDS, Listener, is_closed, problem, read_answer, read_until
 from waiting import SHORT, wait_for
 
@@ -143,6 +143,17 @@ def bytes_that_are_no_request_get_a_problem_over_tls(weir):
             answer = read_answer(connection)
             assert answer.status == answer.json()['status'] == status, answer
             assert answer.head['content-type'] == 'application/problem+json' and answer.json()['request_id'], answer
+    listener.stop()
+
+
+def a_url_with_the_other_scheme_is_named_to_a_command(weir):
+    weir.make_store()
+    _make_token(weir)
+    _configure_tls(weir, *_certificate(weir, 'any'))
+    listener = Listener(weir, listen='https://127.0.0.1:0,127.0.0.1:0')
+    with_tls, plain = (int(address.rpartition(':')[2]) for address in listener.addresses)
+    for url, other in ((f'http://127.0.0.1:{with_tls}', 'https://'), (f'https://127.0.0.1:{plain}', 'http://')):
+        assert_error(weir.run('plan', 'list', '--store', url), 6, 'store_unreachable', url, f'begin with {other}?')
     listener.stop()
 
 
