@@ -208,6 +208,8 @@ export interface Why {
   due_at?: string | null;
   cancel_requested?: boolean;
   engine_error?: string | null;
+  scheduler_why?: string | null;
+  scheduler_error?: string | null;
   handlers_missing?: string[];
   full_nodes?: { nodes: number; capacity: number; running: number } | null;
   unfinished_steps?: UnfinishedStep[];
@@ -248,6 +250,18 @@ export interface WorkspaceUse {
   oldest_pending_age_us: number | null;
 }
 
+export interface Scheduler {
+  node: string | null;
+  taken_at: string | null;
+  takeovers_hour: number;
+  is_free: boolean;
+  why: string | null;
+  failing_since: string | null;
+  error: string | null;
+  lock_awaited_since: string | null;
+  lock_holder?: string | null;
+}
+
 export interface Status {
   pending: number;
   waiting: number;
@@ -265,7 +279,7 @@ export interface Status {
   pending_reasons: Record<string, number>;
   stuck_executions: { id: string; workspace: string | null; workflow: string | null; stuck_since: string }[];
   no_worker: { workflow: string; waiting: number; handlers_missing: string[] }[];
-  scheduler: { node: string | null; taken_at: string | null; takeovers_hour: number; is_free: boolean; why: string | null };
+  scheduler: Scheduler;
   oldest_pending_age_us: number | null;
   workspaces: WorkspaceUse[];
   now_at: string;

@@ -234,7 +234,11 @@ export const texts = {
     slots: 'Slots by workspace',
     slotsLead: 'Those with the most pending executions for each slot come first.',
     more: (shown: number, all: number) => `${shown} of ${all.toLocaleString('en')} workspaces`,
-    schedulerFree: (why: string) => `No node has the role of the scheduler (${why}). Nothing is assigned.`,
+    schedulerFree: (why: string) => `No node has the role of the scheduler${why && ` (${why})`}. Nothing is assigned.`,
+    schedulerFails: (node: string, error: string) =>
+      `Node ${node} schedules, and its rounds fail: ${error}. Nothing is assigned.`,
+    schedulerAwaits: (node: string, holder: string) =>
+      `Node ${node} schedules with dispatch.exclusive, and ${holder} has the lock. Nothing is assigned.`,
     schedulerOf: (node: string) => `Node ${node} schedules`,
     takeovers: (count: number) => one(count, 'takeover in the last hour', 'takeovers in the last hour'),
     nodes: (count: number) => one(count, 'node', 'nodes'),
@@ -313,6 +317,7 @@ export const texts = {
       scheduled: 'Press "Start now" to start it before its time.',
       backing_off: 'Press "Start now" to try at once.',
     } as Record<string, string>,
+    schedulerFails: (error: string) => `Nothing is assigned: ${error}. It goes on when the cause is mended.`,
     fullNodes: (nodes: number, running: number, capacity: number) =>
       `${nodes === 1 ? '1 node runs' : `${nodes} nodes run`} ${running} of ${capacity} executions`,
     handlers: (names: string) => `Missing handlers: ${names}`,

@@ -40,6 +40,41 @@ test('an empty view says what it would show, and gives the command', async () =>
   await closePage(page);
 });
 
+test('a scheduler whose rounds fail is named with the cause', async () => {
+  const page = await openPage(scene.address);
+  const status = /\/v1\/status/;
+  const cases = [
+    [
+      { failing_since: '2026-11-30T10:00:00Z', error: 'no item leaves' },
+      'Node one schedules, and its rounds fail: no item leaves.',
+    ],
+    [
+      { lock_awaited_since: '2026-11-30T10:00:00Z', lock_holder: 'two' },
+      'dispatch.exclusive, and two has the lock. Nothing is',
+    ],
+    [{ is_free: true, why: 'left', error: 'no rights' }, 'No node has the role of the scheduler (left; no rights).'],
+    [{ is_free: true, why: null }, 'No node has the role of the scheduler. Nothing is assigned.'],
+  ];
+  for (const [change, text] of cases) {
+    await page.route(status, async (route) => {
+      const answer = await (await route.fetch()).json();
+      Object.assign(answer.scheduler, { node: 'one', is_free: false }, change);
+      await route.fulfill({ json: answer });
+    });
+    for (const [hash, heading] of [
+      ['#/', 'Overview'],
+      ['#/nodes', 'Nodes'],
+    ]) {
+      await page.goto('about:blank');
+      await page.goto(`${scene.address}${hash}`);
+      await page.locator('h1', { hasText: heading }).waitFor();
+      await page.getByText(text).first().waitFor();
+    }
+    await page.unroute(status);
+  }
+  await closePage(page);
+});
+
 test('a problem of the node is shown in every view, with its code and the id of the request', async () => {
   const page = await openPage(scene.address, { allowed: [/503/] });
   await page.locator('h1').waitFor();

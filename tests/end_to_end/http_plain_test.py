@@ -166,6 +166,22 @@ def the_overview_shows_a_pause_and_executions_that_are_stuck(weir):
     listener.stop()
 
 
+def a_scheduler_whose_rounds_fail_is_named_with_the_cause(weir):
+    weir.make_store()
+    listener = Listener(weir).ready()
+    wait_for('the role', lambda: weir.good('status', '--json').json()['scheduler']['node'], pause=SHORT)
+    assert 'No execution starts' not in _page(listener.ask('/plain/overview'))
+    weir.database().execute("""CREATE TRIGGER refuse BEFORE UPDATE OF phase ON workflow_execution_queue WHEN NEW.phase = 2
+                               BEGIN SELECT RAISE(ABORT, 'no <item> leaves'); END""")
+    identity = weir.enqueue()
+    shown = wait_for('the cause', lambda: (lambda page: page if 'No execution starts' in page else None)(
+        _page(listener.ask('/plain/overview'))), pause=SHORT)
+    assert 'the rounds of the scheduler fail, on node ' in shown and 'no &lt;item&gt; leaves' in shown, shown
+    assert 'no &lt;item&gt; leaves' in _page(listener.ask(f'/plain/executions/{identity}'))
+    weir.database().execute('DROP TRIGGER refuse')
+    listener.stop()
+
+
 def a_token_signs_in_by_a_form_and_sees_its_own_alone(weir):
     weir.make_store()
     _publish(weir)

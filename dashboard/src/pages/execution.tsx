@@ -43,7 +43,8 @@ function WhyText({ why }: { why: Why }) {
           </>
         )}
       </p>
-      {reason && texts.execution.hints[reason] && <p>{texts.execution.hints[reason]}</p>}
+      {reason && !why.scheduler_error && texts.execution.hints[reason] && <p>{texts.execution.hints[reason]}</p>}
+      {why.scheduler_error && <p>{texts.execution.schedulerFails(why.scheduler_error)}</p>}
       {why.cancel_requested && <p>{texts.execution.cancelRequested}</p>}
       {why.engine_error && <p>{why.engine_error}</p>}
       {why.handlers_missing && why.handlers_missing.length > 0 && (

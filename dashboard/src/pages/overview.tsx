@@ -2,7 +2,7 @@
 import { ask, hasAllWorkspaces, may, session, withQuery } from '../api.ts';
 import { coarse, count, micros, rate } from '../format.ts';
 import { useRead } from '../live.ts';
-import type { Execution, HistoryPoint, Page, Status, Workspace, WorkspaceUse } from '../model.ts';
+import type { Execution, HistoryPoint, Page, Scheduler, Status, Workspace, WorkspaceUse } from '../model.ts';
 import { Empty, Id, Loaded, Panel, Time, WorkspaceLink } from '../parts/basics.tsx';
 import { History } from '../parts/chart.tsx';
 import { DemoPanel } from '../parts/demo.tsx';
@@ -34,13 +34,23 @@ interface Trouble {
 /** Reasons that end only when a person does something. Those of the queue, the scheduler and the engine have texts of their own. */
 const unserved = ['no_node_in_group', 'no_node_for_engine', 'quarantined'];
 
+/** Why nothing is assigned; null when a node schedules. */
+export function schedulerTrouble(scheduler: Scheduler): string | null {
+  const { node, error, why } = scheduler;
+  if (scheduler.is_free || node === null) {
+    return texts.overview.schedulerFree([why, error].filter((text) => text !== null).join('; '));
+  }
+  if (scheduler.failing_since !== null) return texts.overview.schedulerFails(node, error ?? '');
+  if (scheduler.lock_awaited_since !== null) return texts.overview.schedulerAwaits(node, scheduler.lock_holder ?? '');
+  return null;
+}
+
 function troubles(status: Status): Trouble[] {
   const found: Trouble[] = [];
   const handlers = (names: string[]) => names.join(', ');
   if (status.nodes === 0) found.push({ key: 'nodes', text: texts.overview.noNodes, link: to('nodes') });
-  if (status.scheduler.is_free || status.scheduler.node === null) {
-    found.push({ key: 'scheduler', text: texts.overview.schedulerFree(status.scheduler.why ?? ''), link: to('nodes') });
-  }
+  const idle = schedulerTrouble(status.scheduler);
+  if (idle !== null) found.push({ key: 'scheduler', text: idle, link: to('nodes') });
   if (status.queue_paused) found.push({ key: 'paused', text: texts.overview.paused, link: to('nodes') });
   if (!status.engine_reachable) {
     found.push({ key: 'engine', text: texts.overview.engine(status.engine_error ?? ''), link: to('nodes') });

@@ -12,7 +12,7 @@ import { chosenWorkspace, WorkspaceChoice } from '../parts/workspace_choice.tsx'
 import { place, where } from '../router.ts';
 import { type Theme, theme, themes, timeFormat, timeFormats } from '../settings.ts';
 import { texts } from '../texts.ts';
-import { QueuePause } from './overview.tsx';
+import { QueuePause, schedulerTrouble } from './overview.tsx';
 
 export function Failures() {
   const workspace = chosenWorkspace();
@@ -81,11 +81,8 @@ export function Nodes() {
         <>
           <div class="toolbar">
             <p class="quiet">
-              {status.data?.scheduler.node
-                ? texts.overview.schedulerOf(status.data.scheduler.node)
-                : status.data
-                  ? texts.overview.schedulerFree(status.data.scheduler.why ?? '')
-                  : ''}
+              {status.data &&
+                (schedulerTrouble(status.data.scheduler) ?? texts.overview.schedulerOf(status.data.scheduler.node ?? ''))}
             </p>
             {status.data && <QueuePause isPaused={status.data.queue_paused} />}
           </div>

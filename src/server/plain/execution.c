@@ -46,6 +46,10 @@ static void add_facts(struct html *html, const struct http_request *request, con
     html_member(html, execution, "status");
     html_markup(html, "</strong>: ");
     html_member(html, why, json_is_string(json_object_get(why, "error")) ? "error" : "because");
+    if (json_is_string(json_object_get(why, "scheduler_error"))) {
+        html_markup(html, ": ");
+        html_member(html, why, "scheduler_error");
+    }
     html_markup(html, "</p>\n<table><caption>The execution</caption><tbody><tr><th scope=\"row\">Id</th><td><code>");
     html_member(html, execution, "id");
     html_markup(html, "</code></td></tr><tr><th scope=\"row\">Workspace</th><td>");

@@ -63,6 +63,30 @@ static void add_pauses(struct html *html, const json_t *status)
     }
 }
 
+/* Why nothing is assigned, though nodes live or executions wait. */
+static void add_scheduler_trouble(struct html *html, const json_t *status)
+{
+    const json_t *scheduler = json_object_get(status, "scheduler");
+    bool is_free = json_is_true(json_object_get(scheduler, "is_free"));
+    bool fails = json_is_string(json_object_get(scheduler, "failing_since"));
+    bool awaits_lock = json_is_string(json_object_get(scheduler, "lock_awaited_since"));
+    if (!is_free && !fails && !awaits_lock) {
+        return;
+    }
+    html_markup(html, "<p role=\"alert\" class=\"is-bad\">No execution starts: ");
+    if (is_free) {
+        html_markup(html, "no node has the role of the scheduler");
+    } else {
+        html_markup(html, fails ? "the rounds of the scheduler fail, on node " : "the lock of dispatch.exclusive is awaited by ");
+        html_member(html, scheduler, "node");
+    }
+    if (json_is_string(json_object_get(scheduler, "error"))) {
+        html_markup(html, ": ");
+        html_member(html, scheduler, "error");
+    }
+    html_markup(html, ". <code>weir doctor</code> names the remedy.</p>\n");
+}
+
 /* The first ones, which are stuck for the longest time. The count is a link to the list of all. */
 static void add_stuck_rows(struct html *html, const struct http_request *request, const json_t *status)
 {
@@ -160,6 +184,7 @@ static enum weir_status add_all(struct html *html, const struct http_request *re
     json_t *rows = json_object_get(status, "workspaces");
     json_int_t count = json_integer_value(json_object_get(status, "workspace_count"));
     add_pauses(html, status);
+    add_scheduler_trouble(html, status);
     add_counters(html, request, status);
     add_stuck_rows(html, request, status);
     add_reasons(html, request, json_object_get(status, "pending_reasons"));
