@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Headers as a test: a .c file of src/ opens with a comment, and one with exported functions has a header of its name.
+"""Headers as a test: a .c file of src/ opens with a comment, and one with exported functions has a header of its name. The
+header of a SQL function names its callers, and the locks that it takes.
 
 usage: check_headers.py [ROOT] | --self-test
 
@@ -9,6 +10,7 @@ SHARED_HEADERS names these headers by room. Each function of a file without a he
 them, or listed there as X(name) behind its prefix.
 """
 
+import glob
 import os
 import re
 import sys
@@ -81,7 +83,78 @@ def check(root):
     return problems
 
 
+# --- the headers of SQL functions ---
+
+SQL = 'src/store/postgres'
+SQL_COMMENT = re.compile(r'--[^\n]*')
+SQL_CALLS = re.compile(r'(?<!FUNCTION ):schema\.(\w+)\(|EXECUTE FUNCTION :schema\.(\w+)\(')
+SQL_BLOCK = re.compile(r'^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)', re.MULTILINE | re.DOTALL)
+SQL_WRITES = re.compile(r'\b(INSERT INTO|UPDATE :schema|DELETE FROM|FOR (NO KEY )?UPDATE|FOR (KEY )?SHARE|LOCK TABLE)\b')
+CALLERS = re.compile(r'\bCallers?: ((?:[^.]|\.sql)*)')
+FUNCTION_NAME = re.compile(r'(\w+)\(\)')
+QUERY_NAME = re.compile(r'(\w+) \((queries/\w+\.sql)\)')
+# Of a caller in SQL, who may be anybody. A list of this kind is not compared with the calls.
+PUBLIC = re.compile(r'\b[Ff]or (programs|callers in SQL|the owner)\b')
+COLLECTIVE = re.compile(r'\b(every|all|trigger|functions|views|queries)\b(?!/)')
+
+
+def sql_header(text):
+    lines = [line for line in text.split('\n\n', 1)[0].split('\n')]
+    comment = lines[:next((at for at, line in enumerate(lines) if not line.startswith('--')), len(lines))]
+    return ' '.join(line[2:].strip() for line in comment)
+
+
+def sql_callers(root):
+    """name of a function -> what calls it: functions and views by their names, and queries as 'name (queries/x.sql)'"""
+    texts = {os.path.basename(path)[:-4]: read(path) for kind in ('functions', 'views')
+             for path in glob.glob(os.path.join(root, SQL, kind, '*.sql'))}
+    for path in glob.glob(os.path.join(root, SQL, 'queries', '*.sql')):
+        texts.update((f'{name} (queries/{os.path.basename(path)})', text) for name, text in SQL_BLOCK.findall(read(path)))
+    callers = {}
+    for name, text in texts.items():
+        for found in SQL_CALLS.finditer(SQL_COMMENT.sub('', text)):
+            callers.setdefault(found[1] or found[2], set()).add(name)
+    return callers
+
+
+def wrong_callers(name, told, actual, functions, code):
+    """The callers that the header names and that do not call it, and those that it does not name."""
+    wrong = []
+    for caller in FUNCTION_NAME.findall(told):
+        is_right = caller in actual if caller in functions else re.search(rf'\b{caller}\(', code)
+        wrong += [] if is_right else [f'{caller}() does not call it']
+    queries = [f'{query} ({path})' for query, path in QUERY_NAME.findall(told)]
+    wrong += [f'{query} does not call it' for query in queries if query not in actual]
+    if not COLLECTIVE.search(QUERY_NAME.sub('', told)):
+        wrong += [f'{caller} calls it' for caller in sorted(actual - {name})
+                  if '(' not in caller and not re.search(rf'\b{caller}\b', told)]
+    return wrong
+
+
+def check_sql(root):
+    problems = []
+    callers = sql_callers(root)
+    paths = sorted(glob.glob(os.path.join(root, SQL, 'functions', '*.sql')))
+    functions = {os.path.basename(path)[:-4] for path in paths}
+    code = '\n'.join(read(path) for path in glob.glob(os.path.join(root, 'src', '**', '*.c'), recursive=True))
+    for path in paths:
+        name, text = os.path.basename(path)[:-4], read(path)
+        header = sql_header(text)
+        told = CALLERS.search(header)
+        wrong = []
+        if SQL_WRITES.search(SQL_COMMENT.sub('', text)) and not re.search(r'\b[Ll]ock', header):
+            wrong.append('no "Locks:", and it writes')
+        if told is None and not PUBLIC.search(header):
+            wrong.append('no "Callers:"')
+        wrong += wrong_callers(name, told[1], callers.get(name, set()), functions, code) if told is not None else []
+        problems += [f'{SQL}/functions/{name}.sql: {text}' for text in wrong]
+    if problems:
+        problems.append('    a header has the purpose, the arguments, the result, the locks and the callers')
+    return problems
+
+
 def self_test():
+    sql_self_test()
     routes = 'src/server/routes/'
     body = '/* It. */\nint %s(int a)\n{\n    return a;\n}\n'
     for files, wanted in (({'src/base/x.c': body % 'x_add', 'src/base/x.h': ''}, 0),
@@ -100,11 +173,32 @@ def self_test():
             assert len(check(root)) == wanted, (files, check(root))
 
 
+def sql_self_test():
+    body = '%s\nCREATE OR REPLACE FUNCTION :schema.x() RETURNS bigint AS $$ SELECT 1 $$;\n'
+    calls = ('-- It. For callers in SQL.\n'
+             'CREATE OR REPLACE FUNCTION :schema.y() RETURNS bigint AS $$ SELECT :schema.x() $$;\n')
+    writes = body.replace('SELECT 1', 'DELETE FROM :schema.t')
+    for text, wanted in ((body % '-- It. Caller: y().', 0), (body % '-- It. Callers: y(), z().', 1), (body % '-- It.', 1),
+                         (body % '-- It. Caller: w().', 2), (body % '-- It. Callers: all functions of acts.', 0),
+                         (body % '-- It. Callers: q (queries/q.sql).', 2),
+                         (body % '-- It. Callers: c_verb(),\n-- y(). More.', 0),
+                         (writes % '-- It. Caller: y().', 1), (writes % '-- It. Locks: the rows. Caller: y().', 0)):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, SQL, 'functions'))
+            for path, content in ((f'{SQL}/functions/x.sql', text), (f'{SQL}/functions/y.sql', calls),
+                                  ('src/c.c', '/* It. */\nint c_verb(void);\n')):
+                with open(os.path.join(root, path), 'w', encoding='utf-8') as target:
+                    target.write(content)
+            problems = check_sql(root)
+            assert len(problems) == wanted + (wanted > 0), (text, problems)
+
+
 def main():
     if sys.argv[1:] == ['--self-test']:
         self_test()
         return 0
-    problems = check(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), '..')
+    problems = check(root) + check_sql(root)
     for problem in problems:
         print(problem)
     return 1 if problems else 0

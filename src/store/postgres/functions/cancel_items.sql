@@ -1,7 +1,7 @@
 -- Cancels a set: items of which nothing can run (has_no_run()) end at once; of the others the cancel is requested, and their nodes pass it
 -- to their engines.
 -- A row per id: 'changed' or 'refused', and the state of an ended one ('gone' = it has not ended, or there is none).
--- Locks: lock_items(). Callers: cancel(), cancel_items (queries/bulk.sql).
+-- Locks: lock_items(). Callers: cancel(), cancel_children(), cancel_items (queries/bulk.sql).
 CREATE OR REPLACE FUNCTION :schema.cancel_items(ids uuid[], actor text, why text, subject text DEFAULT NULL)
 RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE

@@ -3,7 +3,7 @@
 -- executions of it have not ended. With it go the schedules that it sets.
 -- An enqueue that commits after the count keeps its version and runs.
 -- The newest version is locked before the others are read, because publish_definition() copies its state.
--- Locks: the versions. Callers: disable_workflow(), enable_workflow(), delete_workflow(), change_workflow (queries/deletion.sql).
+-- Locks: the versions. Callers: set_workflow_state(), change_workflow (queries/deletion.sql).
 CREATE OR REPLACE FUNCTION :schema.change_workflow(workflow text, owner text, new_state integer, actor text DEFAULT NULL,
                                                    why text DEFAULT NULL, OUT status text, OUT living bigint)
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

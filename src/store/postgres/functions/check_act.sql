@@ -1,5 +1,5 @@
 -- Raises a refusal when an act has no id, or its reason is too long. Also when the calling role is limited to workspaces of which none has
--- the execution: the refusal is then that of a missing one. Callers: cancel(), release(), retry(), why(), result(), complete(), signal().
+-- the execution: the refusal is then that of a missing one. Callers: all functions of acts on one execution, why(), result().
 CREATE OR REPLACE FUNCTION :schema.check_act(execution_id uuid, reason text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable

@@ -1,6 +1,6 @@
 -- Closes the unfinished steps of executions that have ended without them. Most were stopped with their execution. A RUNNING one whose node
 -- died or gave the execution back was stopped then and there, so it keeps its node, and the time of that event. `fences`: the last fence
--- of each. Callers: move_to_history(), record_events().
+-- of each. Locks: the rows of the steps. Callers: move_to_history(), record_events().
 CREATE OR REPLACE FUNCTION :schema.close_steps(ids uuid[], fences bigint[], now_us bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

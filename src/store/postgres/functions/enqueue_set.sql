@@ -23,8 +23,8 @@
 -- more than running them.
 -- Locks: a long transaction of a caller makes other sessions wait in three cases only. They wait for the same idempotency key of a
 -- workspace or the same given id, and for a default group that neither a node nor a definition has named. A large set for a workspace with
--- max_pending waits for other large ones (pending_room()). Callers: enqueue_one(), try_enqueue(),
--- enqueue_many(), enqueue_set (queries/enqueue.sql).
+-- max_pending waits for other large ones (pending_room()). Callers: enqueue_one(), enqueue_many(), start_children(), enqueue_set
+-- (queries/enqueue.sql).
 CREATE OR REPLACE FUNCTION :schema.enqueue_set(ids uuid[], given boolean[], workspaces text[], workflows text[], contents bytea[],
                                                idempotency_keys text[], executor_groups text[], priorities integer[], run_ats bigint[],
                                                default_groups text[], traceparents text[], business_keys text[] DEFAULT NULL,

@@ -1,5 +1,5 @@
 -- Whether an act is committed now that a snapshot does not contain.
--- Locks: none. Index: news_acts. Callers: schedule(), refuse_acts_since().
+-- Locks: none. Index: news_acts. Callers: refuse_acts_since(), news_has_act().
 CREATE OR REPLACE FUNCTION :schema.has_acts_since(old pg_snapshot) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

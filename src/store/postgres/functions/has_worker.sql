@@ -1,5 +1,5 @@
 -- Whether a live node of the group of a lane, other than one, accepts work and has all handlers of a definition. Locks: none.
--- Callers: record_put_backs(), missing_worker().
+-- Caller: record_put_backs().
 CREATE OR REPLACE FUNCTION :schema.has_worker(definition_id bigint, lane_id bigint, but_node bigint) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT 1 FROM :schema.workflow_definitions d

@@ -1,6 +1,6 @@
 -- Whether a JSON text can be stored, checked as the library checks it (src/base/json.c): NULL, or the text of the problem. jsonb alone
 -- would not do: it drops a key that occurs twice and accepts numbers that no node can read. Params are an object.
--- Callers: request_problem(), signal().
+-- Callers: request_problem(), signal(), update().
 CREATE OR REPLACE FUNCTION :schema.json_problem(json_text text, is_params boolean) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- Locks the living items of a set for an act, in the order of their ids, and returns them as they are then. Callers: cancel_items(),
--- release_items().
+-- release_items(), migrate_items(), wake_steps().
 --   has_no_run  see has_no_run()
 CREATE OR REPLACE FUNCTION :schema.lock_items(ids uuid[]) RETURNS TABLE (id uuid, phase smallint, node_id bigint, has_run boolean,
                                                                     has_no_run boolean)

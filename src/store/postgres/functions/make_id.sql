@@ -1,5 +1,5 @@
 -- A UUIDv7 (RFC 9562) of a time of the store; `nth` keeps the ids of one call in their order. The 12 bits behind the milliseconds are
--- the fraction of the millisecond. Callers: try_enqueue(), enqueue_many(), retry().
+-- the fraction of the millisecond. Callers: try_enqueue(), enqueue_many(), insert_firings(), retry_one().
 CREATE OR REPLACE FUNCTION :schema.make_id(microseconds bigint, nth bigint) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- UUIDv7s of a time of the store in their order, as make_id() makes them. One statement makes all of them: a call of a function for each
--- would take longer than the insert of its row. Caller: read_child_plan().
+-- would take longer than the insert of its row. Caller: make_children().
 CREATE OR REPLACE FUNCTION :schema.make_ids(microseconds bigint, items integer) RETURNS uuid[]
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT array_agg(encode(set_byte(set_byte(overlay(uuid_send(gen_random_uuid())

@@ -1,7 +1,7 @@
 -- Ends items that the caller has locked, in any phase. Moves them to the history and writes one row of news for each node that held some of
 -- them (usually one). Unfinished steps of items that were taken over from an earlier claim are closed. Returns how many were moved.
 --   code, message  NULL = the error of the row stays
--- Callers: cancel_items(), hand_over(), fail_orphans().
+-- Callers: cancel_items(), hand_over(), fail_orphans(), end_replaced(), record_give_backs(), remove_workspace(), stop_node().
 CREATE OR REPLACE FUNCTION :schema.move_to_history(ids uuid[], end_state text, code text, message text, now_us bigint) RETURNS integer
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE

@@ -1,5 +1,5 @@
 -- The nearest of the names, the first of several, when it is near enough to be meant (src/base/text.c); else NULL.
--- Callers: hint_with_nearest(), read_request().
+-- Callers: hint_with_nearest(), read_request(), key_mode_problem().
 CREATE OR REPLACE FUNCTION :schema.nearest(word text, names text[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -7,7 +7,7 @@
 -- 2. For each transaction that ran when `since` was taken and has ended by `until`: one probe of the index.
 -- 3. For all later ids: one range of the index. A row is visited once, however long other transactions stay open.
 -- 4. The position and the end of `since` make one bound of that range. With two bounds PostgreSQL might begin at the lower one.
--- Locks: none. Index: the primary key. Callers: schedule(), schedule_lone(), publish_books().
+-- Locks: none. Index: the primary key. Callers: schedule(), publish_books(), schedule_lone().
 CREATE OR REPLACE FUNCTION :schema.news_since(since pg_snapshot, until pg_snapshot, from_xid xid8, from_seq bigint, most integer,
                                               with_own boolean) RETURNS SETOF :schema.news
 LANGUAGE sql STABLE AS $$

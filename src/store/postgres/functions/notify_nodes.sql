@@ -1,5 +1,5 @@
 -- Wakes these nodes when the transaction commits: something in their inbox, or a cancel of one of their executions. See notify_news().
--- Callers: assign_items(), cancel_items(), send_signal().
+-- Callers: assign_items(), cancel_items(), deliver_signal(), put_signal(), schedule_lone(), wake_steps().
 CREATE OR REPLACE FUNCTION :schema.notify_nodes(node_ids bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,7 +1,8 @@
 -- The workspaces to which the calling role is limited; NULL: it is not limited. The role is the one of SET ROLE, else that of the session,
 -- because a function with the rights of its owner has another current_user. A role is limited when it, or a role that it is a member of,
 -- was named in grant_workspace(). A role that can read the tables (a node, the owner) has no use for a limit, and has none.
--- Locks: none. Callers: require_workspace(), check_act(), usage(), try_enqueue(), enqueue_many(), the views own_*.
+-- Locks: none. Callers: check_act(), usage(), enqueue_many(), enqueue_answer(), grant_workspace(), hint_with_nearest(),
+-- may_use_workspace(), rename_workspace(), renamed_workspace(), the view own_executions, the view own_execution_events.
 CREATE OR REPLACE FUNCTION :schema.own_workspaces() RETURNS integer[]
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -3,7 +3,7 @@
 -- NULL = the definition names none; else the group is made when there is none of that name. A version of a disabled workflow is disabled.
 -- A set of handlers that no version had before is added to handler_sets. 'illegal_state': there are as many as a lane_id can name.
 -- Locks: its own rows, the newest version FOR SHARE, for a new set the table handler_sets SHARE ROW EXCLUSIVE.
--- Caller: publish_definition (queries/settings.sql).
+-- Caller: publish_with_schedules().
 CREATE OR REPLACE FUNCTION :schema.publish_definition(definition_name text, owner text, text_of_it text, new_starts_max integer,
                                            new_executor_group text, new_on_temporal boolean, new_handlers jsonb DEFAULT '[]',
                                            actor text DEFAULT NULL, why text DEFAULT NULL, source_of_it text DEFAULT NULL,

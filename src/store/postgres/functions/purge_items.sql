@@ -1,5 +1,6 @@
 -- Removes ended executions of a set with all that belongs to them. The counters of ended executions keep them.
--- A row per id: 'changed' or 'refused', and the state of a living one. Locks: the removed rows. Caller: purge_items (queries/bulk.sql).
+-- A row per id: 'changed' or 'refused', and the state of a living one. Locks: the removed rows. Callers: erase_history(), purge_items
+-- (queries/bulk.sql).
 CREATE OR REPLACE FUNCTION :schema.purge_items(ids uuid[], actor text DEFAULT NULL, why text DEFAULT NULL, subject text DEFAULT NULL)
 RETURNS TABLE (item uuid, outcome text, detail text)
 LANGUAGE plpgsql VOLATILE

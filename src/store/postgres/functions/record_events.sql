@@ -12,7 +12,7 @@
 -- 4. Write the events and the attempts that the records have replaced.
 -- 5. Close the steps that executions have left unfinished at their end. They are those of step 2 that no record ends. So are those of an
 --    item that a requested cancel ended in the place of its park.
--- Locks: those of record(). Caller: record_events (queries/record.sql).
+-- Locks: those of record(). Callers: complete(), record_events (queries/record.sql).
 CREATE OR REPLACE FUNCTION :schema.record_events(recorder bigint, ids uuid[], fences bigint[], kinds integer[], delays bigint[],
                                                 started_ago bigint[], codes text[], errors text[], end_steps text[], end_states text[],
                                                 end_attempts integer[], end_failures integer[], end_exit_codes integer[],

@@ -1,4 +1,5 @@
--- Raises the refusal of an act on one execution, with the message of the library. Callers: cancel(), release(), retry(), signal().
+-- Raises the refusal of an act on one execution, with the message of the library. Callers: check_act(), all functions of acts on one
+-- execution.
 CREATE OR REPLACE FUNCTION :schema.refuse_act(execution_id uuid, state text, why text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,6 +1,7 @@
 -- At the end of a round that assigns: if an act is committed by now that the snapshot does not contain, the transaction is undone
 -- (SQLSTATE WR013). An act that comes later waits for the end of this transaction, see await_rounds().
--- Locks: the table act_gate in ROW SHARE. Every act takes it last too, so they cannot wait for each other. Caller: schedule().
+-- Locks: the table act_gate in ROW SHARE. Every act takes it last too, so they cannot wait for each other. Callers: schedule(),
+-- schedule_lone().
 CREATE OR REPLACE FUNCTION :schema.refuse_acts_since(old pg_snapshot) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN

@@ -1,7 +1,8 @@
 -- For transactions with a fixed snapshot (REPEATABLE READ, SERIALIZABLE). It looks for changes of transactions that this one cannot see:
 -- one of the ids is in the history, or one of `firsts` was retried. Then it fails with 40001. The unique indexes are probed by rows that
--- are deleted again. `firsts`: the execution that each one retries; '{}' = of nothing. Callers: enqueue_set(), enqueue_one(),
--- retry_executions().
+-- are deleted again. `firsts`: the execution that each one retries; '{}' = of nothing.
+-- Locks: none, since the rows are its own. It waits for a transaction that inserts one of the same ids.
+-- Callers: enqueue_one(), retry_executions(), undo_ended_items().
 CREATE OR REPLACE FUNCTION :schema.refuse_unseen_ends(ids uuid[], firsts uuid[]) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 BEGIN

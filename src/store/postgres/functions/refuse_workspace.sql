@@ -1,4 +1,5 @@
--- Raises the refusal of a workspace that does not exist or was not named. Callers: pause_workspace(), resume_workspace(), usage().
+-- Raises the refusal of a workspace that does not exist or was not named. Callers: require_workspace(), usage(), all functions of acts on a
+-- workspace.
 CREATE OR REPLACE FUNCTION :schema.refuse_workspace(workspace text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,6 +1,6 @@
 -- Whether a requested cancel or a signal waits for the node to pass it on to its engine. A function in SQL would be planned again in each
 -- transaction of its callers, which costs more than the round of an idle scheduler.
--- Locks: none. Indexes: queue_requests, queue_signalled. Callers: schedule(), inbox().
+-- Locks: none. Indexes: queue_requests, queue_signalled. Callers: schedule(), inbox(), schedule_lone().
 CREATE OR REPLACE FUNCTION :schema.requests_wait(of_node bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

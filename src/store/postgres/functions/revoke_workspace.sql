@@ -1,5 +1,5 @@
 -- Takes a workspace from a role that has it by grant_workspace(). The role stays limited, also without a workspace.
--- Raises workspace_not_found, not_found. Locks: its row.
+-- For the owner of the schema. Raises workspace_not_found, not_found. Locks: its row.
 CREATE OR REPLACE FUNCTION :schema.revoke_workspace(grantee text, workspace text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable

@@ -2,7 +2,7 @@
 -- server's clock may have been set. A node takes the role after it has seen `renewals` unchanged for `lease` by its own clock.
 -- session_ended: the session that took the role does not exist; unknown behind a pooler (false). For a session of another role PostgreSQL
 -- may hide the start time; then the process id alone counts.
--- Locks: none. Callers: role(), inbox().
+-- Locks: none. Callers: role(), inbox(), take_role(), status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.role_state(OUT epoch bigint, OUT node_id bigint, OUT node text, OUT since bigint,
                                               OUT expires_at bigint, OUT now_us bigint, OUT is_free boolean,
                                               OUT session_ended boolean, OUT takeovers_hour bigint, OUT renewals bigint,

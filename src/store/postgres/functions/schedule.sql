@@ -44,7 +44,7 @@
 --   void         alone: another epoch or another server. The caller must load again under a new epoch.
 --
 -- Locks: with something to write, the row of scheduler FOR SHARE; to renew the lease, FOR NO KEY UPDATE. Then those of assign_items().
--- Last, as in every act, the table act_gate. Caller: postgres_schedule().
+-- Last, as in every act, the table act_gate. Callers: schedule_lone(), postgres_schedule().
 CREATE OR REPLACE FUNCTION :schema.schedule(own_node bigint, own_epoch bigint, lease bigint, awaits_lock boolean, since text,
                                             line text, until text, from_xid text, from_seq bigint, ids uuid[], nodes bigint[],
                                             handed boolean[], skip_locked boolean, lanes bigint[], ranks bigint[], after uuid[],

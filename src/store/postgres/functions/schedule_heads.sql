@@ -1,7 +1,7 @@
 -- The heads of lanes: per read at most mosts[i] + 1 runnable items behind (ranks[i], after[i]), in this order, with the limits of its
 -- workspace. An item more than was asked for means that the lane goes on. A lane without items has no lists; slots_max is NULL when its
 -- workspace does not exist.
--- Locks: none. Index: queue_runnable. Caller: schedule().
+-- Locks: none. Index: queue_runnable. Callers: schedule(), news_heads().
 CREATE OR REPLACE FUNCTION :schema.schedule_heads(lanes bigint[], ranks bigint[], after uuid[], mosts integer[])
 RETURNS TABLE (place integer, slots_max bigint, weight bigint, is_paused boolean, rank_list bigint[], id_list uuid[])
 LANGUAGE plpgsql STABLE AS $$

@@ -1,6 +1,6 @@
 -- The names of the signals that steps or states of a definition wait for, each once. A definition never changes, so a signal of any other
 -- name would never be consumed. The server plans a function in SQL anew for each transaction, and this one in plpgsql once for a session.
--- Locks: none. Callers: send_signal(), signal().
+-- Locks: none. Caller: send_signal().
 CREATE OR REPLACE FUNCTION :schema.signal_names(of_definition bigint) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

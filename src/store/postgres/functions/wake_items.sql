@@ -1,7 +1,7 @@
 -- Ends the wait of WAITING items of a set: they are PENDING and runnable, with their rank. The event has the fence of the claim that was
 -- parked, which orders it between that claim and the next one. It is a row, because it may have an actor. So the
 -- item has no parked_fence then. Locks: their rows, which the caller has locked.
--- Callers: send_signal(), record_signals(), wake_steps().
+-- Callers: record_signals(), wake_steps(), deliver_signal(), migrate_items(), put_signal(), update_state().
 CREATE OR REPLACE FUNCTION :schema.wake_items(now_us bigint, ids uuid[], actor text DEFAULT NULL, why text DEFAULT NULL)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
