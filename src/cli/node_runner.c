@@ -99,8 +99,8 @@ static enum weir_status open_engine_of_node(struct running_node *running, bool o
     return status;
 }
 
-/* Gives each of several nodes a name: its own, or the name of the process followed by its group. A longer one is refused and
- * not cut: the shorter one may be the name of another node. */
+/* Gives each of several nodes a name: its own, or the name of the process followed by its group. A name that is too long is
+ * refused and not cut: the shorter one may be the name of another node. */
 static enum weir_status name_node(struct node_runner *runner, struct settings *settings, bool is_own,
                                   struct weir_error *error)
 {

@@ -377,9 +377,10 @@ static int64_t connect_limit_us(const struct remote_client_call *call)
     return time_earlier(most_us, call->deadline_us);
 }
 
-/* Six failures have a remedy of their own. They are an answer that is too large, a server that accepts no connection,
- * a deadline that has passed, a certificate of an unknown authority, TLS to an address without it, and plain HTTP to one
- * with it. For the other ones libcurl's text names the part that failed. */
+/* Six failures have a remedy of their own:
+ * - an answer that is too large, a server that accepts no connection, a deadline that has passed
+ * - a certificate of an unknown authority, TLS to an address without it, plain HTTP to one with it.
+ * For the other ones libcurl's text names the part that failed. */
 static enum weir_status explain_failed_call(const struct remote_client *client, const struct remote_client_call *call,
                                             CURLcode code, struct weir_error *error)
 {

@@ -4,7 +4,7 @@
 #include "conformance/scene.h"
 #include "store/reading.h"
 
-enum { RACERS = 4, RACED_SET = 100 };
+enum { RACERS = 4, RACED_SET = 100, RACED_MOST = 2000 };
 
 static void limit_plan(struct scene *scene, const char *plan, int64_t most)
 {
@@ -297,11 +297,11 @@ struct racer {
     enum weir_status failure;
 };
 
-/* Enqueues until the workspace is full. */
+/* Enqueues until the workspace is full, or far beyond its limit. */
 static void *run_racer(void *context)
 {
     struct racer *racer = context;
-    for (;;) {
+    while (racer->accepted < RACED_MOST) {
         struct enqueue_request request = {.workspace = "free-co", .workflow = "hello"};
         struct enqueue_result result = {.status = WEIR_OK};
         struct weir_error error;
@@ -315,6 +315,7 @@ static void *run_racer(void *context)
         }
         racer->accepted++;
     }
+    return NULL;
 }
 
 /* The number of executions that all racers together have enqueued. */
@@ -344,7 +345,7 @@ static void racing_handles_stay_near_the_limit(void **state)
     assert_in_range(race(*state, run_racer, MOST), MOST, MOST + RACERS * (MOST / 64 + 1));
 }
 
-/* Enqueues sets until the workspace has no room for a whole one. */
+/* Enqueues sets until the workspace has no room for a whole one, or far beyond its limit. */
 static void *run_set_racer(void *context)
 {
     struct racer *racer = context;
@@ -353,7 +354,7 @@ static void *run_set_racer(void *context)
     for (size_t i = 0; i < RACED_SET; i++) {
         requests[i] = (struct enqueue_request){.workspace = "free-co", .workflow = "hello"};
     }
-    while (racer->failure == WEIR_OK) {
+    while (racer->failure == WEIR_OK && racer->accepted < RACED_MOST) {
         struct weir_error error;
         memset(results, 0, sizeof results);
         enum weir_status status = store_enqueue(racer->store, requests, RACED_SET, results, &error);

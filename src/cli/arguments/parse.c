@@ -80,13 +80,31 @@ static const char *const synonyms[][2] = {
     {"metrics", "status --metrics"},
 };
 
-/* The same of verbs behind a noun, where the noun has such a verb; a flag may follow it. */
+/* The same of verbs behind a noun, where the noun has such a verb. */
 static const char *const verb_synonyms[][2] = {
-    {"add", "set"},       {"create", "set"},     {"make", "set"},      {"new", "set"},       {"ls", "list"},
-    {"get", "show"},      {"info", "show"},      {"describe", "show"}, {"rm", "delete"},     {"remove", "delete"},
-    {"fire", "trigger"},  {"run", "trigger"},    {"start", "trigger"}, {"disable", "pause"}, {"suspend", "pause"},
-    {"enable", "resume"}, {"unpause", "resume"}, {"publish", "apply"}, {"lint", "apply --dry-run"},
-    {"check", "apply --dry-run"}, {"validate", "apply --dry-run"}, {"lint", "check"}, {"validate", "check"},
+    {"add", "set"},
+    {"create", "set"},
+    {"make", "set"},
+    {"new", "set"},
+    {"ls", "list"},
+    {"get", "show"},
+    {"info", "show"},
+    {"describe", "show"},
+    {"rm", "delete"},
+    {"remove", "delete"},
+    {"fire", "trigger"},
+    {"run", "trigger"},
+    {"start", "trigger"},
+    {"disable", "pause"},
+    {"suspend", "pause"},
+    {"enable", "resume"},
+    {"unpause", "resume"},
+    {"publish", "apply"},
+    {"lint", "apply --dry-run"},
+    {"check", "apply --dry-run"},
+    {"validate", "apply --dry-run"},
+    {"lint", "check"},
+    {"validate", "check"},
 };
 
 /* Names that users try for a flag, and the flag: names of fields in other tools. A row counts only for commands that have
@@ -322,7 +340,7 @@ static const char *find_verb_synonym(const char *typed, const char *prefix)
 {
     for (size_t i = 0; prefix[0] != '\0' && i < sizeof verb_synonyms / sizeof verb_synonyms[0]; i++) {
         char name[64];
-        const char *meant = verb_synonyms[i][1];
+        const char *meant = verb_synonyms[i][1]; /* a flag may follow the verb */
         (void)snprintf(name, sizeof name, "%s%.*s", prefix, (int)strcspn(meant, " "), meant);
         if (strcmp(verb_synonyms[i][0], typed) == 0 && command_find(name) != NULL) {
             return meant;
@@ -394,6 +412,7 @@ static void hint_at_command(const char *typed, const char *prefix, struct weir_e
     }
 }
 
+/* Lists the verbs of a noun in the hint. */
 static enum weir_status refuse_noun_alone(const char *noun, struct weir_error *error)
 {
     char prefix[64];

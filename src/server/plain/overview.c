@@ -77,7 +77,8 @@ static void add_scheduler_trouble(struct html *html, const json_t *status)
     if (is_free) {
         html_markup(html, "no node has the role of the scheduler");
     } else {
-        html_markup(html, fails ? "the rounds of the scheduler fail, on node " : "the lock of dispatch.exclusive is awaited by ");
+        html_markup(html,
+                    fails ? "the rounds of the scheduler fail, on node " : "the lock of dispatch.exclusive is awaited by ");
         html_member(html, scheduler, "node");
     }
     if (json_is_string(json_object_get(scheduler, "error"))) {
