@@ -1,6 +1,6 @@
 /* The role of each argument of a command for a shell. Pure; any thread.
  *
- *   1. Find a shell by its last path component anywhere in the command, or a first argument that is itself an expression.
+ *   1. Find a shell by its last path component anywhere in the command, or an expression in the place of the program.
  *   2. From there read options as a shell does, with the values that belong to them ("-o pipefail").
  *   3. With -c the next argument is the script: SHELL_SCRIPT, in which no expression is allowed.
  *   4. A command that the node runs directly, or by a wrapper such as `env`, has SHELL_OPTION where an expression could
@@ -35,9 +35,26 @@ static bool is_among(const char *path, const char *const *words, size_t count)
     return false;
 }
 
-static bool is_shell(const char *argument, size_t at)
+static bool is_shell(const char *argument)
 {
-    return is_among(argument, shells, sizeof shells / sizeof shells[0]) || (at == 0 && strstr(argument, "${") != NULL);
+    return is_among(argument, shells, sizeof shells / sizeof shells[0]);
+}
+
+/* The place of an expression that may name the program: the first argument, or one of a wrapper before any that is neither
+ * an option nor a variable. `count` = there is none. */
+static size_t find_chosen_program(const char *const *arguments, size_t count, bool is_wrapped)
+{
+    for (size_t i = 0; i < count && (i == 0 || is_wrapped); i++) {
+        const char *expression = strstr(arguments[i], "${");
+        const char *equals = strchr(arguments[i], '=');
+        if (expression != NULL && (equals == NULL || equals > expression)) {
+            return i;
+        }
+        if (i > 0 && arguments[i][0] != '-' && equals == NULL) {
+            break;
+        }
+    }
+    return count;
 }
 
 struct shell_options {
@@ -120,8 +137,9 @@ static bool reads_script_from_input(const char *const *arguments, size_t count, 
 bool shell_runs_its_input(const char *const *arguments, size_t count)
 {
     bool is_wrapped = count > 0 && is_among(arguments[0], wrappers, sizeof wrappers / sizeof wrappers[0]);
+    size_t chosen = find_chosen_program(arguments, count, is_wrapped);
     for (size_t i = 0; i < count && (i == 0 || is_wrapped); i++) {
-        if (is_shell(arguments[i], i) && reads_script_from_input(arguments, count, i + 1)) {
+        if ((i == chosen || is_shell(arguments[i])) && reads_script_from_input(arguments, count, i + 1)) {
             return true;
         }
     }
@@ -155,13 +173,16 @@ void shell_find_roles(const char *const *arguments, size_t count, enum shell_rol
         roles[i] = SHELL_ARGUMENT;
     }
     bool is_wrapped = count > 0 && is_among(arguments[0], wrappers, sizeof wrappers / sizeof wrappers[0]);
+    size_t chosen = find_chosen_program(arguments, count, is_wrapped);
     for (size_t i = 0; i < count; i++) {
-        if (is_shell(arguments[i], i)) {
-            bool is_run = strstr(arguments[i], "${") == NULL && (i == 0 || is_wrapped);
-            find_script(arguments, count, i + 1, is_run, roles);
+        if (i == chosen || is_shell(arguments[i])) {
+            find_script(arguments, count, i + 1, i == 0 || is_wrapped, roles);
         }
     }
     if (count > 0 && strcmp(last_component(arguments[0]), "env") == 0) {
+        if (chosen < count && (chosen == 0 || strcmp(arguments[chosen - 1], "--") != 0)) {
+            roles[chosen] = SHELL_OPTION; /* it may be -S */
+        }
         find_split_string(arguments, count, roles);
     }
 }
