@@ -186,6 +186,7 @@ struct scheduling {
     int64_t epoch;                     /* 0 = this node does not schedule */
     bool is_loaded;                    /* all facts of this epoch are in memory */
     bool has_news;                     /* the books are behind */
+    bool has_own_news;                 /* of the last round itself: the next round is the first that may have it folded */
     struct early_ends early;           /* slots that records of this node gave back before their news */
     int64_t generation;                /* of these records, the last one; no other epoch uses it again */
     struct turnover turnover;          /* of the own node */

@@ -345,7 +345,9 @@ static enum weir_status learn_answer(struct node *node, const struct schedule_ca
         atomic_store(&node->shared.schedules_due, true);
         child_duty_news(node);
     }
-    s->has_news = s->has_news || had_news || answer->assigned > 0;
+    bool has_promoted = (call->needs & NEED_DUE) != 0 && answer->fact_count > 0;
+    s->has_own_news = call->load || answer->assigned > 0 || has_promoted;
+    s->has_news = s->has_news || had_news || s->has_own_news;
     return status;
 }
 
@@ -507,7 +509,7 @@ static enum weir_status publish_due_books(struct node *node, int64_t now_us, str
         int64_t took_us = node_now(node) - now_us;
         int64_t rest_us = took_us * PUBLISH_PART > BOOKS_INTERVAL_US ? took_us * PUBLISH_PART : BOOKS_INTERVAL_US;
         bool is_idle = !scheduler_has_work(s->scheduler, now_us);
-        s->has_news = more || count == SCHEDULE_SET_MOST;
+        s->has_news = more || count == SCHEDULE_SET_MOST || s->has_own_news;
         s->publish_boot_us = time_add(now_us, more && is_idle ? 2 * took_us : rest_us);
     }
     return status;

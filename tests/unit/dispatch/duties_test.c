@@ -356,6 +356,26 @@ static void books_are_published_once_a_second(void **state)
     assert_in_range(publications - before, 1, 8);
 }
 
+/* Its news is not read with the round that assigns, and it is not the last thing that an idle scheduler does. */
+static void the_books_contain_a_last_assignment_after_seconds(void **state)
+{
+    struct bench *bench = *state;
+    char id[UUID_TEXT_MAX];
+    json_t *status = NULL;
+    start_node(bench);
+    pass(bench, 5 * SECOND);
+    push(bench, (struct scripted_outcome){.run_us = 60 * MINUTE});
+    enqueue(bench, "many", id);
+    pass(bench, 3 * SECOND);
+    assert_int_equal(store_status(bench->store, 0, &status, NULL), WEIR_OK);
+    assert_int_equal(json_integer_value(json_object_get(status, "slots_used")), 1);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(status, "scheduler"), "lag_us")), 0);
+    json_decref(status);
+    int before = publications;
+    pass(bench, 30 * SECOND);
+    assert_int_equal(publications, before);
+}
+
 /* A time that is skipped starts nothing, and there is nothing to settle. */
 static void a_time_that_starts_nothing_settles_nothing(void **state)
 {
@@ -456,6 +476,7 @@ int main(void)
         TEST(progress_that_cannot_be_written_waits_for_five_seconds),
         TEST(lost_output_is_reported_once_a_minute),
         TEST(books_are_published_once_a_second),
+        TEST(the_books_contain_a_last_assignment_after_seconds),
         TEST(a_time_that_starts_nothing_settles_nothing),
         TEST(a_report_of_a_lost_claim_is_counted_and_forgotten),
         TEST(a_recorded_set_is_no_longer_under_way),

@@ -170,6 +170,26 @@ static int64_t number_of(const char *sql)
     return strtoll(postgres_server_ask(&server, "postgres", sql), NULL, 10);
 }
 
+/* The round that assigns does not read its own news, and nothing else happens. */
+static void the_books_contain_a_last_assignment_after_seconds(void **state)
+{
+    struct scene *scene = *state;
+    char id[UUID_TEXT_MAX];
+    for (int i = 0; i < 3; i++) { /* the books may be published at once */
+        (void)node_step(scene->node);
+        now_us += 2 * MICROSECONDS_PER_SECOND;
+    }
+    struct scripted_outcome endless = {.never_ends = true};
+    scripted_world_push(scene->world, &endless);
+    enqueue(scene, id);
+    for (int i = 0; i < 30; i++) {
+        (void)node_step(scene->node);
+        now_us += MICROSECONDS_PER_SECOND / 10;
+    }
+    assert_int_equal(assigned, 1);
+    assert_int_equal(number_of("SELECT count(*) FROM weir.news"), 0);
+}
+
 /* As if the answer to the record had been lost, and the node had read its news in the meantime. */
 static void a_repeated_record_gives_nothing_back(void **state)
 {
@@ -354,6 +374,7 @@ int main(void)
         TEST(the_slot_of_an_own_end_is_given_out_in_the_next_round),
         TEST(an_own_end_gives_its_slot_back_once),
         TEST(a_repeated_record_gives_nothing_back),
+        TEST(the_books_contain_a_last_assignment_after_seconds),
         TEST(what_exceeds_a_set_goes_to_another_node),
         TEST(what_exceeds_a_set_waits_for_a_node_that_ends_its_sets_quickly),
         TEST(a_node_that_ended_quickly_before_a_pause_keeps_nothing_for_itself),
