@@ -439,7 +439,11 @@ static void report_orphans(struct node *node, const struct schedule_answer *answ
 
 static enum weir_status refuse_memory(enum weir_status status, struct weir_error *error)
 {
-    return error_set(error, status, "the scheduler's memory does not fit the store");
+    error_set(error, status, "the scheduler's memory does not fit the store");
+    if (status == WEIR_STORE_CORRUPT) {
+        error_hint(error, "`weir store check` names the rows, if it is they that cannot be true");
+    }
+    return status;
 }
 
 /* Steps 1 to 5. *claimed grows by the items of this node. *ret_again: this round shows that the next one has work. */

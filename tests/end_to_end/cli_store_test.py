@@ -264,6 +264,18 @@ def an_interrupted_backup_leaves_no_file(weir):
     assert not [name for name in os.listdir(weir.folder) if 'copy' in name]
 
 
+def a_row_that_cannot_be_true_ends_the_node_and_leads_to_the_check(weir):
+    """Of a program that writes into the tables. What the node would do next cannot be right."""
+    weir.make_store()
+    weir.enqueue()
+    weir.database().execute('UPDATE workflow_execution_queue SET lane_id = -1')
+    ended = weir.run('serve')
+    assert ended.code != 0 and 'memory does not fit the store' in ended.err, ended
+    assert 'hint: `weir store check` names the rows' in ended.err, ended
+    checked = weir.run('store', 'check')
+    assert checked.code == 1 and 'lane -1' in checked.out, checked
+
+
 if __name__ == '__main__':
     # The first one gives the command less time than the server has; the other two take rights and room from the command,
     # not from the server.
