@@ -7,7 +7,7 @@ and the test named there must fail. docs/design/lab.md shows the same attacks.
   mends.py [--only TEXT]    those whose attack, file or program contains TEXT
            [--folder F]     the copy and its build; that of tools/mutants.py, so do not run both at once
            [--list]
-  mends.py --check          only that each change still fits the source, in a second
+  mends.py --check          only that each change still fits the source, and that its test exists, in a second
 
 Ends with 1 when an attack was not found.
 """
@@ -33,6 +33,17 @@ def read_mends(only):
         if count != 1:
             sys.exit(f'mends: {mend["file"]} has {count} times: {mend["old"]}')
     return wanted
+
+
+def require_tests(mends):
+    words = set()
+    for folder, _, names in os.walk(os.path.join(mutants.ROOT, 'tests')):
+        for name in names:
+            if name.endswith(('.c', '.h', '.py')):
+                words.update(re.findall(r'\w+', mutants.read(os.path.join(folder, name))))
+    for mend in mends:
+        if mend['test'] and mend['test'] not in words:
+            sys.exit(f'mends: no test has the name {mend["test"]} ({mend["attack"]})')
 
 
 def failed_tests(output):
@@ -62,6 +73,7 @@ def take_out(copy, test, mend):
 
 def run(options):
     mends = read_mends(options.only)
+    require_tests(mends)
     if options.check or options.list:
         for mend in mends if options.list else ():
             print(f'{mend["attack"]}: {mend["file"]}; {mend["program"]}: {mend["test"] or "any"}')
