@@ -506,6 +506,9 @@ static enum weir_status prepare_sleep(struct step_inputs *inputs, const struct s
     enum weir_status status = step_inputs_text(inputs, is_duration ? step->sleep.duration : step->sleep.until, &value);
     if (status == WEIR_OK && is_duration) {
         status = duration_parse(value.data != NULL ? value.data : "", &inputs->delay_us, &inputs->message);
+        if (status == WEIR_OK && inputs->delay_us > DEFINITION_DURATION_US_MAX) {
+            status = error_set(&inputs->message, WEIR_INVALID_ARGUMENT, "\"%s\" is longer than ten years", value.data);
+        }
     } else if (status == WEIR_OK) {
         /* A time in a definition is store time: this node's wall clock may be wrong. */
         const struct execution *execution = inputs->run->execution;

@@ -110,6 +110,19 @@ static void failing_expression_fails_its_step_and_names_the_expression(void **st
     assert_string_equal(engine_fixture_expect_end(&fixture, 3, END_FAILED)->error_code, "expression_error");
 }
 
+/* As a definition may name. */
+static void sleep_of_an_expression_lasts_ten_years_at_most(void **state)
+{
+    (void)state;
+    static const char definition[] = "{\"name\":\"t\",\"steps\":{\"a\":{\"sleep\":{\"for\":\"${.input.for}\"}}}}";
+    engine_fixture_start(&fixture, 1, definition, "{\"for\":\"3651d\"}");
+    const struct report *end = engine_fixture_expect_end(&fixture, 1, END_FAILED);
+    assert_string_equal(end->error_code, "expression_error");
+    assert_string_equal(end->error, "\"3651d\" is longer than ten years");
+    engine_fixture_start(&fixture, 2, definition, "{\"for\":\"3650d\"}");
+    (void)engine_fixture_expect(&fixture, REPORT_PARKED, 2, "a", STEP_WAITING, 1);
+}
+
 /* By the wall clock it would be years. */
 static void sleep_until_a_time_ends_at_that_store_time(void **state)
 {
@@ -214,6 +227,7 @@ int main(void)
         CLAIM(expression_sees_only_the_steps_before_its_own),
         CLAIM(expressions_read_input_steps_and_execution),
         CLAIM(failing_expression_fails_its_step_and_names_the_expression),
+        CLAIM(sleep_of_an_expression_lasts_ten_years_at_most),
         CLAIM(sleep_until_a_time_ends_at_that_store_time),
         CLAIM(runaway_expression_is_killed_and_the_next_one_is_answered),
         CLAIM(expression_that_never_ends_fails_with_a_code_of_its_own),
