@@ -62,9 +62,12 @@ def a_handler_that_no_node_has_is_named_and_its_worker_starts_it_at_once(weir):
     _store(weir)
     worker = _worker(weir)
     _stop(worker)
+    execution = weir.enqueue('-w', 'acme', 'book')
+    shown = weir.good('why', execution)
+    assert _why(weir, execution)['pending_reason'] == 'no_node_in_group', shown
+    assert 'weir serve' not in shown.err and 'weir worker list' in shown.err, shown  # such a node has no handlers
     steps = weir.spawn('serve', '--node', 'steps')
     wait_for('the node', lambda: weir.items('node', 'list'))
-    execution = weir.enqueue('-w', 'acme', 'book')
     why = _why(weir, execution)
     assert why['pending_reason'] == 'no_worker' and why['deferrals'] == 0 and why['handlers_missing'] == ['record'], why
     assert why['last_worker'] == 'worker-1' and why['no_worker_since'] and why['group_nodes'] == ['steps'], why

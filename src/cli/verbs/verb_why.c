@@ -324,6 +324,7 @@ static void suggest_command(struct output *output, const json_t *why, const stru
         return;
     }
     const json_t *left = first_left_holder(why);
+    const char *paused = field_text(output, why, "paused_node");
     if (is_left_over(reason)) {
         if (holder_is_left(why)) {
             suggest_node(output, why);
@@ -336,14 +337,14 @@ static void suggest_command(struct output *output, const json_t *why, const stru
         output_report(output, "now: weir workspace resume %s", shell_quote(workspace, word));
     } else if (strcmp(reason, "queue_paused") == 0) {
         suggest_resume(output, pauses, field_text(output, why, "executor_group"));
+    } else if (strcmp(reason, "no_worker") == 0 ||
+               (strcmp(reason, "no_node_in_group") == 0 && paused == NULL && lacks_worker(why))) {
+        output_report(output, "now: %s", worker_command(why));
     } else if (strcmp(reason, "no_node_in_group") == 0) {
         const char *group = field_text(output, why, "executor_group");
-        const char *paused = field_text(output, why, "paused_node");
         const char *verb = paused != NULL ? "node resume " : group != NULL ? "serve --executor-group " : "serve";
         const char *name = paused != NULL ? paused : group;
         output_report(output, "now: weir %s%s", verb, name != NULL ? shell_quote(name, word) : "");
-    } else if (strcmp(reason, "no_worker") == 0) {
-        output_report(output, "now: %s", worker_command(why));
     } else if (strcmp(reason, "nodes_full") == 0) {
         const char *group = field_text(output, why, "executor_group");
         output_report(output, "now: weir serve --executor-group %s%s", group != NULL ? shell_quote(group, word) : "NAME",
