@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "store/refusal.h"
+#include "store/rehearsal.h"
 
 #define BIT(state) (1U << (state))
 
@@ -245,6 +246,11 @@ enum weir_status bulk_act_rehearse(struct store *store, enum bulk_act act, const
             status = bulk_act_count(store, &narrowed, &allowed, error);
         }
     }
+    if (status == WEIR_OK && act == BULK_RETRY && allowed.matched > 0) {
+        bool any = true;
+        status = rehearse_retries(store, filter, order, &any, error);
+        allowed.matched = any ? allowed.matched : 0;
+    }
     matches->refused = matches->matched - allowed.matched;
     return status == WEIR_OK ? count_retried(store, act, &narrowed, allowed.matched, matches, error) : status;
 }
@@ -329,6 +335,7 @@ enum weir_status bulk_act_rehearse_one(struct store *store, enum bulk_act act, c
     }
     if (status == WEIR_OK && act == BULK_RETRY) {
         status = refuse_retried(store, execution, error);
+        status = status == WEIR_OK ? rehearse_retry(store, execution, order, error) : status;
     } else if (status == WEIR_OK && act == BULK_WAKE) {
         status = refuse_without_wait(execution, error);
     }

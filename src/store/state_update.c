@@ -21,12 +21,10 @@
 /* The store reads no larger text on behalf of a caller. */
 enum { UPDATE_BYTES_MAX = STATE_VARIABLES_BYTES_MAX + 1024 };
 
-enum weir_status store_update_state(struct store *store, const char *id, const struct state_update *update,
-                                    struct updated_state *ret_updated, struct weir_error *error)
+enum weir_status state_update_check(const struct state_update *update, char **ret_compact, struct weir_error *error)
 {
-    INVARIANT(store != NULL && id != NULL && update != NULL && ret_updated != NULL);
+    INVARIANT(update != NULL);
     json_t *variables = NULL;
-    char *compact = NULL;
     enum weir_status status = WEIR_OK;
     if (update->state == NULL && update->variables == NULL) {
         return error_set(error, WEIR_INVALID_ARGUMENT, "an update needs a state or variables");
@@ -48,11 +46,20 @@ enum weir_status store_update_state(struct store *store, const char *id, const s
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the variables must be a JSON object of names and values");
     } else if (status == WEIR_OK && variables != NULL && json_has_nul(variables)) {
         status = error_set(error, WEIR_INVALID_ARGUMENT, "the variables have the character U+0000");
-    } else if (status == WEIR_OK && variables != NULL) {
-        compact = json_make_text(variables, JSON_COMPACT); /* the limits are those of the text as an engine writes it */
-        status = compact == NULL ? error_out_of_memory(error) : WEIR_OK;
+    } else if (status == WEIR_OK && variables != NULL && ret_compact != NULL) {
+        *ret_compact = json_make_text(variables, JSON_COMPACT);
+        status = *ret_compact == NULL ? error_out_of_memory(error) : WEIR_OK;
     }
     json_decref(variables);
+    return status;
+}
+
+enum weir_status store_update_state(struct store *store, const char *id, const struct state_update *update,
+                                    struct updated_state *ret_updated, struct weir_error *error)
+{
+    INVARIANT(store != NULL && id != NULL && update != NULL && ret_updated != NULL);
+    char *compact = NULL;
+    enum weir_status status = state_update_check(update, &compact, error);
     if (status != WEIR_OK) {
         return status;
     }

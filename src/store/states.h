@@ -38,6 +38,11 @@ struct updated_state {
 WEIR_MUST_CHECK enum weir_status store_update_state(struct store *store, const char *id, const struct state_update *update,
                                                     struct updated_state *ret_updated, struct weir_error *error);
 
+/* The checks that need no store. *ret_compact (may be NULL): the variables as an engine writes them, because the limits are
+ * those of that text; malloc'ed, NULL without any. WEIR_INVALID_ARGUMENT. */
+WEIR_MUST_CHECK enum weir_status state_update_check(const struct state_update *update, char **ret_compact,
+                                                    struct weir_error *error);
+
 /* --- for the drivers, and for the recorder --- */
 
 /* A part of the text of an action (struct step_record) that starts or enqueues executions. */

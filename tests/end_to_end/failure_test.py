@@ -97,6 +97,30 @@ def a_retry_runs_undone_steps_again(weir):
     assert _words(weir)[:3] == ['hotel', 'car', 'flight'], _words(weir)
 
 
+def a_dry_run_refuses_a_step_that_the_retry_refuses(weir):
+    _saga(weir)
+    _node(weir)
+    id = weir.ended(weir.enqueue('-w', 'tiny', 'trip'))['id']
+    of_all = ('retry', '--where', 'workflow=trip')
+
+    def both_refuse(code, text, *words):
+        for more in ('--dry-run', '--yes'):
+            answer = weir.run('retry', id, *words, more)
+            assert answer.code == code and text in answer.err, answer
+        assert weir.good(*of_all, *words, '--dry-run', '--json').json()['refused'] == 1
+        assert weir.run(*of_all, *words, '--yes').code == code
+    for step in ('hotels', 'clean'):  # the latter is a step of `finally`
+        both_refuse(2, 'no such step to begin from', '--from', step)
+    for words in (('--from', 'flight'), ('--keep-finished',), ()):
+        assert 'would retry 1' in weir.good('retry', id, *words, '--dry-run').err
+        assert 'would retry 1' in weir.good(*of_all, *words, '--dry-run').err
+    weir.good('workflow', 'disable', 'trip', '-q')
+    both_refuse(4, 'disabled or deleted')
+    weir.good('workflow', 'delete', 'trip', '-q')
+    assert 'disabled or deleted' in weir.run('retry', id, '--from', 'flight', '--dry-run').err
+    assert len(weir.items('list')) == 1
+
+
 def a_step_that_may_fail_is_kept_by_a_retry(weir):
     weir.make_store()
     _node(weir)

@@ -188,8 +188,39 @@ def a_person_moves_what_waits_for_one(weir):
     _no_problems(weir)
 
 
+NOBODY = '00000000-0000-7000-8000-000000000000'
 REVIEW = {'name': 'paper', 'states': {'first': {'type': 'manual'}, 'second': {'type': 'manual'}, 'done': {'type': 'end'}},
           'variables': {'n': 'integer', 'text': 'string'}}
+
+
+def a_dry_run_refuses_what_the_update_refuses(weir):
+    _scene(weir)
+    _apply(weir, REVIEW)
+    weir.write('plain.json', json.dumps({'name': 'plain', 'steps': {'a': {'sleep': '1h'}}}))
+    weir.good('workflow', 'apply', 'plain.json', '-q')
+    id, plain = weir.enqueue('-w', 'tiny', 'paper'), weir.enqueue('-w', 'tiny', 'plain')
+    ended = weir.enqueue('-w', 'tiny', 'paper')
+    weir.good('cancel', ended, '-q')
+    refused = {('--state', 'third'): (2, 'invalid_argument', 'its states are: first, second'),
+               ('--state', 'NO'): (2, 'invalid_argument', 'is not the name of a state'),
+               ('--var', 'n=x'): (2, 'invalid_argument', 'must be of the type integer'),
+               ('--var', 'm=1'): (2, 'invalid_argument', 'has no variable "m"'),
+               ('--state', 'second', '--if-state', 'second'): (4, 'conflict', 'is in the state "first"'),
+               (): (2, 'invalid_argument', 'needs a state or variables')}
+    for words, what in refused.items():
+        for more in ((), ('--dry-run',)):
+            assert_error(weir.run('update', id, *words, *more), *what)
+    for other, *what in ((ended, 4, 'illegal_state', 'is CANCELLED'), (plain, 4, 'illegal_state', 'has no states'),
+                         (NOBODY, 3, 'execution_not_found', 'there is no execution')):
+        for more in ((), ('--dry-run',)):
+            assert_error(weir.run('update', other, '--state', 'second', *more), *what)
+    assert weir.good('update', id, '--var', 'n=1', '--dry-run', '--json').json()['state'] == 'first'
+    assert weir.good('update', id, '--state', 'second', '--dry-run', '--json').json()['state'] == 'second'
+    assert 'variables' not in weir.show(id)  # nothing was changed
+    weir.good('update', id, '--var', 'n=1', '--if-state', 'first', '-q')
+    assert weir.good('update', id, '--var', 'n=2', '--if-state', 'first', '--dry-run', '--json').json()['state'] == 'first'
+    assert_error(weir.run('update', id, '--state', 'first', '--if-state', 'second', '--dry-run'), 4, 'conflict')
+    assert weir.show(id)['variables'] == {'n': 1}
 
 
 def every_surface_moves_it_alike(weir):

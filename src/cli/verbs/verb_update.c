@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "cli/verbs/verb.h"
 #include "store/bulk_act.h"
+#include "store/rehearsal.h"
 
 enum { UPDATE_TEXT_MAX = STATE_VARIABLES_BYTES_MAX + 1024 };
 
@@ -90,22 +91,6 @@ static enum weir_status read_variable_flags(const struct invocation *invocation,
     return status;
 }
 
-/* For --dry-run: the execution must be there. The store checks the rest when the act is done. */
-static enum weir_status check_update(struct store *store, const char *id, const struct state_update *update,
-                                     struct updated_state *updated, struct weir_error *error)
-{
-    json_t *execution = NULL;
-    enum weir_status status = store_show(store, id, &execution, error);
-    if (status == WEIR_OK) {
-        const char *state = json_string_value(json_object_get(execution, "state"));
-        const char *shown = update->state != NULL ? update->state : state;
-        text_copy(updated->id, sizeof updated->id, id);
-        text_copy(updated->state, sizeof updated->state, shown == NULL ? "" : shown);
-    }
-    json_decref(execution);
-    return status;
-}
-
 enum weir_status verb_update(struct invocation *invocation, struct weir_error *error)
 {
     struct store *store = NULL;
@@ -124,7 +109,7 @@ enum weir_status verb_update(struct invocation *invocation, struct weir_error *e
         status = execution_complete_id(store, invocation_argument(invocation, 0), whole, error);
     }
     if (status == WEIR_OK) {
-        status = is_dry_run ? check_update(store, whole, &update, &updated, error)
+        status = is_dry_run ? rehearse_update(store, whole, &update, &updated, error)
                             : store_update_state(store, whole, &update, &updated, error);
     }
     if (status == WEIR_OK) {
