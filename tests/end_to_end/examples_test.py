@@ -73,6 +73,17 @@ def a_credit_application_waits_for_a_person(weir):
     assert 'a customer for ten years' in weir.good('show', id, '--store', 'credits.db').out
 
 
+def bulk_work_needs_one_slot(weir):
+    files = [os.path.join(SOURCES, name) for name in ('bulk.yaml', 'bulk-item.yaml')]
+    out, _ = _run(weir, 'bulk', 'bulk.db', *files)
+    assert out == '{"total":385}\n', out
+    children = weir.items('list', '--store', 'bulk.db', '--where', 'workflow=bulk-item')
+    assert len(children) == 10 and {child['status'] for child in children} == {'COMPLETED'}, children
+    (parent,) = weir.items('list', '--store', 'bulk.db', '--where', 'workflow=bulk')
+    events = weir.good('show', parent['id'], '--store', 'bulk.db', '--json').json()['events']
+    assert [event['reason'] for event in events if event['event'] == 'park'] == ['child'], events
+
+
 def a_node_lives_in_a_loop_of_ones_own(weir):
     out, _ = _run(weir, 'own_loop', 'words.db', stdin=b'one\ntwo\nthree\n')
     assert out == '3 words counted, stopped gracefully\n', out

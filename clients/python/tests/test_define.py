@@ -1,6 +1,9 @@
 """Definitions that are written in Python are what the store publishes and runs."""
 
 import datetime
+import importlib.util
+import os
+import pathlib
 import threading
 
 import pytest
@@ -124,6 +127,20 @@ def test_a_failure_is_undone_by_functions(weir_store):
     assert failed.value.code == 'no_money'
     assert calls == ['book', 'free']
     assert ended.is_set()
+
+
+def test_the_example_of_bulk_work_runs(weir_store):
+    weir_store.set_workspace('acme', max_concurrent=1)  # the parent uses no slot while its children run
+    source = pathlib.Path(os.environ.get('WEIR_SOURCE', pathlib.Path(__file__).resolve().parents[3]))
+    spec = importlib.util.spec_from_file_location('bulk', source / 'examples' / 'bulk.py')
+    bulk = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(bulk)
+    bulk.everything.publish(weir_store)
+    with weir.Worker([bulk.split, bulk.work, bulk.add_up], store=weir_store, grace=5):
+        id = weir_store.enqueue('acme', 'bulk-py')
+        assert weir_store.result(id, 60) == {'total': 385}
+    (each,) = weir_store.show(id)['children']
+    assert (each['count'], each['completed']) == (10, 10), each
 
 
 def test_mistakes_name_the_place():

@@ -111,6 +111,26 @@ test('a failure is undone by functions', async (t) => {
   assert.deepEqual(calls, ['book', 'free']);
 });
 
+test('bulk work starts an execution for each item', async (t) => {
+  const store = await makeStore(t);
+  await store.setWorkspace('acme', { maxConcurrent: 1 }); // the parent uses no slot while its children run
+  const register = new Registry();
+  const split = workflow({ name: 'bulk-split', register }, () => [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  const work = workflow({ name: 'bulk-item', register }, (params: { number: number }) => params.number ** 2);
+  const sum = workflow({ name: 'bulk-sum', register }, (params: { numbers: number[] }) => ({
+    total: params.numbers.reduce((total, number) => total + number, 0),
+  }));
+  const items = { params: { number: of('.item') }, forEach: of('.steps.split.output'), maxParallel: 3 };
+  await makeWorker(t, { workflows: register.workflows.values() });
+  await new define.Definition('bulk')
+    .step('split', define.handler(split))
+    .step('each', define.start(work, items), { needs: ['split'], timeout: '1h' })
+    .step('sum', define.handler(sum, { numbers: of('[.steps.each.output[].output]') }), { needs: ['each'] })
+    .publish(store);
+  const id = await store.enqueue({ workspace: 'acme', workflow: 'bulk' });
+  assert.deepEqual(await store.result(id, { timeout: 60 }), { total: 385 });
+});
+
 test('a function without a result gives null to the next step', async (t) => {
   const store = await makeStore(t);
   const register = new Registry();
