@@ -39,6 +39,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bare_fork.h"
 #include "base/error.h"
 #include "engine/in_process/keeper_child.h"
 #include "engine/in_process/keeper_protocol.h"
@@ -188,7 +189,7 @@ static void start_child(const struct keeper_request *request, const int *fds)
     keeper.wants_watcher = keeper.wants_watcher || !is_evaluator;
     maintain_watcher(); /* before the step: its guard names the watcher */
     int64_t started_us = keeper_watcher_boot_now();
-    pid_t pid = fork();
+    pid_t pid = bare_fork();
     if (pid == 0) {
         if (is_evaluator) {
             keeper_child_run_evaluator(keeper.pid, fds);

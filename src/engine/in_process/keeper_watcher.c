@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/bare_fork.h"
 #include "base/error.h"
 #include "engine/in_process/keeper_search.h"
 
@@ -99,7 +100,7 @@ _Noreturn static void watch_keeper(const struct keeper_watched *watched, uint64_
 pid_t keeper_watcher_start(const struct keeper_watched *watched, pid_t keeper_pid, uint64_t mark)
 {
     INVARIANT(keeper_pid > 0);
-    pid_t pid = watched != NULL ? fork() : 0;
+    pid_t pid = watched != NULL ? bare_fork() : 0;
     if (watched == NULL || pid != 0) {
         return pid > 0 ? pid : 0;
     }

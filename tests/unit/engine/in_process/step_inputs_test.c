@@ -1,10 +1,13 @@
 /* Expressions of steps: plain paths, jq in evaluator children, and expressions that fail or never end. */
 #include "engine/in_process/step_inputs.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/engine_fixture.h"
 #include "support/test.h"
@@ -123,6 +126,52 @@ static void sleep_of_an_expression_lasts_ten_years_at_most(void **state)
     (void)engine_fixture_expect(&fixture, REPORT_PARKED, 2, "a", STEP_WAITING, 1);
 }
 
+/* --- a library that makes its descriptors anew in each child of fork(), as libuv does --- */
+
+static int library_pipe[2] = {-1, -1};
+
+/* It knows the numbers of its own. Others may have them by now. */
+static void make_library_pipe_anew(void)
+{
+    if (library_pipe[0] >= 0) {
+        (void)close(library_pipe[0]);
+        (void)close(library_pipe[1]);
+        (void)!pipe(library_pipe);
+    }
+}
+
+/* The numbers are among those that the descriptors of a step get in the keeper. */
+static int open_fixture_beside_a_library(void **state)
+{
+    int padding[2] = {open("/dev/null", O_RDONLY | O_CLOEXEC), open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    assert_int_equal(pipe(library_pipe), 0);
+    assert_int_equal(pthread_atfork(NULL, NULL, make_library_pipe_anew), 0);
+    (void)open_fixture(state);
+    (void)close(padding[0]);
+    (void)close(padding[1]);
+    return 0;
+}
+
+static int close_fixture_beside_a_library(void **state)
+{
+    (void)close(library_pipe[0]);
+    (void)close(library_pipe[1]);
+    library_pipe[0] = -1;
+    return close_fixture(state);
+}
+
+static void steps_keep_their_descriptors_beside_a_library_that_closes_some(void **state)
+{
+    (void)state;
+    engine_fixture_start(
+        &fixture, 1,
+        "{\"name\":\"t\",\"steps\":{\"a\":{\"exec\":[\"cat\"],\"stdin\":\"${.input.list | add}\"},"
+        "\"b\":{\"needs\":[\"a\"],\"exec\":[\"sh\",\"-c\",\"cat; echo heard >&2\"],\"stdin\":\"${[.steps.a.output]}\"}}}",
+        "{\"list\":[1,2,3]}");
+    assert_string_equal(engine_fixture_expect(&fixture, REPORT_STEP, 1, "a", STEP_COMPLETED, 1)->step.output, "6");
+    assert_string_equal(engine_fixture_expect_end(&fixture, 1, END_COMPLETED)->step.output, "[6]");
+}
+
 /* By the wall clock it would be years. */
 static void sleep_until_a_time_ends_at_that_store_time(void **state)
 {
@@ -234,6 +283,8 @@ int main(void)
         CLAIM(execution_cancelled_while_it_evaluates_ends_at_once),
         CLAIM(many_expressions_share_the_evaluators),
         CLAIM(a_backlog_of_slow_expressions_delays_no_other_workspace),
+        cmocka_unit_test_setup_teardown(steps_keep_their_descriptors_beside_a_library_that_closes_some,
+                                        open_fixture_beside_a_library, close_fixture_beside_a_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
