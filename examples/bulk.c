@@ -12,7 +12,7 @@
 
 enum { SLOTS = 1 };
 
-/* What the items are is known only now. */
+/* The items are known only now. */
 static void split(struct weir_call *call, void *context)
 {
     (void)context;
