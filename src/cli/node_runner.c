@@ -346,6 +346,7 @@ static struct node_settings node_settings_of(const struct running_node *running)
     return (struct node_settings){
         .name = settings_text_or_null(settings, SETTING_NODE_NAME),
         .group = settings_text_or_null(settings, SETTING_EXECUTOR_GROUP),
+        .language = "HTTP", /* that of its handlers: all come from workers over HTTP (server/task_service.h) */
         .batch_size = (size_t)settings_number(settings, SETTING_DISPATCH_BATCH_SIZE),
         .poll_interval_us = settings_number(settings, SETTING_DISPATCH_POLL_INTERVAL),
         .lease_us = settings_number(settings, SETTING_NODE_LEASE),

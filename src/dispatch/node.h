@@ -48,7 +48,7 @@ struct node_settings {
     bool exports_spans;         /* a subscriber of the events exports them (observe/spans.h): steps pass on ids of spans */
     double spans_ratio;         /* of the executions without a trace context of their caller that are traced */
     uint64_t seed;              /* of the jitter; 0 = from the system */
-    const char *language;       /* of the program around the node, like "python 3.11"; NULL = C */
+    const char *language;       /* of its handlers, like "python 3.11" or "HTTP"; NULL = C */
     const char *handlers;       /* the names of its handlers, a JSON array; NULL = none */
     const struct clock *clock;  /* NULL = the machine's */
 };

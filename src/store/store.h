@@ -468,7 +468,7 @@ WEIR_MUST_CHECK enum weir_status store_node_target(struct store *store, int64_t 
 
 /* The handlers of a node, as it has them from now on: the whole list takes the place of the one before. */
 struct node_handlers {
-    const char *language; /* of the program around the node, like "python 3.11"; NULL = C */
+    const char *language; /* of the handlers, like "python 3.11" or "HTTP"; NULL = C */
     const char *names;    /* a JSON array of names; "[]" = none */
 };
 enum { WAKE_BATCH = 1000 };
@@ -757,7 +757,8 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *   - PENDING or CLAIMED, and its definition has handlers:
  *     "handlers_missing"    those that no live node of its group has, or all when no node has all; [] = a node has all
  *     "group_nodes"         the live nodes of its group
- *     "last_worker", "last_worker_language", "no_worker_since"   the node that had all of them last, its last heartbeat
+ *     "last_worker", "last_worker_language", "no_worker_since"   the node that had all of them last; its last heartbeat, or
+ *                           when it lost the first of them
  *   - running:
  *     "stuck_since"         its node found then that it runs longer than its stuck_after; else null
  *     "record_failing_since", "record_error"   its node holds reports that the store refuses

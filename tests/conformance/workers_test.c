@@ -1,6 +1,7 @@
 /* Handlers of nodes: each node has its handlers on record. An item that needs a handler which no live node of its group has
  * waits as `no_worker`, with the node that had it last, and is due at once when a node with its handlers comes up. The
  * scheduler learns which nodes can serve which lanes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "conformance/rounds.h"
@@ -74,15 +75,17 @@ static void an_item_without_a_node_for_its_handlers_says_so(void **state)
                            NULL, &published, &scene->error));
     const char *id = enqueue_mail(scene);
     assert_reason(scene, id, "no_worker");
+    json_t *why = why_of(scene, id);
+    assert_true(json_is_null(json_object_get(why, "last_worker")));
+    json_decref(why);
     put_back(scene, SECONDS(10));
     assert_reason(scene, id, "no_worker");
-    json_t *why = why_of(scene, id);
+    why = why_of(scene, id);
     json_t *missing = json_object_get(why, "handlers_missing");
     assert_int_equal(json_array_size(missing), 2); /* each name once */
     assert_string_equal(json_string_value(json_array_get(missing, 0)), "render");
     assert_string_equal(json_string_value(json_array_get(missing, 1)), "send");
     assert_string_equal(json_string_value(json_array_get(json_object_get(why, "group_nodes"), 0)), "node-1");
-    assert_true(json_is_null(json_object_get(why, "last_worker")));
     json_decref(why);
     assert_int_equal(count_of_reason(scene, "no_worker"), 1);
     assert_int_equal(count_of_reason(scene, "backing_off"), 0);
@@ -101,6 +104,42 @@ static void a_missing_worker_is_named_with_the_end_of_its_lease(void **state)
     assert_string_equal(json_text_at(why, "last_worker"), "worker-1");
     assert_string_equal(json_text_at(why, "last_worker_language"), "python 3.11");
     assert_non_null(json_text_at(why, "no_worker_since"));
+    json_decref(why);
+}
+
+/* As a node whose workers over HTTP have left. */
+static void a_living_node_that_has_lost_handlers_is_named_with_the_time(void **state)
+{
+    struct scene *scene = *state;
+    const char *id = enqueue_mail(scene);
+    (void)offer(scene, scene->node, "[\"send\"]");
+    json_t *why = why_of(scene, id);
+    assert_true(json_is_null(json_object_get(why, "last_worker"))); /* it never had both */
+    json_decref(why);
+    (void)offer(scene, scene->node, "[\"render\",\"send\"]");
+    assert_reason(scene, id, "ready");
+    char since[64];
+    (void)offer(scene, scene->node, "[\"send\",\"other\"]");
+    why = why_of(scene, id);
+    assert_string_equal(json_text_at(why, "last_worker"), "node-1");
+    (void)snprintf(since, sizeof since, "%s", json_text_at(why, "no_worker_since"));
+    json_decref(why);
+    scene_pass(scene, SECONDS(1));
+    (void)offer(scene, scene->node, "[\"other\"]"); /* what was gone keeps its time */
+    why = why_of(scene, id);
+    assert_string_equal(json_text_at(why, "no_worker_since"), since);
+    json_decref(why);
+    json_t *status = NULL;
+    scene_ok(scene, store_status(scene->store, 10, &status, &scene->error));
+    json_t *row = json_array_get(json_object_get(status, "no_worker"), 0);
+    assert_string_equal(json_text_at(row, "last_worker"), "node-1");
+    assert_string_equal(json_text_at(row, "no_worker_since"), since);
+    json_decref(status);
+    (void)offer(scene, scene->node, "[\"render\",\"send\"]");
+    assert_reason(scene, id, "ready");
+    (void)offer(scene, scene->node, "[]");
+    why = why_of(scene, id);
+    assert_true(strcmp(json_text_at(why, "no_worker_since"), since) > 0); /* it had had them again */
     json_decref(why);
 }
 
@@ -412,6 +451,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCENE_TEST(an_item_without_a_node_for_its_handlers_says_so),
         SCENE_TEST(a_missing_worker_is_named_with_the_end_of_its_lease),
+        SCENE_TEST(a_living_node_that_has_lost_handlers_is_named_with_the_time),
         SCENE_TEST(handlers_that_only_a_failure_calls_are_needed_from_the_start),
         SCENE_TEST(only_a_node_with_all_handlers_of_the_group_counts),
         SCENE_TEST(status_lists_the_workflows_without_a_worker),

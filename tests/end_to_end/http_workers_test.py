@@ -484,6 +484,23 @@ def a_task_is_not_given_to_a_worker_that_has_closed_its_connection(weir):
     node.stop()
 
 
+def a_node_whose_worker_has_left_is_named_as_the_last_one(weir):
+    _store(weir)
+    _apply(weir, 'job', handler='job')
+    node = Listener(weir).ready()
+    _ask(node, 'claim', {'worker': 'w1', 'handlers': ['job'], 'max': 0})
+    row, = wait_for('the handler', lambda: weir.items('worker', 'list'))
+    assert (row['language'], row['handlers']) == ('HTTP', ['job']), row
+    _ask(node, 'leave', {'worker': 'w1'})
+    wait_for('the end of the handler', lambda: not weir.items('worker', 'list'))
+    execution = weir.enqueue('-w', 'acme', 'job')
+    why = weir.good('why', execution, '--json').json()
+    assert (why['pending_reason'], why['last_worker'], why['last_worker_language']) == ('no_worker', row['name'], 'HTTP'), why
+    text = f'{row["name"]} (HTTP) had it last'
+    assert text in weir.good('why', execution).out and text in weir.good('status').out, why
+    node.stop()
+
+
 def a_worker_that_leaves_gives_its_tasks_to_others_at_once(weir):
     """The lease is 60 s. The step goes at once to a worker of the same node, and on PostgreSQL to one of another node."""
     _store(weir)

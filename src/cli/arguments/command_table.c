@@ -509,6 +509,8 @@ static const struct command commands[] = {
     .name = "worker list", .section = "Operate", .run = verb_worker_list,
     .summary = "List the nodes with handlers: language, handlers, use",
     .example = "weir worker list\nweir worker list --all --json\n",
+    .details = "A program in C, Python or TypeScript that opens the store is a row of its own. The workers over HTTP of a"
+               " node, as in Go or Java, are one row: that node, with all their handlers and the language HTTP.\n",
     .flags = {{.name = "all", .help = "also list workers that have stopped or died"}},
 },
 {

@@ -1,8 +1,8 @@
 /* `weir worker list`: the nodes that have handlers, with their language and their use.
  *
- * A worker is a node whose program has handlers: in C, Python or TypeScript. The rows are those of the nodes in the
- * store. A node without handlers (`weir serve`) is left out, and a stopped or dead one too, unless --all is given. One
- * thread.
+ * A worker is a node with handlers: those of its program in C, Python or TypeScript, or those of its workers over HTTP. The
+ * rows are those of the nodes in the store. A node without handlers is left out, and a stopped or dead one too, unless
+ * --all is given. One thread.
  */
 #include <inttypes.h>
 #include <string.h>

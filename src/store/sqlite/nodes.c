@@ -72,8 +72,8 @@ static enum weir_status set_handlers(struct write *write, int64_t node_id, const
         return refusal_node_ended(node_id, error);
     }
     if (status == WEIR_OK) {
-        status = connection_run(write->connection, error, NULL, QUERY_SET_NODE_HANDLERS, "itt", node_id, handlers->language,
-                                handlers->names);
+        status = connection_run(write->connection, error, NULL, QUERY_SET_NODE_HANDLERS, "itti", node_id,
+                                handlers->language, handlers->names, write->now_us);
     }
     if (status == WEIR_OK && change >= HANDLERS_ARE_MISSING) {
         news_act(&write->news);

@@ -1,5 +1,6 @@
 -- The handlers of a definition that no live node of a group has, or all of them when no node has all; [] = a node has all. Also the live
--- nodes of the group, and the node that had all of them last. NULL: the definition has no handlers. Locks: none.
+-- nodes of the group, and the node that had all of them last: until its last heartbeat, or until it lost the first of them. NULL: the
+-- definition has no handlers. Locks: none.
 -- Callers: why_living(), status (queries/read.sql).
 CREATE OR REPLACE FUNCTION :schema.missing_worker(definition_id bigint, of_group text) RETURNS json
 LANGUAGE sql STABLE AS $$
@@ -17,7 +18,11 @@ LANGUAGE sql STABLE AS $$
                               ORDER BY n.id LIMIT 20) l),
         'no_worker_since', :schema.rfc3339(p.active_at), 'last_worker', p.name, 'last_worker_language', p.language)
     FROM :schema.workflow_definitions d
-    LEFT JOIN LATERAL (SELECT n.name, n.language, n.active_at FROM :schema.nodes n
-                       WHERE n.executor_group = of_group AND d.handlers <@ n.handlers ORDER BY n.active_at DESC LIMIT 1) p ON true
+    LEFT JOIN LATERAL (SELECT n.name, n.language, coalesce((SELECT min(l.value::bigint) FROM jsonb_each_text(n.handlers_left) l
+                                                            WHERE d.handlers ? l.key), n.active_at) AS active_at
+                       FROM :schema.nodes n
+                       WHERE n.executor_group = of_group
+                         AND d.handlers <@ (n.handlers || to_jsonb(ARRAY(SELECT jsonb_object_keys(n.handlers_left))))
+                       ORDER BY 3 DESC LIMIT 1) p ON true
     WHERE d.id = missing_worker.definition_id AND d.handlers <> '[]'
 $$;

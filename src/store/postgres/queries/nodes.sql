@@ -50,8 +50,12 @@ SELECT count(*), (SELECT count(*) FROM feed) FROM changed;
 -- Locks: the node, then the items. Index: queue_unserved.
 -- name: node_handlers
 WITH offered AS (
-    UPDATE :schema.nodes n SET language = $2, handlers = $3::jsonb
-    FROM (SELECT k.handlers FROM :schema.nodes k WHERE k.id = $1 FOR UPDATE) o
+    UPDATE :schema.nodes n SET language = $2, handlers = $3::jsonb, handlers_left = coalesce((
+        SELECT jsonb_object_agg(w.name, w.at)
+        FROM (SELECT l.key AS name, l.value AS at FROM jsonb_each(o.handlers_left) l
+              UNION ALL SELECT h.name, to_jsonb(:schema.store_time()) FROM jsonb_array_elements_text(o.handlers) h (name)) w
+        WHERE NOT $3::jsonb ? w.name), '{}')
+    FROM (SELECT k.handlers, k.handlers_left FROM :schema.nodes k WHERE k.id = $1 FOR UPDATE) o
     WHERE n.id = $1 AND n.dead_at IS NULL AND n.stopped_at IS NULL
     RETURNING n.id, n.executor_group, n.handlers, o.handlers AS before, :schema.store_time() AS now_us
 ), woken AS (

@@ -762,8 +762,8 @@ CREATE TABLE :schema.nodes (
     life           text    COLLATE "C" NOT NULL DEFAULT '', -- names a file that proves on which machine it runs
     version        text    NOT NULL,
     engine         text    NOT NULL,
-    language       text,                        -- of the program around it, like 'python 3.11'; NULL = C
-    handlers       jsonb   NOT NULL DEFAULT '[]', -- the handlers that it has, an array of names
+    language       text,                        -- of its handlers, like 'python 3.11' or 'HTTP'; NULL = C
+    handlers       jsonb   NOT NULL DEFAULT '[]', handlers_left jsonb NOT NULL DEFAULT '{}', -- its names; those lost, and when
     engine_reachable boolean NOT NULL DEFAULT true, engine_error text,
     engine_unreachable_at bigint, engine_impaired_at bigint,
     dispatch_failed_at bigint, dispatch_error text, -- since when each step of its dispatch loop fails, and the last error; else NULL

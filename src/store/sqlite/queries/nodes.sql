@@ -31,9 +31,14 @@ SELECT EXISTS (SELECT 1 FROM json_each(?2) h WHERE h.value NOT IN (SELECT o.valu
      + 2 * EXISTS (SELECT 1 FROM json_each(n.handlers) o WHERE o.value NOT IN (SELECT h.value FROM json_each(?2) h))
 FROM nodes n WHERE n.id = ?1 AND n.dead_at IS NULL AND n.stopped_at IS NULL;
 
--- ?1 node, ?2 language, ?3 JSON array of names
+-- ?1 node, ?2 language, ?3 JSON array of names, ?4 now
 -- name: set_node_handlers
-UPDATE nodes SET language = ?2, handlers = ?3 WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
+UPDATE nodes SET language = ?2, handlers = ?3, handlers_left = (
+    SELECT json_group_object(w.name, w.at)
+    FROM (SELECT l.key AS name, l.value AS at FROM json_each(handlers_left) l
+          UNION ALL SELECT o.value, ?4 FROM json_each(handlers) o) w
+    WHERE w.name NOT IN (SELECT h.value FROM json_each(?3) h))
+WHERE id = ?1 AND dead_at IS NULL AND stopped_at IS NULL;
 
 -- Items of the group of a node that wait because no node had their handlers, and that this node can run. ?1 node, ?2 now, ?3 at
 -- most. Index: queue_unserved.

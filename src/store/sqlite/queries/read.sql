@@ -279,32 +279,44 @@ SELECT count(*), coalesce(sum(running), 0),
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
 
 -- The handlers of a definition that no live node of a group has, or all of them when no node has all; and the node that had them
--- last. ?1 definition, ?2 group, ?3 store time
+-- last: until its last heartbeat, or until it lost the first of them. ?1 definition, ?2 group, ?3 store time
 -- name: missing_worker
-SELECT CASE WHEN EXISTS (SELECT 1 FROM nodes n
-                         WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL AND n.stopped_at IS NULL
-                           AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?3
-                           AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
-                                           WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
-            THEN '[]'
-            ELSE coalesce(nullif((SELECT json_group_array(h.value) FROM json_each(d.handlers) h
-                                  WHERE NOT EXISTS (SELECT 1 FROM nodes n, json_each(n.handlers) o
-                                                    WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL
-                                                      AND n.stopped_at IS NULL AND n.desired_state = 'run'
-                                                      AND n.not_accepting IS NULL AND n.expires_at > ?3 AND o.value = h.value)),
-                                 '[]'), d.handlers) END AS handlers_missing,
-       (SELECT json_group_array(l.name) FROM (SELECT n.name FROM nodes n
-        WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL AND n.stopped_at IS NULL
-          AND n.expires_at > ?3 ORDER BY n.id LIMIT 20) l) AS group_nodes,
-       strftime('%Y-%m-%dT%H:%M:%S', p.active_at / 1000000, 'unixepoch') || printf('.%06dZ', p.active_at % 1000000) AS no_worker_since,
-       p.name AS last_worker, p.language AS last_worker_language
-FROM workflow_definitions d
-LEFT JOIN nodes p ON p.id = (
-    SELECT n.id FROM nodes n
-    WHERE n.executor_group = ?2
-      AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
-    ORDER BY n.active_at DESC LIMIT 1)
-WHERE d.id = ?1 AND d.handlers <> '[]';
+WITH w AS (
+    SELECT CASE WHEN EXISTS (SELECT 1 FROM nodes n
+                             WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+                               AND n.desired_state = 'run' AND n.not_accepting IS NULL AND n.expires_at > ?3
+                               AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                               WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o)))
+                THEN '[]'
+                ELSE coalesce(nullif((SELECT json_group_array(h.value) FROM json_each(d.handlers) h
+                                      WHERE NOT EXISTS (SELECT 1 FROM nodes n, json_each(n.handlers) o
+                                                        WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL
+                                                          AND n.stopped_at IS NULL AND n.desired_state = 'run'
+                                                          AND n.not_accepting IS NULL AND n.expires_at > ?3 AND o.value = h.value)),
+                                     '[]'), d.handlers) END AS handlers_missing,
+           (SELECT json_group_array(l.name) FROM (SELECT n.name FROM nodes n
+            WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL AND n.stopped_at IS NULL
+              AND n.expires_at > ?3 ORDER BY n.id LIMIT 20) l) AS group_nodes,
+           coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
+                     JOIN json_each(p.handlers_left) l ON l.key = h.value), p.active_at) AS had_at,
+           p.name AS last_worker, p.language AS last_worker_language
+    FROM workflow_definitions d
+    LEFT JOIN nodes p ON p.id = (
+        SELECT k.id
+        FROM (SELECT n.id, coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
+                                     JOIN json_each(n.handlers_left) l ON l.key = h.value), n.active_at) AS had_at
+              FROM nodes n
+              WHERE n.executor_group = ?2
+                AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o
+                                                      UNION ALL SELECT l.key FROM json_each(n.handlers_left) l))) k
+        ORDER BY k.had_at DESC LIMIT 1)
+    WHERE d.id = ?1 AND d.handlers <> '[]'
+)
+SELECT handlers_missing, group_nodes,
+       strftime('%Y-%m-%dT%H:%M:%S', had_at / 1000000, 'unixepoch') || printf('.%06dZ', had_at % 1000000) AS no_worker_since,
+       last_worker, last_worker_language
+FROM w;
 
 -- Workflows whose items wait because no live node has their handlers, the most waiting first. ?1 store time, ?2 how many of the waiting
 -- rows are looked at, ?3 at most
@@ -347,18 +359,26 @@ u AS MATERIALIZED (
        (SELECT json_group_array(l.name) FROM (SELECT n.name FROM nodes n
         WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
           AND n.expires_at > ?1 ORDER BY n.id LIMIT 20) l) AS group_nodes,
-       strftime('%Y-%m-%dT%H:%M:%S', p.active_at / 1000000, 'unixepoch') || printf('.%06dZ', p.active_at % 1000000) AS no_worker_since,
+       coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
+                 JOIN json_each(p.handlers_left) l ON l.key = h.value), p.active_at) AS had_at,
        p.name AS last_worker, p.language AS last_worker_language
     FROM w JOIN workflow_definitions d ON d.id = w.definition_id JOIN executor_groups g ON g.id = w.group_id
     LEFT JOIN nodes p ON p.id = (
-        SELECT n.id FROM nodes n
-        WHERE n.executor_group = g.name
-          AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o))
-        ORDER BY n.active_at DESC LIMIT 1)
+        SELECT k.id
+        FROM (SELECT n.id, coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
+                                     JOIN json_each(n.handlers_left) l ON l.key = h.value), n.active_at) AS had_at
+              FROM nodes n
+              WHERE n.executor_group = g.name
+                AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
+                                WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o
+                                                      UNION ALL SELECT l.key FROM json_each(n.handlers_left) l))) k
+        ORDER BY k.had_at DESC LIMIT 1)
     WHERE d.handlers <> '[]'
 )
-SELECT workflow, executor_group, waiting, handlers_missing, group_nodes, no_worker_since, last_worker, last_worker_language FROM u
-WHERE handlers_missing <> '[]' ORDER BY waiting DESC, workflow LIMIT ?3;
+SELECT workflow, executor_group, waiting, handlers_missing, group_nodes,
+       strftime('%Y-%m-%dT%H:%M:%S', had_at / 1000000, 'unixepoch') || printf('.%06dZ', had_at % 1000000) AS no_worker_since,
+       last_worker, last_worker_language
+FROM u WHERE handlers_missing <> '[]' ORDER BY waiting DESC, workflow LIMIT ?3;
 
 -- Waiting items, by the reason that holds them back (queue/item.h). ?1 = store time; ?2 = how many of the waiting rows are looked at:
 -- beyond it a row that backs off counts as scheduled. ?3 lanes by their kind (status_sums.h), ?4 items that wait for a time. Of the queue

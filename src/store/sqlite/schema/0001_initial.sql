@@ -596,8 +596,9 @@ CREATE TABLE nodes (
     life           TEXT    NOT NULL DEFAULT '', -- names a file that proves on which machine it runs
     version        TEXT    NOT NULL,
     engine         TEXT    NOT NULL,
-    language       TEXT,                       -- of the program around it, like 'python 3.11'; NULL = C
+    language       TEXT,                       -- of its handlers, like 'python 3.11' or 'HTTP'; NULL = C
     handlers       TEXT    NOT NULL DEFAULT '[]', -- the handlers that it has, a JSON array of names
+    handlers_left  TEXT    NOT NULL DEFAULT '{}', -- those that it had, with the times at which it lost them: a JSON object
     engine_reachable INTEGER NOT NULL DEFAULT 1,
     engine_error   TEXT,                       -- last error of the engine while it is unreachable, else NULL
     engine_unreachable_at INTEGER,             -- the first heartbeat that reported it, else NULL
