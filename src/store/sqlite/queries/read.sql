@@ -278,8 +278,8 @@ SELECT count(*), coalesce(sum(running), 0),
        min(engine_unreachable_at)
 FROM nodes WHERE recovered_at IS NULL AND stopped_at IS NULL AND dead_at IS NULL AND expires_at > ?1;
 
--- The handlers of a definition that no live node of a group has, or all of them when no node has all; and the node that had them
--- last: until its last heartbeat, or until it lost the first of them. ?1 definition, ?2 group, ?3 store time
+-- The handlers of a definition that no live node of a group has, or all of them when no node has all. Also the node that had
+-- them last: until its last heartbeat, or until it lost the first of them. ?1 definition, ?2 group, ?3 store time
 -- name: missing_worker
 WITH w AS (
     SELECT CASE WHEN EXISTS (SELECT 1 FROM nodes n
