@@ -80,7 +80,9 @@ static const char *const synonyms[][2] = {
     {"metrics", "status --metrics"},
 };
 
-/* The same of verbs behind a noun, where the noun has such a verb. */
+/* The same of verbs behind a noun, where the noun has such a verb. Of several rows the first one counts whose command
+ * exists: what `lint` means depends on the noun. A flag may follow the verb that is meant, as the check of a definition is
+ * a dry run. */
 static const char *const verb_synonyms[][2] = {
     {"add", "set"},
     {"create", "set"},
