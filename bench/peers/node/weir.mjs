@@ -20,7 +20,9 @@ const run = () => {
     resolveAll();
   }
 };
-workflow({ name: "noop" }, async () => run());
+const pause = () => new Promise((resolve) => setTimeout(resolve, 1));
+// The functions of `memory` wait once, as those of programs do (without_weir.mjs).
+workflow({ name: "noop" }, verb === "memory" ? () => pause().then(run) : async () => run());
 
 // Loaded at the end, since it brings the driver of PostgreSQL, which is no part of a worker.
 const helpers = () => import("./common.mjs");

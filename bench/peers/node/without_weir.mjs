@@ -1,10 +1,10 @@
 // Node's own share of a worker's memory: as many functions in JavaScript as weir.mjs runs, without weir. It is the base of the
 // goal for the memory of the binding.
 //
-// A program of Node has all of it before any package: the loader of modules from files, V8's first compilers, its garbage
+// A program of Node has all of it before any package: the loader of modules from files, V8's compilers, its garbage
 // collector, and stdout and stderr, which a worker logs to. `node -e` reaches none of them. A call makes as much garbage as a
-// call of weir. The functions do nothing, as those of weir.mjs: one with a loop brings V8's optimizing compiler, 5.5 MiB, in
-// some runs and not in others, and the 1,000 calls of weir.mjs do not bring it.
+// call of weir. Each function waits for a timer once, as functions of programs wait for something. A function that does
+// nothing brings V8's optimizing compiler, 5 MiB, to one of the two programs and not to the other.
 //
 // usage: without_weir.mjs memory URL COUNT      (the URL is not used)
 import { readFileSync } from "node:fs";
@@ -17,7 +17,10 @@ let runs = 0;
 let resolveAll;
 const all = new Promise((resolve) => (resolveAll = resolve));
 
+const pause = () => new Promise((resolve) => setTimeout(resolve, 1));
+
 async function run(_params, _context) {
+  await pause();
   if (++runs === count) {
     resolveAll();
   }
