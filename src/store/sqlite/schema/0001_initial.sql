@@ -336,6 +336,7 @@ CREATE TABLE idempotency_keys (
 
 -- One row per step that was recorded before its execution ended; attempt is its last one.
 -- start_node_id, start_fence: of the start of the attempt, when another node wrote the row since.
+-- A table with rowids, because its key is an index without outputs. Else each look-up beside a large output reads all of it.
 CREATE TABLE workflow_node_executions (
     execution_id   TEXT    NOT NULL,
     step           TEXT    NOT NULL,
@@ -356,7 +357,7 @@ CREATE TABLE workflow_node_executions (
     error          TEXT,
     signal         TEXT,                       -- the name of the signal that the step waits for
     PRIMARY KEY (execution_id, step)
-) WITHOUT ROWID;
+);
 
 -- Attempts of a step that were followed by another one: FAILED, or INTERRUPTED together with their node.
 CREATE TABLE workflow_node_attempts (

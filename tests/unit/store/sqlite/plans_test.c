@@ -227,6 +227,40 @@ static void every_exception_is_still_needed(void **state)
     (void)sqlite3_close(database);
 }
 
+/* Pages that a look-up of the steps of an execution reads. */
+static int pages_to_find_steps(sqlite3 *database, const char *id)
+{
+    int pages = 0;
+    int high = 0;
+    sqlite3_stmt *statement = NULL;
+    assert_int_equal(sqlite3_prepare_v2(database,
+                                        "SELECT EXISTS (SELECT 1 FROM workflow_node_executions e"
+                                        " WHERE e.execution_id = ?1)",
+                                        -1, &statement, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_bind_text(statement, 1, id, -1, SQLITE_STATIC), SQLITE_OK);
+    (void)sqlite3_db_status(database, SQLITE_DBSTATUS_CACHE_HIT, &pages, &high, 1);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    assert_int_equal(sqlite3_column_int(statement, 0), 0);
+    assert_int_equal(sqlite3_finalize(statement), SQLITE_OK);
+    assert_int_equal(sqlite3_db_status(database, SQLITE_DBSTATUS_CACHE_HIT, &pages, &high, 1), SQLITE_OK);
+    return pages;
+}
+
+/* Each end looks for steps on record. With the outputs in the keys it would read the large one of a neighbour. */
+static void a_large_output_slows_no_look_up_beside_it(void **state)
+{
+    (void)state;
+    sqlite3 *database = migrated_database();
+    static const char insert[] = "INSERT INTO workflow_node_executions"
+                                 " (execution_id, step, status, attempt, failures, started_at, node_id, fence, output)"
+                                 " VALUES ('b', 'go', 'COMPLETED', 1, 0, 1, 1, 1, zeroblob(1000000))";
+    assert_int_equal(sqlite3_exec(database, insert, NULL, NULL, NULL), SQLITE_OK);
+    assert_in_range(pages_to_find_steps(database, "a"), 1, 5);
+    assert_in_range(pages_to_find_steps(database, "c"), 1, 5);
+    (void)sqlite3_close(database);
+}
+
 /* The check itself must be able to fail: the claim of Riven has no index, nFlow's order has none that fits. */
 static void the_old_claims_fail_this_check(void **state)
 {
@@ -367,6 +401,7 @@ int main(void)
         SCENE_TEST(a_trim_reads_each_waiting_event_of_a_hook_at_most_once),
         cmocka_unit_test(late_schedules_are_counted_by_an_index),
         cmocka_unit_test(failed_ones_are_found_by_their_index),
+        cmocka_unit_test(a_large_output_slows_no_look_up_beside_it),
         cmocka_unit_test(every_exception_is_still_needed),
         cmocka_unit_test(the_old_claims_fail_this_check),
     };
