@@ -70,10 +70,10 @@ enum {
     CHILD_DEPTH_MOST = 16,                     /* parents above each other */
     CHILDREN_PLAN_BYTES_MAX = 4 * 1024 * 1024, /* the params of all children of one step */
     CHILDREN_PLAN_LEVELS = 2,                  /* the params of a child lie so deep in the plan of their step */
-    CHILD_WORK_BATCH = 200,  /* notes of the outbox that one transaction takes; on SQLite a note is one end */
+    CHILD_WORK_BATCH = 200,                    /* notes of the outbox that one transaction takes; on SQLite steps of them */
     CHILD_SET_BATCH = 1000,  /* ends of children that one transaction counts on PostgreSQL, and starts and cancels there */
     CHILD_PLAN_BATCH = 1000, /* rows, and parts of 4 KiB, after which a transaction reads no further plan */
-    CHILD_STARTS_BATCH = 500 /* starts and cancels on SQLite, where a longer transaction holds up the one writer */
+    CHILD_STARTS_BATCH = 500 /* notes, starts and cancels on SQLite, where a longer transaction holds up the one writer */
 };
 
 /* --- states --- */

@@ -28,8 +28,8 @@ struct children_advance {
     size_t faults;    /* steps left out, because a row of theirs was altered. Their notes are kept for a later call */
     char fault[WEIR_ERROR_MESSAGE_MAX]; /* of the last such step, with the id of its parent */
 };
-/* Takes CHILD_WORK_BATCH notes, and starts and cancels up to CHILD_STARTS_BATCH children; on PostgreSQL CHILD_SET_BATCH. It
- * only reads when there are no notes. */
+/* Works on up to CHILD_WORK_BATCH steps, and counts, starts and cancels up to CHILD_STARTS_BATCH children; on PostgreSQL
+ * CHILD_SET_BATCH. It only reads when there are no notes. */
 WEIR_MUST_CHECK enum weir_status store_advance_children(struct store *store, struct children_advance *ret_advance,
                                                         struct weir_error *error);
 

@@ -26,6 +26,12 @@ struct plan_call {
     int64_t *plan_left;
 };
 
+/* Params without a value are stored as none. */
+static bool is_empty(const json_t *params)
+{
+    return json_is_object(params) && json_object_size(params) == 0;
+}
+
 /* `keys`: of the children, or NULL. */
 static enum weir_status insert_children(const struct plan_call *call, const json_t *children, const json_t *keys,
                                         struct weir_error *error)
@@ -40,12 +46,12 @@ static enum weir_status insert_children(const struct plan_call *call, const json
         } else {
             uuid_make(call->write->now_us, id);
         }
-        status = json_write(json_array_get(children, i), &params, error);
+        const json_t *child = json_array_get(children, i);
+        status = is_empty(child) ? WEIR_OK : json_write(child, &params, error);
         if (status == WEIR_OK) {
-            bool is_empty = strcmp(params.data, "{}") == 0;
-            status = connection_run(call->write->connection, error, NULL, QUERY_INSERT_CHILD, "ttitbt", call->parent,
-                                    call->step, (int64_t)i, id, is_empty ? NULL : params.data, params.length,
-                                    json_string_value(json_array_get(keys, i)));
+            status =
+                connection_run(call->write->connection, error, NULL, QUERY_INSERT_CHILD, "ttitbt", call->parent, call->step,
+                               (int64_t)i, id, params.data, params.length, json_string_value(json_array_get(keys, i)));
         }
         text_close(&params);
     }
@@ -61,7 +67,8 @@ static bool params_are_within_limits(const json_t *children)
 {
     for (size_t i = 0; i < json_array_size(children); i++) {
         struct text params = {.max = PARAMS_BYTES_MAX};
-        bool is_fine = json_write(json_array_get(children, i), &params, NULL) == WEIR_OK;
+        const json_t *child = json_array_get(children, i);
+        bool is_fine = is_empty(child) || json_write(child, &params, NULL) == WEIR_OK;
         text_close(&params);
         if (!is_fine) {
             return false;

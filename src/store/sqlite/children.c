@@ -3,10 +3,12 @@
  *
  *   1. Take the oldest notes.
  *   2. Look at each step that they name. Count its ended children. Read its plan if it is new. Enqueue up to `max_parallel`
- *      children, or cancel those of an ended parent. End the wait when it is over. A step with rows that another program
- *      has altered is undone alone, in a savepoint. Its notes are put back for a later call.
+ *      children, or cancel those of an ended parent. End the wait when it is over.
  *   3. A step with more to do than a transaction may do gets a note again. Delete the notes that were taken.
  *   4. A step whose parent was purged loses its rows when they are not needed any more.
+ *   5. A step with rows that another program has altered undoes the transaction. Another one does all of it again, with a
+ *      savepoint for each step. There such a step is undone alone, and its notes are put back for a later call. In a
+ *      savepoint an enqueue takes three times as long.
  *
  * The wait ends by a signal of the store to the parent, which is kept, passed on and consumed as those of people are. A
  * write transaction is alone, so parent and children do not change meanwhile. Runs in the caller's thread.
@@ -38,8 +40,10 @@ struct advance {
     struct write write;
     struct enqueue_context context;
     struct arena arena;
-    struct note notes[CHILD_WORK_BATCH];
+    struct note notes[CHILD_STARTS_BATCH];
+    struct parameter_row ends[CHILD_STARTS_BATCH];
     size_t note_count;
+    bool is_full; /* there may be more notes */
     int64_t last_note;
     int64_t starts_left;
     int64_t cancels_left;
@@ -47,6 +51,8 @@ struct advance {
     int64_t bytes_left; /* of params that are enqueued */
     struct children_advance result;
     size_t notes_left; /* put back, of steps with a fault */
+    bool is_apart;     /* each step in a savepoint */
+    bool has_fault;    /* of a step, without savepoints */
     struct news kept_news;
     struct children_advance kept_result; /* both: before the step that is worked on */
 };
@@ -110,21 +116,35 @@ enum weir_status children_note_ends(struct write *write, struct weir_error *erro
                                          : status;
 }
 
+static int compare_notes(const void *a, const void *b)
+{
+    const struct note *x = a;
+    const struct note *y = b;
+    int order = strcmp(x->parent, y->parent);
+    return order != 0 ? order : strcmp(x->step, y->step);
+}
+
+/* Ends of children of one step mostly follow each other, and cost little together. */
 static enum weir_status take_notes(struct advance *advance, struct weir_error *error)
 {
+    size_t steps = 0;
     enum weir_status status = WEIR_OK;
     sqlite3_stmt *statement =
-        connection_bind(advance->write.connection, error, QUERY_READ_CHILD_NOTES, "i", (int64_t)CHILD_WORK_BATCH);
+        connection_bind(advance->write.connection, error, QUERY_READ_CHILD_NOTES, "i", (int64_t)CHILD_STARTS_BATCH);
     if (statement == NULL) {
         return statement_failure(error);
     }
-    while (connection_step(advance->write.connection, statement, &status, error)) {
-        struct note *note = &advance->notes[advance->note_count++];
+    while (steps < CHILD_WORK_BATCH && connection_step(advance->write.connection, statement, &status, error)) {
+        struct note *note = &advance->notes[advance->note_count];
         advance->last_note = sqlite3_column_int64(statement, 0);
         text_copy(note->parent, sizeof note->parent, column_text(statement, 1));
         text_copy(note->step, sizeof note->step, column_text(statement, 2));
         note->position = sqlite3_column_type(statement, 3) == SQLITE_NULL ? -1 : sqlite3_column_int64(statement, 3);
+        steps += advance->note_count == 0 || compare_notes(note - 1, note) != 0;
+        advance->note_count++;
     }
+    (void)sqlite3_reset(statement);
+    advance->is_full = steps == CHILD_WORK_BATCH || advance->note_count == CHILD_STARTS_BATCH;
     return status;
 }
 
@@ -135,40 +155,44 @@ static enum weir_status note_again(struct advance *advance, const struct note *n
     return connection_run(advance->write.connection, error, NULL, QUERY_INSERT_CHILD_NOTE, "tt", note->parent, note->step);
 }
 
-/* Ends the child of a note. *ret_ended and *ret_completed go up, unless its end was counted before. */
-static enum weir_status end_child(struct advance *advance, const struct note *note, int64_t *ret_ended,
-                                  int64_t *ret_completed, struct weir_error *error)
+/* Ends the children in `parameter_rows`. Counts those whose end was not counted before. */
+static enum weir_status end_children(struct advance *advance, const struct note *of_step, int64_t *ret_ended,
+                                     int64_t *ret_completed, struct weir_error *error)
 {
-    char end[sizeof "COMPLETED"];
     struct connection *connection = advance->write.connection;
     enum weir_status status = WEIR_OK;
-    sqlite3_stmt *s =
-        connection_bind(connection, error, QUERY_END_OF_CHILD, "tti", note->parent, note->step, note->position);
+    sqlite3_stmt *s = connection_bind(connection, error, QUERY_END_CHILDREN, "tt", of_step->parent, of_step->step);
     if (s == NULL) {
         return statement_failure(error);
     }
-    if (!connection_step(connection, s, &status, error)) {
-        return status;
+    while (connection_step(connection, s, &status, error)) {
+        *ret_ended += 1;
+        *ret_completed += strcmp(column_text(s, 0), "COMPLETED") == 0;
     }
-    text_copy(end, sizeof end, column_text(s, 0));
-    (void)sqlite3_reset(s);
-    *ret_ended += 1;
-    *ret_completed += strcmp(end, "COMPLETED") == 0;
-    return connection_run(connection, error, NULL, QUERY_END_CHILD, "ttit", note->parent, note->step, note->position, end);
+    return status;
 }
 
 /* Counts the ends in the notes of one step. */
 static enum weir_status count_ends(struct advance *advance, const struct note *notes, size_t count,
                                    struct weir_error *error)
 {
+    struct connection *connection = advance->write.connection;
+    size_t ends = 0;
     int64_t ended = 0;
     int64_t completed = 0;
-    enum weir_status status = WEIR_OK;
-    for (size_t i = 0; i < count && status == WEIR_OK; i++) {
-        status = notes[i].position < 0 ? WEIR_OK : end_child(advance, &notes[i], &ended, &completed, error);
+    for (size_t i = 0; i < count; i++) {
+        if (notes[i].position >= 0) {
+            advance->ends[ends++] = (struct parameter_row){.number = notes[i].position};
+        }
     }
-    return status == WEIR_OK && ended > 0 ? connection_run(advance->write.connection, error, NULL, QUERY_COUNT_CHILD_ENDS,
-                                                           "ttii", notes->parent, notes->step, ended, completed)
+    if (ends == 0) {
+        return WEIR_OK;
+    }
+    connection->parameter_rows = (struct parameter_rows){.rows = advance->ends, .count = ends};
+    enum weir_status status = end_children(advance, notes, &ended, &completed, error);
+    connection->parameter_rows = (struct parameter_rows){.count = 0};
+    return status == WEIR_OK && ended > 0 ? connection_run(connection, error, NULL, QUERY_COUNT_CHILD_ENDS, "ttii",
+                                                           notes->parent, notes->step, ended, completed)
                                           : status;
 }
 
@@ -278,15 +302,29 @@ static enum weir_status enqueue_child(struct advance *advance, struct child_step
     step->started++;
     advance->bytes_left -= (int64_t)child->params_length;
     bool is_refused = status == WEIR_OK && result.status != WEIR_OK;
+    bool is_ordinary = !is_refused && !is_known; /* drop_child_params() changes its row, if it has to */
     bool has_ended = is_refused || adopted.has_ended;
     advance->result.started += status == WEIR_OK && !has_ended;
     step->ended += has_ended;
     step->completed += !is_refused && adopted.is_completed;
-    return status == WEIR_OK
+    return status == WEIR_OK && !is_ordinary
                ? connection_run(advance->write.connection, error, NULL, QUERY_START_CHILD, "ttittt", step->note->parent,
                                 step->note->step, child->position, is_refused ? weir_status_name(result.status) : NULL,
                                 is_refused ? result.error.message : NULL, is_known && !is_refused ? adopted.id : NULL)
                : status;
+}
+
+/* The executions of ordinary children alone have their params and keys from here on. */
+static enum weir_status drop_child_params(struct advance *advance, const struct child_step *step,
+                                          const struct next_child *next, size_t count, struct weir_error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (next[i].params != NULL || next[i].key != NULL) {
+            return connection_run(advance->write.connection, error, NULL, QUERY_DROP_CHILD_PARAMS, "ttii",
+                                  step->note->parent, step->note->step, next[i].position, next[count - 1].position);
+        }
+    }
+    return WEIR_OK;
 }
 
 /* Enqueues the next children, as far as max_parallel and the transaction allow. *ret_again: refused ones have left room. */
@@ -312,6 +350,7 @@ static enum weir_status start_part(struct advance *advance, struct child_step *s
     for (size_t i = 0; i < count && status == WEIR_OK; i++) {
         status = enqueue_child(advance, step, &next[i], error);
     }
+    status = status == WEIR_OK ? drop_child_params(advance, step, next, count, error) : status;
     advance->starts_left = advance->bytes_left <= 0 ? 0 : advance->starts_left - (int64_t)count;
     *ret_again = step->ended > ended && step->started < step->count && advance->starts_left > 0;
     bool is_left = is_cut || (step->ended > ended && step->started < step->count && advance->starts_left <= 0);
@@ -567,14 +606,6 @@ static enum weir_status look_at_step(struct advance *advance, const struct note 
     return status == WEIR_OK ? work_on_step(advance, &step, error) : status;
 }
 
-static int compare_notes(const void *a, const void *b)
-{
-    const struct note *x = a;
-    const struct note *y = b;
-    int order = strcmp(x->parent, y->parent);
-    return order != 0 ? order : strcmp(x->step, y->step);
-}
-
 /* The rows of one step are at fault, and not the file or the machine: the other steps can be worked on. */
 static bool is_fault_of_step(enum weir_status status, const struct weir_error *error)
 {
@@ -614,6 +645,18 @@ static enum weir_status leave_step(struct advance *advance, const struct note *n
 }
 
 /* Step 2, for the notes of one step. */
+static enum weir_status work_on_notes_of_step(struct advance *advance, const struct note *notes, size_t count,
+                                              struct weir_error *error)
+{
+    enum weir_status status = count_ends(advance, notes, count, error);
+    if (status == WEIR_OK) {
+        status = look_at_step(advance, &notes[0], error);
+    }
+    arena_reset(&advance->arena);
+    return status;
+}
+
+/* The same in a savepoint: step 5. */
 static enum weir_status work_apart(struct advance *advance, const struct note *notes, size_t count,
                                    struct weir_error *error)
 {
@@ -625,11 +668,7 @@ static enum weir_status work_apart(struct advance *advance, const struct note *n
     }
     advance->kept_news = advance->write.news;
     advance->kept_result = advance->result;
-    status = count_ends(advance, notes, count, &own);
-    if (status == WEIR_OK) {
-        status = look_at_step(advance, &notes[0], &own);
-    }
-    arena_reset(&advance->arena);
+    status = work_on_notes_of_step(advance, notes, count, &own);
     if (status != WEIR_OK && is_fault_of_step(status, &own)) {
         status = leave_step(advance, notes, count, &own, error);
         advance->notes_left += count;
@@ -653,21 +692,30 @@ static enum weir_status work_on_notes(struct advance *advance, struct weir_error
                 break;
             }
         }
-        status = work_apart(advance, &advance->notes[first], end - first, error);
+        status = advance->is_apart ? work_apart(advance, &advance->notes[first], end - first, error)
+                                   : work_on_notes_of_step(advance, &advance->notes[first], end - first, error);
+        advance->has_fault = !advance->is_apart && status != WEIR_OK && is_fault_of_step(status, error);
     }
-    bool is_full = advance->note_count == CHILD_WORK_BATCH && advance->notes_left < advance->note_count;
-    advance->result.again = advance->result.again || is_full;
+    advance->result.again = advance->result.again || (advance->is_full && advance->notes_left < advance->note_count);
     return status;
 }
 
+/* One transaction. It begins with an empty struct but for `is_apart`. */
 static enum weir_status advance_all(struct store *store, struct advance *advance, struct weir_error *error)
 {
+    advance->starts_left = CHILD_STARTS_BATCH;
+    advance->cancels_left = CHILD_STARTS_BATCH;
+    advance->plan_left = CHILD_PLAN_BATCH;
+    advance->bytes_left = CHILDREN_PLAN_BYTES_MAX;
     enum weir_status status = write_open(store, &advance->write, error);
     if (status != WEIR_OK) {
         return status;
     }
+    arena_init(&advance->arena, ADVANCE_ARENA_BYTES);
     reset_context(advance);
-    return write_end(&advance->write, work_on_notes(advance, error), error);
+    status = write_end(&advance->write, work_on_notes(advance, error), error);
+    arena_close(&advance->arena);
+    return status;
 }
 
 enum weir_status sqlite_advance_children(struct store *store, struct children_advance *ret_advance,
@@ -690,21 +738,24 @@ enum weir_status sqlite_advance_children(struct store *store, struct children_ad
         }
         return status;
     }
+    struct weir_error own = {.status = WEIR_OK};
     struct advance *advance = calloc(1, sizeof *advance);
     if (advance == NULL) {
         return error_out_of_memory(error);
     }
-    advance->starts_left = CHILD_STARTS_BATCH;
-    advance->cancels_left = CHILD_STARTS_BATCH;
-    advance->plan_left = CHILD_PLAN_BATCH;
-    advance->bytes_left = CHILDREN_PLAN_BYTES_MAX;
-    arena_init(&advance->arena, ADVANCE_ARENA_BYTES);
-    status = advance_all(store, advance, error);
+    status = advance_all(store, advance, &own);
+    if (status != WEIR_OK && advance->has_fault) {
+        memset(advance, 0, sizeof *advance); /* too large for the stack */
+        advance->is_apart = true;
+        own = (struct weir_error){.status = WEIR_OK};
+        status = advance_all(store, advance, &own);
+    }
     advance->result.exist = true;
     if (status == WEIR_OK) {
         *ret_advance = advance->result;
+    } else if (error != NULL) {
+        *error = own;
     }
-    arena_close(&advance->arena);
     free(advance);
     return status;
 }

@@ -39,13 +39,12 @@ SELECT id, parent_id, step, position FROM child_notes ORDER BY id LIMIT ?1;
 -- name: delete_child_notes
 DELETE FROM child_notes WHERE id <= ?1;
 
--- How a child has ended whose end was not counted. One whose row was purged or erased since counts as lost.
--- name: end_of_child
-SELECT coalesce((SELECT h.status FROM workflow_executions h WHERE h.id = c.child_id), 'LOST')
-FROM children c WHERE c.parent_id = ?1 AND c.step = ?2 AND c.position = ?3 AND c.status IS NULL;
-
--- name: end_child
-UPDATE children SET status = ?4 WHERE parent_id = ?1 AND step = ?2 AND position = ?3;
+-- Ends the children in `parameter_rows`, by their positions, whose ends were not counted. One whose row was purged or erased since counts
+-- as lost.
+-- name: end_children
+UPDATE children SET status = coalesce((SELECT h.status FROM workflow_executions h WHERE h.id = children.child_id), 'LOST')
+WHERE parent_id = ?1 AND step = ?2 AND position IN (SELECT g.number FROM parameter_rows g) AND status IS NULL
+RETURNING status;
 
 -- ?3 ends, ?4 of these completed
 -- name: count_child_ends
@@ -107,8 +106,12 @@ INSERT INTO children (parent_id, step, position, child_id, params, key) VALUES (
 -- name: next_children
 SELECT position, child_id, params, key FROM children WHERE parent_id = ?1 AND step = ?2 AND position >= ?3 ORDER BY position LIMIT ?4;
 
--- A child was enqueued, and its execution alone has its params and its key from here on; or refused with ?4 code and ?5 text. ?6: the
--- execution that it becomes, which was there before, or NULL. One that has ended ends the child.
+-- Of children that were enqueued, ?3 to ?4: their executions alone have their params and keys from here on.
+-- name: drop_child_params
+UPDATE children SET params = NULL, key = NULL
+WHERE parent_id = ?1 AND step = ?2 AND position >= ?3 AND position <= ?4 AND (params IS NOT NULL OR key IS NOT NULL);
+
+-- A child was refused with ?4 code and ?5 text, or becomes ?6, an execution that was there before. One that has ended ends the child.
 -- name: start_child
 UPDATE children
 SET params = NULL, key = NULL, child_id = coalesce(?6, child_id), is_adopted = ?6 IS NOT NULL, error_code = ?4, error = ?5,
