@@ -3,8 +3,8 @@
  * 1. The versions of the workflow are read, and those kept that may be the one of the execution.
  * 2. Each is asked whether the act is possible.
  *
- * A version that cannot be read, or none at all, refuses nothing. Runs in the thread of the caller, without a transaction:
- * the store decides again when the act is done.
+ * A version that cannot be read refuses nothing. A workflow without any version was deleted, so no retry of it is possible.
+ * Runs in the thread of the caller, without a transaction: the store decides again when the act is done.
  */
 #include "store/rehearsal.h"
 
