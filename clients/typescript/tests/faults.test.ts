@@ -52,7 +52,7 @@ async function setUp(test: TestContext, kind: (typeof STORES)[number], environme
 
 async function codeOf(store: Store, id: string): Promise<string> {
   try {
-    return `result ${JSON.stringify(await store.result(id, { timeout: 60 }))}`;
+    return `result ${JSON.stringify(await store.result(id, { timeout: 180 }))}`;
   } catch (problem) {
     assert.ok(problem instanceof ExecutionFailed, String(problem));
     return String(problem.code);
@@ -151,7 +151,7 @@ test('a process whose event loop never comes back is killed by its supervisor', 
   assert.match(worker.output, /does not end: it is killed/);
   writeFileSync(join(folder, 'go'), '');
   run();
-  assert.ok(Number(await store.result(id, { timeout: 60 })) > 1);
+  assert.ok(Number(await store.result(id, { timeout: 180 })) > 1);
 });
 
 test('a store that is away at a start is no mistake of the program', async (t) => {
