@@ -113,13 +113,8 @@ static double drain(struct postgres_server *server, const char *name, size_t nod
     return (double)count / seconds;
 }
 
-static double median_of(double values[], size_t count)
-{
-    return bench_percentile(values, count, 0.5);
-}
-
-/* The floor before and after, so that a slow minute shows. Drains with caps and without take turns, and each is first in
- * some rounds, and the median of each counts. */
+/* The floor before and after, so that a slow minute shows. Drains with caps and without take turns. The median of their
+ * rates and processor times counts, and the other counts are of the last drain. */
 void bench_postgres_lifecycles(struct bench *bench)
 {
     enum { ROUNDS = 3 };
@@ -147,14 +142,14 @@ void bench_postgres_lifecycles(struct bench *bench)
     bench_note(bench, "pg floor: first run to second run", before.per_second / after.per_second, "x");
     bench_note(bench, "pg floor: in the order of caps to in order", as_capped.per_second / floor, "x");
     bench_note(bench, "pg floor: in the order of caps, processor", as_capped.server_us, "us");
-    double capped = median_of(rates[1], rounds);
+    double capped = bench_percentile(rates[1], rounds, 0.5);
     bench_report(bench, "pg lifecycles, 1000 workspaces", capped, "items/s", floor, RATIO_AT_LEAST, 0.5);
-    bench_report(bench, "pg lifecycles, caps against none", capped, "items/s", median_of(rates[0], rounds), RATIO_AT_LEAST,
-                 0.85);
-    bench_report(bench, "pg of each: processor of the server", median_of(server_us[1], rounds), "us",
+    bench_report(bench, "pg lifecycles, caps against none", capped, "items/s", bench_percentile(rates[0], rounds, 0.5),
+                 RATIO_AT_LEAST, 0.85);
+    bench_report(bench, "pg of each: processor of the server", bench_percentile(server_us[1], rounds, 0.5), "us",
                  (before.server_us + after.server_us) / 2, VALUE_AT_MOST, 25);
     bench_note(bench, "pg of each: processor of the node", counts[1].node_us, "us");
-    bench_note(bench, "pg of each, no limits: processor of the server", median_of(server_us[0], rounds), "us");
+    bench_note(bench, "pg of each, no limits: processor of the server", bench_percentile(server_us[0], rounds, 0.5), "us");
     bench_note(bench, "pg of each: commits", counts[1].commits, "commits");
     bench_note(bench, "pg of each: write-ahead log", counts[1].wal_bytes, "bytes");
     bench_note(bench, "pg of each: rows of news", counts[1].news_rows, "rows");

@@ -93,7 +93,7 @@ SQL_WRITES = re.compile(r'\b(INSERT INTO|UPDATE :schema|DELETE FROM|FOR (NO KEY 
 CALLERS = re.compile(r'\bCallers?: ((?:[^.]|\.sql)*)')
 FUNCTION_NAME = re.compile(r'(\w+)\(\)')
 QUERY_NAME = re.compile(r'(\w+) \((queries/\w+\.sql)\)')
-# Of a caller in SQL, who may be anybody. A list of this kind is not compared with the calls.
+# Any role may call it. A list of this kind is not compared with the calls.
 PUBLIC = re.compile(r'\b[Ff]or (programs|callers in SQL|the owner)\b')
 COLLECTIVE = re.compile(r'\b(every|all|trigger|functions|views|queries)\b(?!/)')
 

@@ -757,7 +757,7 @@ WEIR_MUST_CHECK enum weir_status store_read_result(struct store *store, const ch
  *   - PENDING or CLAIMED, and its definition has handlers:
  *     "handlers_missing"    those that no live node of its group has, or all when no node has all; [] = a node has all
  *     "group_nodes"         the live nodes of its group
- *     "last_worker", "last_worker_language", "no_worker_since"   who had all of them last; its last heartbeat, or that loss
+ *     "last_worker", "last_worker_language", "no_worker_since"   the node that had all last; its last heartbeat or the loss
  *   - running:
  *     "stuck_since"         its node found then that it runs longer than its stuck_after; else null
  *     "record_failing_since", "record_error"   its node holds reports that the store refuses

@@ -80,9 +80,9 @@ static const char *const synonyms[][2] = {
     {"metrics", "status --metrics"},
 };
 
-/* The same of verbs behind a noun, where the noun has such a verb. Of several rows the first one counts whose command
- * exists: what `lint` means depends on the noun. A flag may follow the verb that is meant, as the check of a definition is
- * a dry run. */
+/* The same of verbs behind a noun, where the noun has such a verb. Of several rows the first one with an existing
+ * command counts: the meaning of `lint` depends on the noun. A flag may follow the verb that is meant, as the check of a
+ * definition is a dry run. */
 static const char *const verb_synonyms[][2] = {
     {"add", "set"},
     {"create", "set"},
@@ -342,7 +342,7 @@ static const char *find_verb_synonym(const char *typed, const char *prefix)
 {
     for (size_t i = 0; prefix[0] != '\0' && i < sizeof verb_synonyms / sizeof verb_synonyms[0]; i++) {
         char name[64];
-        const char *meant = verb_synonyms[i][1]; /* a flag may follow the verb */
+        const char *meant = verb_synonyms[i][1];
         (void)snprintf(name, sizeof name, "%s%.*s", prefix, (int)strcspn(meant, " "), meant);
         if (strcmp(verb_synonyms[i][0], typed) == 0 && command_find(name) != NULL) {
             return meant;

@@ -155,7 +155,7 @@ static enum weir_status note_again(struct advance *advance, const struct note *n
     return connection_run(advance->write.connection, error, NULL, QUERY_INSERT_CHILD_NOTE, "tt", note->parent, note->step);
 }
 
-/* Ends the children in `parameter_rows`. Counts those whose end was not counted before. */
+/* Ends the children in `parameter_rows`. Counts the ends that were not counted before. */
 static enum weir_status end_children(struct advance *advance, const struct note *of_step, int64_t *ret_ended,
                                      int64_t *ret_completed, struct weir_error *error)
 {

@@ -36,14 +36,14 @@ DECLARE
     now_us constant bigint := :schema.store_time();
     old constant pg_snapshot := since::pg_snapshot;
     news_seen constant pg_snapshot := pg_current_snapshot();
-    entries :schema.news[] := ARRAY(SELECT l FROM :schema.news l
-                                    WHERE l.xid >= pg_snapshot_xmax(old) AND l.xid < pg_snapshot_xmax(news_seen)
-                                      AND pg_visible_in_snapshot(l.xid, news_seen) AND l.kind NOT IN (2, 6)
-                                    ORDER BY l.xid, l.seq LIMIT 2);
+    entries :schema.news[];
     lane bigint; least_rank bigint;
     most constant integer := 4;
 BEGIN
-    IF pg_snapshot_xmin(old) < pg_snapshot_xmax(old) THEN -- transactions ran when it was taken
+    IF pg_snapshot_xmin(old) = pg_snapshot_xmax(old) THEN -- the range of news_since(): no transaction ran when it was taken
+        entries := ARRAY(SELECT l FROM :schema.news l WHERE l.xid >= pg_snapshot_xmax(old) AND l.xid < pg_snapshot_xmax(news_seen)
+                         AND pg_visible_in_snapshot(l.xid, news_seen) AND l.kind NOT IN (2, 6) ORDER BY l.xid, l.seq LIMIT 2);
+    ELSE
         entries := ARRAY(SELECT n FROM :schema.news_since(old, news_seen, '0', 0, 2, false) n);
     END IF;
     lane := (entries[1]).lanes[1]; least_rank := (entries[1]).least_rank[1];

@@ -39,8 +39,8 @@ SELECT id, parent_id, step, position FROM child_notes ORDER BY id LIMIT ?1;
 -- name: delete_child_notes
 DELETE FROM child_notes WHERE id <= ?1;
 
--- Ends the children in `parameter_rows`, by their positions, whose ends were not counted. One whose row was purged or erased since counts
--- as lost.
+-- Ends the children in `parameter_rows`, by their positions, but for ends that were counted before. A child without a row, which was
+-- purged or erased since, counts as lost.
 -- name: end_children
 UPDATE children SET status = coalesce((SELECT h.status FROM workflow_executions h WHERE h.id = children.child_id), 'LOST')
 WHERE parent_id = ?1 AND step = ?2 AND position IN (SELECT g.number FROM parameter_rows g) AND status IS NULL
