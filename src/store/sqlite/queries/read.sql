@@ -297,19 +297,11 @@ WITH w AS (
            (SELECT json_group_array(l.name) FROM (SELECT n.name FROM nodes n
             WHERE n.recovered_at IS NULL AND n.executor_group = ?2 AND n.dead_at IS NULL AND n.stopped_at IS NULL
               AND n.expires_at > ?3 ORDER BY n.id LIMIT 20) l) AS group_nodes,
-           coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
-                     JOIN json_each(p.handlers_left) l ON l.key = h.value), p.active_at) AS had_at,
+           (SELECT k.had_at FROM handler_nodes k WHERE k.definition_id = d.id AND k.node_id = p.id) AS had_at,
            p.name AS last_worker, p.language AS last_worker_language
     FROM workflow_definitions d
     LEFT JOIN nodes p ON p.id = (
-        SELECT k.id
-        FROM (SELECT n.id, coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
-                                     JOIN json_each(n.handlers_left) l ON l.key = h.value), n.active_at) AS had_at
-              FROM nodes n
-              WHERE n.executor_group = ?2
-                AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
-                                WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o
-                                                      UNION ALL SELECT l.key FROM json_each(n.handlers_left) l))) k
+        SELECT k.node_id FROM handler_nodes k WHERE k.definition_id = d.id AND k.executor_group = ?2
         ORDER BY k.had_at DESC LIMIT 1)
     WHERE d.id = ?1 AND d.handlers <> '[]'
 )
@@ -359,19 +351,11 @@ u AS MATERIALIZED (
        (SELECT json_group_array(l.name) FROM (SELECT n.name FROM nodes n
         WHERE n.recovered_at IS NULL AND n.executor_group = g.name AND n.dead_at IS NULL AND n.stopped_at IS NULL
           AND n.expires_at > ?1 ORDER BY n.id LIMIT 20) l) AS group_nodes,
-       coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
-                 JOIN json_each(p.handlers_left) l ON l.key = h.value), p.active_at) AS had_at,
+       (SELECT k.had_at FROM handler_nodes k WHERE k.definition_id = d.id AND k.node_id = p.id) AS had_at,
        p.name AS last_worker, p.language AS last_worker_language
     FROM w JOIN workflow_definitions d ON d.id = w.definition_id JOIN executor_groups g ON g.id = w.group_id
     LEFT JOIN nodes p ON p.id = (
-        SELECT k.id
-        FROM (SELECT n.id, coalesce((SELECT min(l.value) FROM json_each(d.handlers) h
-                                     JOIN json_each(n.handlers_left) l ON l.key = h.value), n.active_at) AS had_at
-              FROM nodes n
-              WHERE n.executor_group = g.name
-                AND NOT EXISTS (SELECT 1 FROM json_each(d.handlers) h
-                                WHERE h.value NOT IN (SELECT o.value FROM json_each(n.handlers) o
-                                                      UNION ALL SELECT l.key FROM json_each(n.handlers_left) l))) k
+        SELECT k.node_id FROM handler_nodes k WHERE k.definition_id = d.id AND k.executor_group = g.name
         ORDER BY k.had_at DESC LIMIT 1)
     WHERE d.handlers <> '[]'
 )
